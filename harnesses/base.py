@@ -1,0 +1,217 @@
+"""`BaseHarness`: a long-running loop that its author writes as one async generator.
+
+The law: `execute()` is not resumed after a `yield` until the step is recorded; `current_step` and `step_history` show
+recorded steps only.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar, cast
+
+import trio
+
+from harnesses.agent import Agent
+from harnesses.control import Control
+from harnesses.driver import Ending, drive
+from harnesses.errors import HarnessMisuse, StateError, Unstorable
+from harnesses.runtime import LocalRuntime, Runtime
+from harnesses.state import PersistentState
+from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
+from harnesses.ticks import Every
+from harnesses.values import detach, explain
+
+AskT = TypeVar("AskT")
+AnswerT = TypeVar("AnswerT")
+
+
+class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
+    """Extend it and write `execute()`.
+
+    Args:
+        initial_state: the state before the first step; detached, so the caller's object is never touched. A harness that
+            is resumed from a store starts from the state stored there instead.
+        max_context_steps: how many recent steps agents get to see.
+        constraints: limits handed to the agents.
+    """
+
+    def __init__(self, initial_state: StateT, *, max_context_steps: int = 10, constraints: Constraints | None = None) -> None:
+        self.constraints: Constraints = dict(constraints or {})
+        self._current_step = 0
+        self._state: PersistentState[StateT, InputT, OutputT] = PersistentState(initial_state, max_context_steps)
+        self._runtime: Runtime | None = None
+        self._task: trio.lowlevel.Task | None = None
+
+    @abstractmethod
+    def execute(self) -> AsyncIterator[StepYield[InputT, OutputT] | tuple[InputT, OutputT]]:
+        """Yield `(input, output)` for each step. An async generator.
+
+        It is called anew at each start and restart, with `self.state` as of the last recorded step: derive everything from
+        `self.state`, for local variables do not survive. A change of the state that is not followed by a `yield` did not
+        happen. A `yield` returns when the step is recorded.
+        """
+
+    def is_complete(self) -> bool:
+        """Return whether the work is done. Asked after each recorded step, so at least one step is made."""
+        return False
+
+    @property
+    def state(self) -> StateT:
+        """The current state. Changing what you get, where it can be changed at all, changes nothing here."""
+        return self._state.state
+
+    @property
+    def current_step(self) -> int:
+        """The number of the last recorded step; 0 before the first. While a step is being made, still the last one's."""
+        return self._current_step
+
+    @property
+    def step_history(self) -> Sequence[Step[InputT, OutputT]]:
+        """The recorded steps, oldest first."""
+        return self._state.step_history
+
+    def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
+        """Replace the state by `change(state)`; see `PersistentState.update_state`."""
+        try:
+            self._state.update_state(change, summary=summary)
+        except (StateError, Unstorable) as error:
+            raise type(error)(f"{self._where()}: {error}") from error
+
+    def load_context(self) -> LoadedContext[StateT]:
+        """Return the state and at most `max_context_steps` recent steps, oldest first."""
+        return self._state.load_context()
+
+    async def run_agent(self, agent: Agent[StateT, AskT, AnswerT], input: AskT) -> AnswerT:
+        """Ask `agent`, telling it this harness's context, the number of the step being made and the constraints."""
+        context = self.load_context()
+        return await agent.run(
+            input=input,
+            context=context,
+            step_number=self._current_step + 1,
+            step_history=context.recent_steps,
+            constraints=self.constraints,
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on Trio's clock. Unlike `trio.sleep` it ends at once, cleanly, when the harness is told to stop."""
+        await self._surroundings("sleep").sleep(seconds)
+
+    def every(self, period_s: float) -> Every:
+        """Return an async iterator of ticks, the first at once, then every `period_s` seconds without drift.
+
+        Ticks that are missed because a step took longer than the period are skipped: the next one comes at the next
+        multiple of the period.
+        """
+        return Every(period_s, self.sleep)
+
+    async def receive(self) -> Any:
+        """Take the next message from this harness's mailbox, waiting for one.
+
+        The message counts as consumed with the next `yield`; after a crash before that it is delivered again.
+        """
+        return await self._surroundings("receive").receive()
+
+    async def send(self, to: str, message: object) -> None:
+        """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`."""
+        await self._surroundings("send").send(to, message)
+
+    async def run(self, runtime: Runtime | None = None) -> Ending:
+        """Iterate `execute()` until it is exhausted, `is_complete()` is true or the harness is told to stop.
+
+        Args:
+            runtime: the surroundings. Without one the harness runs alone and its steps are kept in memory.
+
+        Raises:
+            HarnessMisuse: it runs already.
+            Exception: what `execute()` raised. Steps recorded before stay recorded.
+        """
+        if self._task is not None:
+            raise HarnessMisuse(self._already_running())
+        self._task = trio.lowlevel.current_task()
+        try:
+            if runtime is None:
+                return await self._run_alone()
+            return await self._run_in(runtime)
+        finally:
+            self._task = None
+            self._runtime = None
+
+    async def _run_alone(self) -> Ending:
+        """Run beside a watcher, which tells the loop of a cancellation that it could not see from within the generator."""
+        control = Control()
+        failure: BaseException | None = None
+        ending = Ending.STOPPED
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_abort_when_cancelled, control)
+            try:
+                ending = await self._run_in(LocalRuntime(type(self).__name__, control))
+            except BaseException as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure
+        return ending
+
+    async def _run_in(self, runtime: Runtime) -> Ending:
+        if runtime.resumed and self._current_step and self.is_complete():
+            return Ending.COMPLETED
+        self._runtime = runtime
+        generator = self.execute()
+        if not hasattr(generator, "__anext__") or not hasattr(generator, "aclose"):
+            if hasattr(generator, "close"):
+                generator.close()
+            raise HarnessMisuse(
+                f"{self._where()}: execute() is not an async generator: expected `async def` with a `yield` in it, "
+                f"was {type(generator).__name__}"
+            )
+        return await drive(cast(Any, generator), runtime.control, self._record, self.is_complete)
+
+    async def _record(self, pair: object) -> None:
+        """Make the step, have it recorded, and only then show it."""
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise HarnessMisuse(
+                f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
+            )
+        state = self._state
+        number = self._current_step + 1
+        names, delta = state.take_delta()
+        step: Step[Any, Any] = Step(
+            number, datetime.now(UTC), self._private("input", pair[0]), self._private("output", pair[1]), names
+        )
+        assert self._runtime is not None
+        await self._runtime.commit(step, delta, state.snapshot)
+        self._current_step = number
+        state.append(step)
+
+    def _private(self, role: str, value: Any) -> Any:
+        try:
+            return detach(value)
+        except Unstorable as error:
+            raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
+
+    def _surroundings(self, verb: str) -> Runtime:
+        if self._runtime is None:
+            raise HarnessMisuse(f"{verb}: {type(self).__name__} is not running; call it from execute()")
+        return self._runtime
+
+    def _where(self) -> str:
+        name = self._runtime.name if self._runtime is not None else type(self).__name__
+        return f"harness {name!r}, step {self._current_step + 1}"
+
+    def _already_running(self) -> str:
+        if self._task is trio.lowlevel.current_task():
+            return f"{self._where()}: run() was called from execute(), which it is running; yield the steps instead"
+        return f"{self._where()}: run() was called while it runs: expected one run at a time; make a second harness"
+
+
+async def _abort_when_cancelled(control: Control) -> None:
+    try:
+        await trio.sleep_forever()
+    except trio.Cancelled:
+        control.abort()
+        raise

@@ -1,0 +1,28 @@
+"""What a run file says of one harness. A value: nothing is loaded or checked here."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from attrs import field, frozen
+
+from harnesses.step import Constraints, StateT, no_constraints
+
+
+@frozen(kw_only=True)
+class HarnessConfig(Generic[StateT]):
+    """One `[[harness]]` table of a run file."""
+
+    initial_state: StateT
+    """The state before the first step. In a run file: JSON-like data, converted to the harness's state type."""
+    name: str = ""
+    """The durable identity: `[A-Za-z0-9][A-Za-z0-9._-]*`."""
+    harness: str = ""
+    """Where the class, or a function that makes the harness, is found: `package.module:attribute`."""
+    max_context_steps: int = 10
+    """How many recent steps agents get to see."""
+    constraints: Constraints = field(factory=no_constraints)
+    restart: str = "transient"
+    """`permanent`, `transient` or `temporary`, as in OTP."""
+    step_timeout_s: float | None = None
+    deadline_s: float | None = None

@@ -1,0 +1,147 @@
+"""Orders to one attempt of a harness: pause, resume, stop, abort; and the limits on its time.
+
+Orders go down, and they wake by events, never by cancelling a wait of ours: between two resumptions of `execute()` a scope
+of the user's may be open on the task, and a `Cancelled` raised there would land outside of it. So the gate is a wait that
+no cancellation can end, and whoever sees a cancellation from outside calls `abort`.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import trio
+
+from harnesses.errors import DeadlineExceeded, HarnessError, StepTimeout, Stopping
+
+
+class Control:
+    """The switchboard between one running attempt and those who give it orders.
+
+    Args:
+        grace_s: seconds that clean-up in `execute()` gets before it is cancelled.
+        step_timeout_s: seconds that `execute()` may take from one `yield` to the next.
+        deadline: moment on Trio's clock at which the harness must have ended.
+    """
+
+    __slots__ = (
+        "_deadline",
+        "_gate",
+        "_limit",
+        "_naps",
+        "aborted",
+        "grace_s",
+        "held",
+        "paused",
+        "scope",
+        "step_timeout_s",
+        "stopping",
+    )
+
+    def __init__(self, *, grace_s: float = 5.0, step_timeout_s: float | None = None, deadline: float = inf) -> None:
+        self.grace_s = grace_s
+        self.step_timeout_s = step_timeout_s
+        self.scope = trio.CancelScope()
+        self.paused = False
+        self.stopping = False
+        self.aborted = False
+        self.held = False
+        """Whether the loop has an order to look at before it resumes `execute()`."""
+        self._deadline = self._limit = deadline
+        self._gate: trio.lowlevel.Task | None = None
+        self._naps: set[trio.CancelScope] | None = None
+
+    # orders, from any task
+
+    def pause(self) -> None:
+        """Hold the harness at its next step boundary."""
+        self.paused = self.held = True
+
+    def resume(self) -> None:
+        """Let a held harness go on."""
+        self.paused = False
+        self.held = self.stopping
+        self._wake()
+
+    def stop(self, grace_s: float | None = None) -> None:
+        """End the harness at its next step boundary or wait of its own; cancel it when `grace_s` seconds are over."""
+        grace_s = self.grace_s if grace_s is None else grace_s
+        self.grace_s = min(grace_s, self.grace_s) if self.stopping else grace_s
+        self.stopping = self.held = True
+        self._set_limit(min(self._limit, trio.current_time() + self.grace_s))
+        for nap in self._naps or ():
+            nap.cancel()
+        self._wake()
+
+    def abort(self) -> None:
+        """Cancel the harness at once."""
+        self.aborted = self.stopping = self.held = True
+        self.grace_s = 0.0
+        self.scope.cancel()
+        self._wake()
+
+    # the loop's side
+
+    def begin_step(self) -> None:
+        """Arm the limits for the time until the next `yield`."""
+        if self.step_timeout_s is not None:
+            self.scope.deadline = min(self._limit, trio.current_time() + self.step_timeout_s)
+        elif self._limit != inf:
+            self.scope.deadline = self._limit
+
+    def end_step(self) -> None:
+        """Disarm the step's limit: what the recorder and the gate take is not the step's time."""
+        if self.step_timeout_s is not None:
+            self.scope.deadline = self._limit
+
+    def overdue(self) -> bool:
+        """Return whether the harness has used up its time."""
+        return self._limit != inf and trio.current_time() >= self._limit
+
+    def begin_close(self) -> None:
+        """Give the clean-up of `execute()` its grace period."""
+        if not self.aborted:
+            self._set_limit(min(self._limit, trio.current_time() + self.grace_s))
+
+    async def gate(self) -> None:
+        """Wait while paused. Not cancellable: `resume`, `stop` and `abort` end it."""
+        while self.paused and not self.stopping:
+            self._gate = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(_never)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, or raise `Stopping` as soon as the harness is to stop."""
+        with trio.CancelScope() as nap:
+            if self._naps is None:
+                self._naps = set()
+            self._naps.add(nap)
+            try:
+                if self.stopping:
+                    nap.cancel()
+                await trio.sleep(seconds)
+            finally:
+                self._naps.discard(nap)
+        if nap.cancelled_caught:
+            raise Stopping
+
+    def why_cancelled(self) -> HarnessError | None:
+        """Return the error that the cancellation of the scope stands for; None for a stop that was ordered."""
+        if self.stopping:
+            return None
+        if trio.current_time() >= self._deadline:
+            return DeadlineExceeded("its deadline has passed: give it a later `deadline_s`, or have it stop in time")
+        return StepTimeout(
+            f"no step within {self.step_timeout_s} s: expected a `yield` by then; raise `step_timeout_s` or shorten the step"
+        )
+
+    def _set_limit(self, limit: float) -> None:
+        self._limit = limit
+        self.scope.deadline = min(self.scope.deadline, limit)
+
+    def _wake(self) -> None:
+        task, self._gate = self._gate, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+
+def _never(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+    return trio.lowlevel.Abort.FAILED

@@ -1,0 +1,180 @@
+"""What changed between two states, and applying it. Pure.
+
+A delta is as large as the change, not as the state: growing a list stores what was appended, a change deep inside stores
+the way there and the new value. Both states must be private (`values.detach`): identical parts are known to be unchanged
+without being looked at.
+
+    {"set": {key: value}}      this key, field or index now has this value
+    {"drop": {key: null}}      this key is gone
+    {"in": {key: delta}}       something changed inside
+    {"keep": [start, stop]}    of the old list only old[start:stop] is left (before `set` and `in`)
+    {"append": [value, …]}     and these follow
+    {"value": value}           the whole is new
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import is_
+from typing import Any, TypeAlias
+
+from harnesses.values import field_values, fields_of
+
+Delta: TypeAlias = dict[str, Any]
+
+_EXACT = frozenset({type(None), bool, int, str, bytes})
+"""Types whose equal values are written alike. Others may be equal and differ on disk: 0.0 and -0.0, 1.0 and 1.00."""
+_WHOLE = ("state",)
+
+
+class Baseline:
+    """A state that was recorded, held to compare the next one with it."""
+
+    __slots__ = ("_fields", "_values", "_values_of", "state")
+
+    def __init__(self, state: object) -> None:
+        self.state = state
+        self._fields = None if type(state) in (dict, list, tuple) else fields_of(type(state))
+        self._values_of: Callable[[Any], tuple[Any, ...]] = field_values(self._fields or ())
+        self._values = self._values_of(state)
+
+    def advance(self, new: Any) -> tuple[tuple[str, ...], Delta]:
+        """Return the names of the top-level fields that changed and the delta, and make `new` the baseline."""
+        old, self.state = self.state, new
+        if new is old:
+            return (), {}
+        if self._fields is None:
+            return _advance_plain(old, new)
+        values = self._values_of(new)
+        before, self._values = self._values, values
+        delta: Delta = {}
+        changed = []
+        for name, one, other in zip(self._fields, before, values, strict=True):
+            if one is not other and _note(delta, name, one, other):
+                changed.append(name)
+        return tuple(changed), delta
+
+
+def apply(data: Any, delta: Delta) -> Any:
+    """Return JSON data with `delta` (as read back from JSON) applied to it. `data` is used up: it may be changed."""
+    if "value" in delta:
+        return delta["value"]
+    if "keep" in delta:
+        start, stop = delta["keep"]
+        data = data[start:stop]
+    index: Callable[[str], Any] = int if isinstance(data, list) else str
+    for key, value in delta.get("set", {}).items():
+        data[index(key)] = value
+    for key, inner in delta.get("in", {}).items():
+        data[index(key)] = apply(data[index(key)], inner)
+    for key in delta.get("drop", {}):
+        del data[key]
+    if "append" in delta:
+        data.extend(delta["append"])
+    return data
+
+
+def _advance_plain(old: Any, new: Any) -> tuple[tuple[str, ...], Delta]:
+    delta = _between(old, new)
+    if not delta:
+        return (), {}
+    if type(new) is dict and "value" not in delta:
+        touched = {*delta.get("set", ()), *delta.get("in", ()), *delta.get("drop", ())}
+        order: Iterable[Any] = (*new, *delta.get("drop", ()))
+        return tuple(str(key) for key in order if key in touched), delta
+    return _WHOLE, delta
+
+
+def _between(old: Any, new: Any) -> Delta:
+    """Return the delta from `old` to `new`; empty if they would be written alike."""
+    if old is new:
+        return {}
+    cls = type(new)
+    if type(old) is not cls:
+        return {"value": new}
+    if cls in _EXACT:
+        return {} if old == new else {"value": new}
+    if cls is dict:
+        return _between_dicts(old, new)
+    if cls is list or cls is tuple:
+        return _between_lists(old, new)
+    names = fields_of(cls)
+    if names is None:
+        return {} if repr(old) == repr(new) else {"value": new}
+    delta: Delta = {}
+    for name in names:
+        _note(delta, name, getattr(old, name), getattr(new, name))
+    return delta
+
+
+def _note(delta: Delta, key: Any, old: Any, new: Any) -> bool:
+    """Add the change of one field, key or index to `delta`; return whether there was one."""
+    cls = new.__class__
+    if cls is old.__class__ and cls in _EXACT:
+        if old == new:
+            return False
+        inner: Delta = {"value": new}
+    else:
+        inner = _between(old, new)
+        if not inner:
+            return False
+    if "value" in inner:
+        delta.setdefault("set", {})[key] = new
+    else:
+        delta.setdefault("in", {})[key] = inner
+    return True
+
+
+def _between_dicts(old: dict[Any, Any], new: dict[Any, Any]) -> Delta:
+    delta: Delta = {}
+    for key, value in new.items():
+        if key not in old:
+            delta.setdefault("set", {})[key] = value
+        elif value is not old[key]:
+            _note(delta, key, old[key], value)
+    gone = {key: None for key in old if key not in new}
+    if gone:
+        delta["drop"] = gone
+    if gone and len(gone) == len(old):
+        return {"value": new}
+    return delta
+
+
+def _between_lists(old: Any, new: Any) -> Delta:
+    shared = min(len(old), len(new))
+    if all(map(is_, old, new)):
+        delta: Delta = {} if shared == len(old) else {"keep": [0, shared]}
+    else:
+        start = _slid(old, new)
+        if start:
+            delta, shared = {"keep": [start, len(old)]}, len(old) - start
+        elif len(new) < len(old):
+            return {"value": new}
+        else:
+            delta = {}
+            changes = sum(
+                _note(delta, index, old[index], new[index]) for index in range(shared) if old[index] is not new[index]
+            )
+            if changes * 2 > shared:
+                return {"value": new}
+    if shared < len(new):
+        delta["append"] = list(new[shared:])
+    return delta
+
+
+def _slid(old: Any, new: Any) -> int:
+    """Return how many items at the front of `old` are gone, if the rest of it begins `new`; else 0.
+
+    A window over the latest readings moves like this at every step.
+    """
+    if not len(new):
+        return 0
+    first, tried = new[0], 0
+    for start in range(1, len(old)):
+        if old[start] is first:
+            if len(old) - start <= len(new) and all(map(is_, old[start:], new)):
+                return start
+            tried += 1
+            if tried == 4:
+                break
+    return 0

@@ -1,0 +1,43 @@
+"""What can go wrong inside a harness. The class says whose fault it is; the whole tree is drawn in `orchestrator.errors`."""
+
+from __future__ import annotations
+
+
+class OrchestratorError(Exception):
+    """Base of every error this project raises on purpose."""
+
+
+class HarnessError(OrchestratorError):
+    """A harness broke a rule of the programming model. The harness's author can mend it."""
+
+
+class HarnessMisuse(HarnessError):
+    """A method was called at a moment, or with a value, that the model does not allow."""
+
+
+class StateError(HarnessError):
+    """`update_state` was given a change that returned no usable state."""
+
+
+class Unstorable(HarnessError):
+    """A state, an input or an output holds something that can not be put on disk and read back."""
+
+
+class ScopeError(HarnessError):
+    """`execute()` left one of Trio's cancel scopes or nurseries in a condition that can not go on."""
+
+
+class StepTimeout(HarnessError):
+    """A step took longer than the harness's `step_timeout_s`."""
+
+
+class DeadlineExceeded(HarnessError):
+    """A harness, or the whole run, took longer than its `deadline_s`."""
+
+
+class Stopping(BaseException):
+    """Unwinds `execute()` out of one of the harness's own waits (`sleep`, `every`, `receive`) because it is to stop.
+
+    Not an `Exception`, so that `except Exception` in a harness lets it pass. Clean-up that it runs through may await: it
+    has the grace period.
+    """

@@ -1,0 +1,76 @@
+"""What a harness may ask of its surroundings, and the surroundings it has when it is run alone.
+
+`harnesses` never imports `orchestrator`: the orchestrator hands in a `Runtime` of its own, durable where this one is not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from harnesses.control import Control
+from harnesses.delta import Delta
+from harnesses.step import Step
+
+
+class Runtime(Protocol):
+    """The surroundings of one attempt of a harness."""
+
+    name: str
+    """The harness's durable name."""
+    control: Control
+    """Where orders to this attempt arrive."""
+    resumed: bool
+    """Whether the harness was restored from a store: one that is complete already then ends without another step."""
+
+    async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
+        """Return when the step is recorded. Never raises `Cancelled`: a yielded step is never in doubt.
+
+        Args:
+            delta: what changed since the previous step, by value.
+            state: gives the whole state after the step, for a snapshot.
+        """
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on Trio's clock; raises `Stopping` as soon as the harness is to stop."""
+        ...
+
+    async def receive(self) -> object:
+        """Take the next message from the mailbox, waiting for one; raises `Stopping` as soon as the harness is to stop."""
+        ...
+
+    async def send(self, to: str, message: object) -> None:
+        """Put a message in the mailbox of the harness called `to`."""
+        ...
+
+
+class LocalRuntime:
+    """Surroundings for a harness that runs alone: nothing is durable, and its mailbox is in memory."""
+
+    def __init__(self, name: str, control: Control | None = None) -> None:
+        self.name = name
+        self.control = control or Control()
+        self.resumed = False
+        self._mailbox: deque[object] = deque()
+
+    async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
+        """Let the other tasks run."""
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def sleep(self, seconds: float) -> None:
+        await self.control.sleep(seconds)
+
+    async def receive(self) -> object:
+        while not self._mailbox:
+            await self.control.sleep(0.05)
+        return self._mailbox.popleft()
+
+    async def send(self, to: str, message: object) -> None:
+        if to != self.name:
+            raise KeyError(f"no harness {to!r}: {self.name!r} runs alone; start both in an Orchestrator")
+        self._mailbox.append(message)
+        await trio.lowlevel.checkpoint()

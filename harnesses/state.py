@@ -1,0 +1,137 @@
+"""The state of a harness and the steps it has made, in memory.
+
+The law: the state is private. What comes in is detached, what goes out can not reach back in, and a change is applied to
+something that the previous state does not share.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Generic
+
+from harnesses.delta import Baseline, Delta
+from harnesses.errors import HarnessMisuse, StateError
+from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step
+from harnesses.values import detach
+
+_NO_CHANGE = StateDelta()
+
+
+class PersistentState(Generic[StateT, InputT, OutputT]):
+    """State and step history of one harness.
+
+    Args:
+        initial_state: detached, so the caller's object is never touched.
+        max_context_steps: how many recent steps `load_context` gives; 0 gives none.
+        keep_history: whether `step_history` holds every step, or only the recent ones.
+    """
+
+    def __init__(self, initial_state: StateT, max_context_steps: int = 10, *, keep_history: bool = True) -> None:
+        if not isinstance(max_context_steps, int) or max_context_steps < 0:
+            raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, was {max_context_steps!r}")
+        self.max_context_steps = max_context_steps
+        self._state: StateT = detach(initial_state)
+        self._open = detach(self._state) is not self._state
+        self._baseline = Baseline(self._state)
+        self._summary: str | None = None
+        self._history: deque[Step[InputT, OutputT]] = deque(maxlen=None if keep_history else max_context_steps)
+
+    @property
+    def state(self) -> StateT:
+        """The current state. Changing what you get, where it can be changed at all, changes nothing here."""
+        return detach(self._state) if self._open else self._state
+
+    @property
+    def step_history(self) -> Sequence[Step[InputT, OutputT]]:
+        """The steps held in memory, oldest first."""
+        return tuple(self._history)
+
+    def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
+        """Replace the state by `change(state)`.
+
+        Args:
+            change: gets the state, returns the new one. It may change a list or dict it gets and return it: what it gets
+                is its own.
+            summary: a sentence for people, kept in the delta of the step being made.
+
+        Raises:
+            StateError: `change` returned None, or another type than the state has. The state is as it was.
+            Unstorable: the new state holds something that can not be stored. The state is as it was.
+        """
+        new = change(self.state)
+        if new.__class__ is not self._state.__class__:
+            raise StateError(_wrong_state(self._state, new))
+        private = detach(new)
+        self._open = private is not new
+        self._state = private
+        if summary is not None:
+            self._summary = summary
+
+    def record(self, step_number: int, input: InputT, output: OutputT, state_delta: StateDelta) -> Step[InputT, OutputT]:
+        """Append a step, stamped now, to the history and return it."""
+        step = Step(step_number, datetime.now(UTC), detach(input), detach(output), state_delta)
+        self._history.append(step)
+        return step
+
+    def append(self, step: Step[InputT, OutputT]) -> None:
+        """Append a step that was recorded elsewhere. Its input and output must be private already."""
+        self._history.append(step)
+
+    def recent_steps(self, count: int) -> tuple[Step[InputT, OutputT], ...]:
+        """Return the last `count` steps, oldest first; none if `count` is 0 or negative."""
+        if count <= 0:
+            return ()
+        history = self._history
+        start = max(0, len(history) - count)
+        return tuple(history[index] for index in range(start, len(history)))
+
+    def load_context(self) -> LoadedContext[StateT]:
+        """Return the state and at most `max_context_steps` recent steps: what an agent gets to see."""
+        return LoadedContext(self.state, self.recent_steps(self.max_context_steps))
+
+    def take_delta(self) -> tuple[StateDelta, Delta]:
+        """Return what changed since the last call, as names and as values; the present state is the next baseline."""
+        names, delta = self._baseline.advance(self._state)
+        summary, self._summary = self._summary, None
+        return (_named(names, summary) if names or summary else _NO_CHANGE), delta
+
+    def snapshot(self) -> StateT:
+        """Return the state as of the last `take_delta`. It is not a copy: read it, do not change it."""
+        return self._baseline.state  # type: ignore[return-value]
+
+    def rewind(self) -> None:
+        """Undo every change since the last `take_delta`: what was not recorded did not happen."""
+        self._state = self._baseline.state  # type: ignore[assignment]
+        self._open = detach(self._state) is not self._state
+        self._summary = None
+
+    def restore(self, state: StateT, steps: Sequence[Step[InputT, OutputT]]) -> None:
+        """Take up a recorded state and the recent steps before it, oldest first."""
+        self._baseline = Baseline(detach(state))
+        self.rewind()
+        self._history.clear()
+        self._history.extend(steps)
+
+
+_NAMED: dict[tuple[str, ...], StateDelta] = {}
+
+
+def _named(names: tuple[str, ...], summary: str | None) -> StateDelta:
+    """Return the delta of these names; the usual ones are made once and shared."""
+    if summary is not None:
+        return StateDelta(names, summary)
+    delta = _NAMED.get(names)
+    if delta is None:
+        if len(_NAMED) >= 1024:
+            _NAMED.clear()
+        delta = _NAMED[names] = StateDelta(names)
+    return delta
+
+
+def _wrong_state(old: object, new: object) -> str:
+    was, wanted = type(new).__qualname__, type(old).__qualname__
+    if new is None:
+        return f"update_state: the change returned None: expected a {wanted}; return the new state"
+    return f"update_state: the change returned {new!r:.200}: expected a {wanted}, was {was}; return the whole new state"

@@ -1,0 +1,239 @@
+"""What states, inputs and outputs may be made of, and how a private copy of one is taken. Pure.
+
+The law: `detach(value)` shares nothing with `value` that either side could change. What can not change is returned as it
+is, so a frozen attrs class of numbers, strings and tuples costs one look and no copy; lists, dicts and mutable classes are
+copied. What JSON can not carry there and back is refused here, before anything is written.
+
+    atoms        returned as they are        None bool int str bytes Decimal datetime date time timedelta UUID, enums
+    float        returned if finite          JSON has no NaN and no infinity
+    list, dict   copied                      sets and frozensets too; keys are atoms
+    tuple        kept if all inside is       named tuples too
+    attrs,       kept if frozen and all      private fields (`_x`) are refused: msgspec would drop them without a word
+    dataclasses  inside is, else copied
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from operator import attrgetter
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+import attrs
+import msgspec
+
+from harnesses.errors import Unstorable
+
+T = TypeVar("T")
+_Copier = Callable[[Any], Any]
+
+ATOMS: frozenset[type] = frozenset({type(None), bool, int, str, bytes, Decimal, datetime, date, time, timedelta, UUID})
+_all_atoms = ATOMS.issuperset
+_KEYS: frozenset[type] = frozenset({str, int, Decimal, date, datetime, UUID})
+
+
+def detach(value: T) -> T:
+    """Return `value` as something nobody else can change: itself where that is already so, else a copy.
+
+    Raises:
+        Unstorable: something inside can not be stored; the message has the path to it.
+    """
+    try:
+        return cast(T, _detach(value))
+    except (_Refused, RecursionError) as error:
+        raise Unstorable(explain(value)) from error
+
+
+def fields_of(cls: type) -> tuple[str, ...] | None:
+    """Return the names of the stored fields of an attrs class, dataclass or Struct, or None for any other class."""
+    if attrs.has(cls):
+        return tuple(field.name for field in attrs.fields(cls))
+    if dataclasses.is_dataclass(cls):
+        return tuple(field.name for field in dataclasses.fields(cls))
+    if issubclass(cls, msgspec.Struct):
+        return cls.__struct_fields__
+    return None
+
+
+def explain(value: object, path: str = "$") -> str:
+    """Return what can not be stored in `value`, with the path to it: `$.orders[3].price is nan: …`."""
+    found = _find(value, path, 0)
+    return found or f"{path} can not be stored: expected values that JSON can carry, was {type(value).__qualname__}"
+
+
+class _Refused(Exception):
+    """Something can not be stored; `explain` finds where."""
+
+
+def _detach(value: Any) -> Any:
+    cls = value.__class__
+    if cls in ATOMS:
+        return value
+    copier = _COPIERS.get(cls)
+    if copier is None:
+        copier = _COPIERS[cls] = _copier_for(cls)
+    return copier(value)
+
+
+def _float(value: float) -> float:
+    if isfinite(value):
+        return value
+    raise _Refused
+
+
+def _list(value: list[Any]) -> list[Any]:
+    if _all_atoms(map(type, value)):
+        return value.copy()
+    return [_detach(item) for item in value]
+
+
+def _tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    if _all_atoms(map(type, value)):
+        return value
+    items = [_detach(item) for item in value]
+    return value if all(map(_is, items, value)) else tuple(items)
+
+
+def _named_tuple(value: Any) -> Any:
+    items = [_detach(item) for item in value]
+    return value if all(map(_is, items, value)) else type(value)._make(items)
+
+
+def _dict(value: dict[Any, Any]) -> dict[Any, Any]:
+    if not _KEYS.issuperset(map(type, value)) and not all(isinstance(key, Enum) for key in value):
+        raise _Refused
+    if _all_atoms(map(type, value.values())):
+        return dict(value)
+    return {key: _detach(item) for key, item in value.items()}
+
+
+def _set(value: Any) -> Any:
+    return type(value)([_detach(item) for item in value])
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _refuse(value: Any) -> Any:
+    raise _Refused
+
+
+def _copier_for(cls: type) -> _Copier:
+    """Decide once for each class how its values are detached."""
+    if issubclass(cls, Enum):
+        return _same
+    if issubclass(cls, tuple) and hasattr(cls, "_make"):
+        return _named_tuple
+    names = fields_of(cls)
+    if names is None or any(name.startswith("_") for name in names):
+        return _refuse
+    return _record_copier(cls, names)
+
+
+def _record_copier(cls: type, names: tuple[str, ...]) -> _Copier:
+    frozen = _is_frozen(cls)
+    values_of = field_values(names)
+    new, put = object.__new__, object.__setattr__
+
+    def copy(value: Any) -> Any:
+        items: Any
+        values = values_of(value)
+        if _all_atoms(map(type, values)):
+            if frozen:
+                return value
+            items = values
+        else:
+            items = [_detach(item) for item in values]
+            if frozen and all(map(_is, items, values)):
+                return value
+        twin: Any = new(cls)
+        for name, item in zip(names, items, strict=True):
+            put(twin, name, item)
+        return twin
+
+    return copy
+
+
+def field_values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function from an object to the tuple of its fields' values."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    if names:
+        only = attrgetter(names[0])
+        return lambda value: (only(value),)
+    return lambda value: ()
+
+
+def _is_frozen(cls: type) -> bool:
+    if attrs.has(cls):
+        return cls.__setattr__ is not object.__setattr__ and "frozen" in cls.__setattr__.__qualname__.lower()
+    if issubclass(cls, msgspec.Struct):
+        return cls.__struct_config__.frozen
+    parameters = getattr(cls, "__dataclass_params__", None)
+    return bool(parameters and parameters.frozen)
+
+
+_COPIERS: dict[type, _Copier] = {
+    float: _float,
+    list: _list,
+    tuple: _tuple,
+    dict: _dict,
+    set: _set,
+    frozenset: _set,
+}
+
+
+def _find(value: Any, path: str, depth: int) -> str | None:
+    """Walk as `detach` does and name the first thing that it, or the encoder, refuses."""
+    cls = value.__class__
+    if depth > 200:
+        return f"{path:.60}… is nested more than 200 deep, or holds itself: expected a tree; break the cycle"
+    if cls is str:
+        return None if _encodable(value) else f"{path} is not valid text: it holds half a surrogate pair; was {value!r}"
+    if cls is float:
+        return None if isfinite(value) else f"{path} is {value!r}: JSON has no such number; use None or a Decimal"
+    if cls in ATOMS or issubclass(cls, Enum):
+        return None
+    if issubclass(cls, dict) and cls is dict:
+        return _find_in_dict(value, path, depth)
+    if cls in (list, tuple, set, frozenset) or (issubclass(cls, tuple) and hasattr(cls, "_make")):
+        found = (_find(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value))
+        return next(filter(None, found), None)
+    names = fields_of(cls)
+    if names is None:
+        return (
+            f"{path} can not be stored: expected numbers, text, Decimal, datetime, enums, lists, tuples, dicts, "
+            f"attrs classes or dataclasses, was {cls.__module__}.{cls.__qualname__}; convert it before the yield"
+        )
+    for name in names:
+        if name.startswith("_"):
+            return f"{path}.{name} is private and would be lost on disk: rename it to {name.lstrip('_')!r}"
+    found = (_find(getattr(value, name), f"{path}.{name}", depth + 1) for name in names)
+    return next(filter(None, found), None)
+
+
+def _find_in_dict(value: dict[Any, Any], path: str, depth: int) -> str | None:
+    for key, item in value.items():
+        if type(key) not in _KEYS and not isinstance(key, Enum):
+            return f"{path} has the key {key!r}: expected text, a number, a date or an enum, was {type(key).__name__}"
+        if found := _find(key, f"{path} (a key)", depth + 1) or _find(item, f"{path}.{key}", depth + 1):
+            return found
+    return None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
