@@ -203,13 +203,15 @@ def _believed(holding: Holding) -> bool:
 def _effective(state: TradingState, symbol: str, day: MarketDay, orders: Mapping[str, Order]) -> Order:
     """Return the order that counts: none without a price to trade at, and once halted, to sell what there is."""
     holding = state.holdings[symbol]
+    if state.halted and not holding.units:
+        return Order(reason="halted")
     if symbol not in day.bars:
         return Order(reason="no bar")
     if not _believed(holding):
         return Order(reason="price jumped")
-    if not state.halted:
-        return orders.get(symbol, Order())
-    return Order(Action.SELL, holding.units, "halted: drawdown") if holding.units else Order(reason="halted")
+    if state.halted:
+        return Order(Action.SELL, holding.units, "halted: drawdown")
+    return orders.get(symbol, Order())
 
 
 def _fill(state: TradingState, symbol: str, order: Order, bar: Bar | None) -> tuple[TradingState, Trade]:

@@ -10,7 +10,6 @@ import csv
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
@@ -67,9 +66,8 @@ class ReplayFeed:
             OSError: a file can not be read.
         """
         bars = {symbol: read_bars(path, limit=limit) for symbol, path in files.items()}
-        for symbol, day, units in read_splits(splits) if splits else ():
-            if day in bars.get(symbol, {}):
-                bars[symbol][day] = evolve(bars[symbol][day], split=units)
+        if splits is not None:
+            _add_splits(splits, bars, whole=limit is None)
         return cls(bars)
 
     async def next_day(self, after: date | None) -> MarketDay | None:
@@ -102,15 +100,19 @@ def read_bars(path: Path, *, limit: int | None = None) -> dict[date, Bar]:
     return bars
 
 
-def read_splits(path: Path) -> list[tuple[str, date, Decimal]]:
-    """Return symbol, date and units of each split in a file. Raises as `ReplayFeed.read` does."""
-    splits: list[tuple[str, date, Decimal]] = []
+def _add_splits(path: Path, bars: dict[str, dict[date, Bar]], *, whole: bool) -> None:
+    """Note each split of a known symbol in the bar of its day; without that bar it would be missed, so it must be there."""
     for number, fields in _lines(path, SPLIT_COLUMNS):
         try:
-            splits.append(parse_split(fields))
+            symbol, day, units = parse_split(fields)
         except ValueError as error:
             raise _bad(path, number, str(error)) from error
-    return splits
+        if symbol not in bars:
+            continue
+        if day in bars[symbol]:
+            bars[symbol][day] = evolve(bars[symbol][day], split=units)
+        elif whole:
+            raise _bad(path, number, f"split of {symbol} on {day}: expected a day with a bar, was one without")
 
 
 def _lines(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
