@@ -18,7 +18,7 @@ from harnesses.control import Control
 from harnesses.driver import Ending, drive
 from harnesses.errors import HarnessMisuse, StateError, Unstorable
 from harnesses.runtime import LocalRuntime, Runtime
-from harnesses.state import PersistentState
+from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
 from harnesses.ticks import Every
 from harnesses.values import detach, explain
@@ -117,6 +117,22 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`."""
         await self._surroundings("send").send(to, message)
 
+    @property
+    def max_context_steps(self) -> int:
+        """How many recent steps agents get to see."""
+        return self._state.max_context_steps
+
+    def rewind(self) -> None:
+        """Undo what was not recorded. For whoever runs the harness, between two attempts."""
+        self._state.rewind()
+
+    def restore(self, state: StateT, step: int, recent: Sequence[Step[InputT, OutputT]], load: LoadSteps) -> None:
+        """Take up a recorded past; see `PersistentState.restore`. For whoever runs the harness, before an attempt."""
+        if self._task is not None:
+            raise HarnessMisuse(f"{self._where()}: it runs already: expected a harness of its own for each name")
+        self._state.restore(state, step, recent, load)
+        self._current_step = step
+
     async def run(self, runtime: Runtime | None = None) -> Ending:
         """Iterate `execute()` until it is exhausted, `is_complete()` is true or the harness is told to stop.
 
@@ -177,14 +193,17 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
             )
+        assert self._runtime is not None
         state = self._state
         number = self._current_step + 1
-        names, delta = state.take_delta()
-        step: Step[Any, Any] = Step(
-            number, datetime.now(UTC), self._private("input", pair[0]), self._private("output", pair[1]), names
-        )
-        assert self._runtime is not None
-        await self._runtime.commit(step, delta, state.snapshot)
+        given, output = self._private("input", pair[0]), self._private("output", pair[1])
+        named, delta = state.take_delta()
+        step: Step[Any, Any] = Step(number, datetime.now(UTC), given, output, named)
+        try:
+            await self._runtime.commit(step, delta, state.snapshot)
+        except BaseException:
+            state.untake_delta()
+            raise
         self._current_step = number
         state.append(step)
 

@@ -7,6 +7,7 @@ no cancellation can end, and whoever sees a cancellation from outside calls `abo
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from math import inf
 
 import trio
@@ -108,8 +109,8 @@ class Control:
             self._gate = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(_never)
 
-    async def sleep(self, seconds: float) -> None:
-        """Sleep, or raise `Stopping` as soon as the harness is to stop."""
+    async def wait(self, wait: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Await `wait(*args)`, or raise `Stopping` as soon as the harness is to stop."""
         with trio.CancelScope() as nap:
             if self._naps is None:
                 self._naps = set()
@@ -117,11 +118,15 @@ class Control:
             try:
                 if self.stopping:
                     nap.cancel()
-                await trio.sleep(seconds)
+                await wait(*args)
             finally:
                 self._naps.discard(nap)
         if nap.cancelled_caught:
             raise Stopping
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, or raise `Stopping` as soon as the harness is to stop."""
+        await self.wait(trio.sleep, seconds)
 
     def why_cancelled(self) -> HarnessError | None:
         """Return the error that the cancellation of the scope stands for; None for a stop that was ordered."""

@@ -9,14 +9,15 @@ without being looked at.
     {"in": {key: delta}}       something changed inside
     {"keep": [start, stop]}    of the old list only old[start:stop] is left (before `set` and `in`)
     {"append": [value, …]}     and these follow
-    {"value": value}           the whole is new
+
+A state without fields of its own (a number, a list) is treated as the one field `state`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import is_
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from harnesses.values import field_values, fields_of
 
@@ -30,35 +31,54 @@ _WHOLE = ("state",)
 class Baseline:
     """A state that was recorded, held to compare the next one with it."""
 
-    __slots__ = ("_fields", "_values", "_values_of", "state")
+    __slots__ = ("_names", "_undo", "_values", "_values_of", "state")
 
     def __init__(self, state: object) -> None:
         self.state = state
-        self._fields = None if type(state) in (dict, list, tuple) else fields_of(type(state))
-        self._values_of: Callable[[Any], tuple[Any, ...]] = field_values(self._fields or ())
+        cls = type(state)
+        self._names = None if cls is dict else _WHOLE if cls in (list, tuple) else fields_of(cls) or _WHOLE
+        self._values_of: Callable[[Any], tuple[Any, ...]] = (
+            _itself if self._names is _WHOLE else field_values(self._names or ())
+        )
         self._values = self._values_of(state)
+        self._undo = (state, self._values)
 
-    def advance(self, new: Any) -> tuple[tuple[str, ...], Delta]:
-        """Return the names of the top-level fields that changed and the delta, and make `new` the baseline."""
-        old, self.state = self.state, new
+    def advance(self, new: Any) -> Delta:
+        """Return what changed since the baseline, and make `new` the baseline."""
+        old, before = self._undo = self.state, self._values
         if new is old:
-            return (), {}
-        if self._fields is None:
-            return _advance_plain(old, new)
-        values = self._values_of(new)
-        before, self._values = self._values, values
+            return {}
+        self.state = new
+        if self._names is None:
+            return _between_dicts(cast(Any, old), new)
+        self._values = self._values_of(new)
         delta: Delta = {}
-        changed = []
-        for name, one, other in zip(self._fields, before, values, strict=True):
-            if one is not other and _note(delta, name, one, other):
-                changed.append(name)
-        return tuple(changed), delta
+        for name, one, other in zip(self._names, before, self._values, strict=True):
+            if one is not other:
+                _note(delta, name, one, other)
+        return delta
+
+    def undo(self) -> None:
+        """Take the last `advance` back: what it was for was not recorded."""
+        self.state, self._values = self._undo
+
+
+def modified(delta: Delta) -> tuple[str, ...]:
+    """Return the names of the top-level fields that `delta` changes; the same for a delta and for its JSON read back."""
+    if len(delta) == 1 and "set" in delta:
+        return tuple(map(str, delta["set"]))
+    return tuple(str(name) for part in ("set", "in", "drop") for name in delta.get(part, ()))
+
+
+def apply_to_state(data: Any, delta: Delta) -> Any:
+    """Return the JSON data of a whole state with `delta`, read back from JSON, applied. `data` is used up."""
+    if isinstance(data, dict):
+        return apply(cast(Any, data), delta)
+    return apply({"state": data}, delta)["state"]
 
 
 def apply(data: Any, delta: Delta) -> Any:
     """Return JSON data with `delta` (as read back from JSON) applied to it. `data` is used up: it may be changed."""
-    if "value" in delta:
-        return delta["value"]
     if "keep" in delta:
         start, stop = delta["keep"]
         data = data[start:stop]
@@ -74,15 +94,8 @@ def apply(data: Any, delta: Delta) -> Any:
     return data
 
 
-def _advance_plain(old: Any, new: Any) -> tuple[tuple[str, ...], Delta]:
-    delta = _between(old, new)
-    if not delta:
-        return (), {}
-    if type(new) is dict and "value" not in delta:
-        touched = {*delta.get("set", ()), *delta.get("in", ()), *delta.get("drop", ())}
-        order: Iterable[Any] = (*new, *delta.get("drop", ()))
-        return tuple(str(key) for key in order if key in touched), delta
-    return _WHOLE, delta
+def _itself(state: Any) -> tuple[Any, ...]:
+    return (state,)
 
 
 def _between(old: Any, new: Any) -> Delta:
@@ -135,8 +148,6 @@ def _between_dicts(old: dict[Any, Any], new: dict[Any, Any]) -> Delta:
     gone = {key: None for key in old if key not in new}
     if gone:
         delta["drop"] = gone
-    if gone and len(gone) == len(old):
-        return {"value": new}
     return delta
 
 

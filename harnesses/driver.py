@@ -83,6 +83,8 @@ async def _iterate(
     is_complete: Callable[[], bool],
 ) -> Ending:
     advance = generator.__anext__
+    if control.held and await _held(control):
+        return Ending.STOPPED
     while True:
         control.begin_step()
         try:
@@ -93,12 +95,16 @@ async def _iterate(
         await record(pair)
         if is_complete():
             return Ending.COMPLETED
-        if control.held:
-            await control.gate()
-            if control.stopping:
-                return Ending.STOPPED
+        if control.held and await _held(control):
+            return Ending.STOPPED
         if control.overdue():
             raise control.why_cancelled() or HarnessMisuse("out of time")
+
+
+async def _held(control: Control) -> bool:
+    """Wait at the gate; return whether the harness is to stop."""
+    await control.gate()
+    return control.stopping
 
 
 async def _close(generator: AsyncGenerator[Any, None]) -> None:

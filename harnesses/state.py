@@ -7,16 +7,19 @@ something that the previous state does not share.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Generic
+from operator import eq
+from typing import Any, Generic, TypeAlias, overload
 
-from harnesses.delta import Baseline, Delta
+from harnesses.delta import Baseline, Delta, modified
 from harnesses.errors import HarnessMisuse, StateError
 from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step
 from harnesses.values import detach
 
 _NO_CHANGE = StateDelta()
+
+LoadSteps: TypeAlias = Callable[[int, int], Sequence[Step[Any, Any]]]
 
 
 class PersistentState(Generic[StateT, InputT, OutputT]):
@@ -25,10 +28,9 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
     Args:
         initial_state: detached, so the caller's object is never touched.
         max_context_steps: how many recent steps `load_context` gives; 0 gives none.
-        keep_history: whether `step_history` holds every step, or only the recent ones.
     """
 
-    def __init__(self, initial_state: StateT, max_context_steps: int = 10, *, keep_history: bool = True) -> None:
+    def __init__(self, initial_state: StateT, max_context_steps: int = 10) -> None:
         if not isinstance(max_context_steps, int) or max_context_steps < 0:
             raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, was {max_context_steps!r}")
         self.max_context_steps = max_context_steps
@@ -36,7 +38,9 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self._open = detach(self._state) is not self._state
         self._baseline = Baseline(self._state)
         self._summary: str | None = None
-        self._history: deque[Step[InputT, OutputT]] = deque(maxlen=None if keep_history else max_context_steps)
+        self._history: deque[Step[InputT, OutputT]] = deque()
+        self._steps = 0
+        self._load: LoadSteps | None = None
 
     @property
     def state(self) -> StateT:
@@ -45,8 +49,10 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     @property
     def step_history(self) -> Sequence[Step[InputT, OutputT]]:
-        """The steps held in memory, oldest first."""
-        return tuple(self._history)
+        """Every step, oldest first. Of a harness restored from a store, older ones are read from there when looked at."""
+        if self._load is None:
+            return tuple(self._history)
+        return StepHistory(self._steps, tuple(self._history), self._load)
 
     def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
         """Replace the state by `change(state)`.
@@ -72,12 +78,13 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
     def record(self, step_number: int, input: InputT, output: OutputT, state_delta: StateDelta) -> Step[InputT, OutputT]:
         """Append a step, stamped now, to the history and return it."""
         step = Step(step_number, datetime.now(UTC), detach(input), detach(output), state_delta)
-        self._history.append(step)
+        self.append(step)
         return step
 
     def append(self, step: Step[InputT, OutputT]) -> None:
         """Append a step that was recorded elsewhere. Its input and output must be private already."""
         self._history.append(step)
+        self._steps += 1
 
     def recent_steps(self, count: int) -> tuple[Step[InputT, OutputT], ...]:
         """Return the last `count` steps, oldest first; none if `count` is 0 or negative."""
@@ -93,9 +100,13 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def take_delta(self) -> tuple[StateDelta, Delta]:
         """Return what changed since the last call, as names and as values; the present state is the next baseline."""
-        names, delta = self._baseline.advance(self._state)
+        delta = self._baseline.advance(self._state)
         summary, self._summary = self._summary, None
-        return (_named(names, summary) if names or summary else _NO_CHANGE), delta
+        return (_named(modified(delta), summary) if delta or summary else _NO_CHANGE), delta
+
+    def untake_delta(self) -> None:
+        """Take the last `take_delta` back: the step it was for was not recorded."""
+        self._baseline.undo()
 
     def snapshot(self) -> StateT:
         """Return the state as of the last `take_delta`. It is not a copy: read it, do not change it."""
@@ -107,14 +118,69 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self._open = detach(self._state) is not self._state
         self._summary = None
 
-    def restore(self, state: StateT, steps: Sequence[Step[InputT, OutputT]]) -> None:
-        """Take up a recorded state and the recent steps before it, oldest first."""
+    def restore(self, state: StateT, steps: int, recent: Sequence[Step[InputT, OutputT]], load: LoadSteps) -> None:
+        """Take up a recorded past. From here on only the recent steps are held in memory.
+
+        Args:
+            state: the state after the last of them.
+            steps: how many there are.
+            recent: the last ones, oldest first.
+            load: reads steps, oldest first: at most so many (second) after that number (first).
+        """
         self._baseline = Baseline(detach(state))
         self.rewind()
-        self._history.clear()
-        self._history.extend(steps)
+        self._steps, self._load = steps, load
+        self._history = deque(recent, maxlen=self.max_context_steps)
 
 
+class StepHistory(Sequence[Step[InputT, OutputT]]):
+    """All steps of a harness whose past is in a store: the recent ones are here, the others are read when looked at."""
+
+    def __init__(self, steps: int, recent: tuple[Step[InputT, OutputT], ...], load: LoadSteps) -> None:
+        self._steps = steps
+        self._recent = recent
+        self._load = load
+
+    def __len__(self) -> int:
+        return self._steps
+
+    @overload
+    def __getitem__(self, index: int) -> Step[InputT, OutputT]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Step[InputT, OutputT]]: ...
+    def __getitem__(self, index: int | slice) -> Step[InputT, OutputT] | Sequence[Step[InputT, OutputT]]:
+        if isinstance(index, slice):
+            chosen = range(self._steps)[index]
+            if not chosen:
+                return ()
+            first, last = min(chosen), max(chosen)
+            steps = self._between(first, last + 1)
+            return tuple(steps[number - first] for number in chosen)
+        number = range(self._steps)[index]
+        return self._between(number, number + 1)[0]
+
+    def __iter__(self) -> Iterator[Step[InputT, OutputT]]:
+        for start in range(0, self._steps, _PAGE):
+            yield from self._between(start, min(start + _PAGE, self._steps))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash((self._steps, self._recent))
+
+    def __repr__(self) -> str:
+        return f"<StepHistory of {self._steps} steps>"
+
+    def _between(self, start: int, stop: int) -> Sequence[Step[InputT, OutputT]]:
+        held = self._steps - len(self._recent)
+        if start >= held:
+            return self._recent[start - held : stop - held]
+        return self._load(start, stop - start)
+
+
+_PAGE = 500
+"""Steps read at a time while iterating over a long history."""
 _NAMED: dict[tuple[str, ...], StateDelta] = {}
 
 

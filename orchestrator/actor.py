@@ -1,0 +1,198 @@
+"""One harness, one attempt, one mailbox: the durable surroundings in which `BaseHarness.run` runs.
+
+Whatever the harness does ends here, as an `Exit`: it runs in a task of its own within a nursery of its own, so that a leaked
+scope, a leaked nursery or a stray cancellation breaks that task and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from harnesses.base import BaseHarness
+from harnesses.control import Control
+from harnesses.delta import Delta
+from harnesses.driver import Ending
+from harnesses.errors import ScopeError, Unstorable
+from harnesses.step import Step
+from orchestrator.codec import decode, encode, encode_step
+from orchestrator.recorder import Receipt, Recorder, Slot
+from orchestrator.store.protocol import ConsumedRow, Message, SnapshotRow, StepRow
+
+_SNAPSHOT_STEPS = 32
+"""Least number of steps between two snapshots: replaying as many deltas takes about 0.1 ms."""
+
+
+@frozen
+class Exit:
+    """How an attempt ended: with an ending, or with an error."""
+
+    ending: Ending | None = None
+    error: BaseException | None = None
+
+
+class Mailbox:
+    """Messages waiting for one harness, oldest first; it outlives attempts."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Message] = deque()
+        self._taken: list[Message] = []
+        self._arrival = trio.Event()
+
+    def deliver(self, message: Message) -> None:
+        """Add a message that is in the store."""
+        self._waiting.append(message)
+        self._arrival.set()
+
+    def merge(self, messages: Iterable[Message]) -> None:
+        """Add what the store held when the harness was claimed; some of it may have been delivered meanwhile."""
+        known = {message.seq: message for message in (*self._waiting, *messages)}
+        self._waiting = deque(known[seq] for seq in sorted(known))
+
+    def take(self) -> Message | None:
+        """Take the oldest message for the step being made, if there is one."""
+        if not self._waiting:
+            return None
+        message = self._waiting.popleft()
+        self._taken.append(message)
+        return message
+
+    async def wait_arrival(self) -> None:
+        """Return when there is a message."""
+        if not self._waiting:
+            self._arrival = trio.Event()
+            await self._arrival.wait()
+
+    def used(self) -> tuple[Message, ...]:
+        """Return what was taken since the last step."""
+        return tuple(self._taken)
+
+    def settle(self) -> None:
+        """Forget what was taken: the step that used it is recorded."""
+        self._taken.clear()
+
+    def put_back(self) -> None:
+        """Give back what was taken for a step that was never recorded."""
+        self._waiting.extendleft(reversed(self._taken))
+        self._taken.clear()
+
+
+class Actor:
+    """The `Runtime` of one attempt.
+
+    Args:
+        number, epoch: the store's name for the harness, and for its ownership.
+        post: puts a message, third, in the mailbox of a harness, first, for a sender, second.
+        unsaved_steps: how many steps ago the last snapshot was taken.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        harness: BaseHarness[Any, Any, Any],
+        *,
+        name: str,
+        number: int,
+        epoch: int,
+        attempt: int,
+        control: Control,
+        mailbox: Mailbox,
+        post: Callable[[str, str, object], Receipt],
+        unsaved_steps: int = 0,
+    ) -> None:
+        self.name = name
+        self.control = control
+        self.resumed = True
+        self.unsaved_steps = unsaved_steps
+        self._recorder = recorder
+        self._harness = harness
+        self._number, self._epoch, self._attempt = number, epoch, attempt
+        self._mailbox = mailbox
+        self._post = post
+        self._unsaved_bytes = 0
+        self._saved_bytes = 0
+        self._slot = Slot()
+        self._exit = Exit()
+
+    async def run(self) -> Exit:
+        """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside."""
+        try:
+            async with trio.open_nursery() as own:
+                own.start_soon(self._attempt_once, name=f"harness {self.name}")
+        except Exception as error:
+            # Trio ends a task that leaves a nursery open with an error of its own, past every handler in the task.
+            self._exit = Exit(error=_leaked(error))
+        finally:
+            self._mailbox.put_back()
+        if self._exit.ending is None and self._exit.error is None:
+            self._exit = Exit(
+                error=ScopeError("execute() cancelled the task it runs in: expected it to cancel its own scopes")
+            )
+        return self._exit
+
+    async def _attempt_once(self) -> None:
+        try:
+            self._exit = Exit(ending=await self._harness.run(self))
+        except trio.Cancelled:
+            raise
+        except BaseExceptionGroup as group:
+            cancelled, rest = group.split(trio.Cancelled)
+            self._exit = Exit(error=rest)
+            if cancelled is not None:
+                raise cancelled from None
+        except BaseException as error:
+            self._exit = Exit(error=error)
+
+    async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
+        """Return when the step is on disk; see `Runtime.commit`."""
+        slot = self._slot
+        try:
+            body = encode_step(step, delta)
+            slot.snapshot = self._snapshot_if_due(step.step_number, body, delta, state)
+        except Unstorable as error:
+            raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
+        time_us = round(step.timestamp.timestamp() * 1e6)
+        slot.row = StepRow(self._number, self._epoch, self._attempt, step.step_number, time_us, body)
+        used = self._mailbox.used()
+        slot.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used) if used else ()
+        await self._recorder.record(slot)
+        if used:
+            self._mailbox.settle()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, or raise `Stopping` as soon as the harness is to stop."""
+        await self.control.sleep(seconds)
+
+    async def receive(self) -> Any:
+        """Take the next message, waiting for one; it counts as consumed with the next step."""
+        while (message := self._mailbox.take()) is None:
+            await self.control.wait(self._mailbox.wait_arrival)
+        return decode(message.body)
+
+    async def send(self, to: str, message: object) -> None:
+        """Put a message in another harness's mailbox; return when it is on disk."""
+        await self._post(to, self.name, message)
+
+    def _snapshot_if_due(self, number: int, body: str, delta: Delta, state: Callable[[], object]) -> SnapshotRow | None:
+        """Save the whole state when the deltas since the last time weigh as much: then growth stays linear."""
+        self.unsaved_steps += 1
+        if delta:
+            self._unsaved_bytes += len(body)
+        if self.unsaved_steps < _SNAPSHOT_STEPS or self._unsaved_bytes < self._saved_bytes:
+            return None
+        text = encode(state())
+        self._saved_bytes, self._unsaved_bytes, self.unsaved_steps = len(text), 0, 0
+        return SnapshotRow(self._number, number, text)
+
+
+def _leaked(error: Exception) -> Exception:
+    if "stack corrupted" in str(error) or (isinstance(error, ExceptionGroup) and "stack corrupted" in repr(error.exceptions)):
+        return ScopeError(
+            "execute() left a nursery open: expected the generator that opened it to close it; use `async with`, "
+            "and let it end before execute() does"
+        )
+    return error

@@ -1,0 +1,206 @@
+"""Between values and the JSON on disk. The one place that knows the encoder.
+
+encode_step     a step to the body of its record           body of a record to a step    decode_step
+encode_state    a state to a snapshot                      a snapshot to a state         decode_state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+from attrs import evolve
+
+from harnesses.base import BaseHarness
+from harnesses.delta import Delta, apply_to_state, modified
+from harnesses.errors import Unstorable
+from harnesses.step import StateDelta, Step
+from harnesses.values import explain, fields_of
+from orchestrator.errors import StoreCorrupt, UsageError
+from orchestrator.records import StepRecord
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def encode(value: object) -> str:
+    """Return the JSON text of any storable value.
+
+    Raises:
+        Unstorable: with the path to what can not be stored.
+    """
+    try:
+        return str(_encode(value), "utf-8")
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unstorable(explain(value)) from error
+
+
+def decode(text: str | bytes) -> Any:
+    """Return JSON text as plain data."""
+    return _decode(text)
+
+
+def encode_step(step: Step[Any, Any], delta: Delta) -> str:
+    """Return the body of a step's record.
+
+    Raises:
+        Unstorable: with the path to what can not be stored, from `input`, `output` or `state`.
+    """
+    body = {"input": step.input, "output": step.output, "delta": delta}
+    summary = step.state_delta.summary
+    if summary is not None:
+        body["summary"] = summary
+    try:
+        return str(_encode(body), "utf-8")
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unstorable(_explain_step(step, delta)) from error
+
+
+def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, body: str | bytes) -> StepRecord:
+    """Return a record of a step; input and output as plain data."""
+    data = _decode(body)
+    return StepRecord(
+        harness=harness,
+        attempt=attempt,
+        seq=seq,
+        step_number=step,
+        timestamp=datetime.fromtimestamp(time_us / 1e6, UTC),
+        input=data["input"],
+        output=data["output"],
+        state_delta=StateDelta(modified(data["delta"]), data.get("summary")),
+    )
+
+
+def replay(state: str | bytes, bodies: Iterable[str | bytes]) -> str:
+    """Return the JSON of the state after the steps with these bodies, from the state before them."""
+    data, changed = None, False
+    for body in bodies:
+        delta = _decode(body)["delta"]
+        if delta:
+            if not changed:
+                data, changed = _decode(state), True
+            data = apply_to_state(data, delta)
+    if not changed:
+        return state if isinstance(state, str) else str(state, "utf-8")
+    return str(_encode(data), "utf-8")
+
+
+class HarnessTypes:
+    """The types that one harness declared: `BaseHarness[StateT, InputT, OutputT]`.
+
+    What it did not declare is read back as plain data, except that a state of plain containers is revived by the example
+    of the initial state: where that has a `Decimal`, a date or a tuple, the state read back has one.
+    """
+
+    def __init__(self, harness: BaseHarness[Any, Any, Any]) -> None:
+        declared = _declared(type(harness))
+        self._example = harness.state
+        cls = type(self._example)
+        self._state = cls if fields_of(cls) is not None else declared[0]
+        self._input, self._output = declared[1], declared[2]
+
+    def state(self, text: str) -> Any:
+        """Return a state read back from JSON.
+
+        Raises:
+            UsageError: what is stored does not fit the type that the harness declares now.
+        """
+        data = _decode(text)
+        try:
+            if self._state is Any:
+                return revive(data, self._example)
+            return _convert(data, self._state)
+        except (msgspec.ValidationError, ValueError, TypeError) as error:
+            wanted = getattr(self._state, "__qualname__", self._state)
+            raise UsageError(
+                f"the stored state does not fit {wanted}: {error}; give new fields a default, or start under a new name"
+            ) from error
+
+    def record(self, record: StepRecord) -> StepRecord:
+        """Return a record with typed input and output; what does not fit its type stays plain data."""
+        return evolve(
+            record,
+            input=_convert_or_keep(record.input, self._input),
+            output=_convert_or_keep(record.output, self._output),
+        )
+
+    def step(self, record: StepRecord) -> Step[Any, Any]:
+        """Return a record as a step with typed input and output; what does not fit its type stays plain data."""
+        return Step(
+            record.step_number,
+            record.timestamp,
+            _convert_or_keep(record.input, self._input),
+            _convert_or_keep(record.output, self._output),
+            record.state_delta,
+        )
+
+
+def revive(data: Any, example: Any) -> Any:
+    """Return plain data with the types that `example` has at the same places."""
+    cls = type(example)
+    if cls is dict:
+        return _revive_dict(data, example) if isinstance(data, dict) else data
+    if cls in (list, tuple):
+        if not isinstance(data, list):
+            return data
+        kinds = {type(item) for item in example}
+        if len(kinds) == 1:
+            data = [revive(item, example[0]) for item in data]
+        return cls(data)
+    if data is None or isinstance(data, cls) or cls in (type(None), bool, int, float, str):
+        return data
+    return _convert(data, cls)
+
+
+def _revive_dict(data: dict[str, Any], example: dict[Any, Any]) -> dict[Any, Any]:
+    kinds = {type(key) for key in example}
+    key_type = kinds.pop() if len(kinds) == 1 else str
+    revived: dict[Any, Any] = {}
+    for text, value in data.items():
+        key = text if key_type is str else msgspec.convert(text, key_type, strict=False)
+        revived[key] = revive(value, example[key]) if key in example else value
+    return revived
+
+
+def _declared(cls: type) -> tuple[Any, Any, Any]:
+    """Find the arguments of `BaseHarness[…]` among the bases of `cls`; `Any` where a type is left open."""
+    for base in cls.__mro__:
+        for original in getattr(base, "__orig_bases__", ()):
+            arguments = get_args(original)
+            if get_origin(original) is BaseHarness and len(arguments) == 3:
+                state, given, output = (Any if _is_open(argument) else argument for argument in arguments)
+                return state, given, output
+    return Any, Any, Any
+
+
+def _is_open(argument: Any) -> bool:
+    return argument is Any or argument is object or argument in (dict, list, tuple) or isinstance(argument, TypeVar | str)
+
+
+def _convert(data: Any, cls: Any) -> Any:
+    return msgspec.convert(data, cls, str_keys=True)
+
+
+def _convert_or_keep(data: Any, cls: Any) -> Any:
+    if cls is Any:
+        return data
+    try:
+        return _convert(data, cls)
+    except (msgspec.ValidationError, ValueError, TypeError):
+        return data
+
+
+def _explain_step(step: Step[Any, Any], delta: Delta) -> str:
+    for role, value in (("input", step.input), ("output", step.output), ("state", delta)):
+        try:
+            _encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return explain(value, role)
+    return "the step can not be stored"
+
+
+def corrupt(where: str, error: Exception) -> StoreCorrupt:
+    """Return the error for a record that is not what was written."""
+    return StoreCorrupt(f"{where} can not be read back: {error}; restore the store from a copy, it was changed from outside")

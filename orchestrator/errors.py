@@ -1,0 +1,123 @@
+"""Every exception of the project. The class says whose fault it is, the message what to do.
+
+    OrchestratorError
+    ├── HarnessError                 a harness broke a rule: its author can mend it
+    │   ├── HarnessMisuse            a call at the wrong moment, or with a wrong value
+    │   ├── StateError               a change returned no usable state
+    │   ├── Unstorable               a value that can not be put on disk and read back
+    │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
+    │   ├── StepTimeout              no `yield` within `step_timeout_s`
+    │   └── DeadlineExceeded         not done by `deadline_s`
+    ├── UsageError                   the caller asked for something that can not be: a name, a run file, an option
+    │   ├── UnknownHarness           no harness of that name in the store
+    │   └── AlreadyRunning           that name runs already in this orchestrator
+    ├── HarnessFailed                a harness crashed and is not started again (in the `ExceptionGroup` at the end)
+    │   └── GaveUp                   … because it crashed too often
+    ├── StoreError                   the world: disk, file, lock. Nothing acknowledged is lost
+    │   ├── StoreUnusable            not a database, not ours, newer than this program, read-only
+    │   ├── StoreCorrupt             the file contradicts itself
+    │   ├── StoreBusy                another process held the write lock for too long
+    │   └── StoreLost                a commit failed: the group stops
+    ├── OwnershipError
+    │   ├── OwnedElsewhere           a living process runs that harness
+    │   └── OwnershipLost            another process took that harness over
+    └── IllegalTransition            an event that may not follow: a defect of this program
+
+The first branch is defined in `harnesses.errors`, since `harnesses` knows nothing of this package.
+"""
+
+from __future__ import annotations
+
+from harnesses.errors import (
+    DeadlineExceeded,
+    HarnessError,
+    HarnessMisuse,
+    OrchestratorError,
+    ScopeError,
+    StateError,
+    StepTimeout,
+    Stopping,
+    Unstorable,
+)
+
+__all__ = [
+    "AlreadyRunning",
+    "DeadlineExceeded",
+    "GaveUp",
+    "HarnessError",
+    "HarnessFailed",
+    "HarnessMisuse",
+    "IllegalTransition",
+    "OrchestratorError",
+    "OwnedElsewhere",
+    "OwnershipError",
+    "OwnershipLost",
+    "ScopeError",
+    "StateError",
+    "StepTimeout",
+    "Stopping",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreLost",
+    "StoreUnusable",
+    "UnknownHarness",
+    "Unstorable",
+    "UsageError",
+]
+
+
+class UsageError(OrchestratorError):
+    """The caller asked for something that can not be."""
+
+
+class UnknownHarness(UsageError):
+    """No harness of that name is in the store."""
+
+
+class AlreadyRunning(UsageError):
+    """A harness of that name runs in this orchestrator already."""
+
+
+class HarnessFailed(OrchestratorError):
+    """A harness crashed and is not started again. Its `__cause__` is what it raised."""
+
+
+class GaveUp(HarnessFailed):
+    """A harness crashed more often than its intensity allows."""
+
+
+class StoreError(OrchestratorError):
+    """The store can not do what was asked of it."""
+
+
+class StoreUnusable(StoreError):
+    """The file can not be used as a store. It was left as it is."""
+
+
+class StoreCorrupt(StoreError):
+    """The file contradicts itself."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the store's write lock for too long. Nothing was written."""
+
+
+class StoreLost(StoreError):
+    """The store failed while steps waited for it: none of those counts as recorded, and the group stops."""
+
+
+class OwnershipError(OrchestratorError):
+    """Two processes want to run one harness."""
+
+
+class OwnedElsewhere(OwnershipError):
+    """A living process runs that harness; this one did not start it."""
+
+
+class OwnershipLost(OwnershipError):
+    """Another process took the harness over; this one may not append to it any more."""
+
+
+class IllegalTransition(OrchestratorError):
+    """An event that may not follow the state a harness is in."""

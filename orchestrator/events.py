@@ -1,0 +1,122 @@
+"""What can happen to a harness. Values: they do not look around; the recorder stamps them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, TypeAlias
+
+from attrs import frozen
+
+
+@frozen
+class Started:
+    """An attempt began."""
+
+    kind: ClassVar[str] = "started"
+    after_step: int = 0
+    """The last recorded step, from which the attempt goes on."""
+
+
+@frozen
+class Paused:
+    """An operator asked the harness to wait at its next step boundary."""
+
+    kind: ClassVar[str] = "paused"
+
+
+@frozen
+class Resumed:
+    """An operator let it go on."""
+
+    kind: ClassVar[str] = "resumed"
+
+
+@frozen
+class Failed:
+    """An attempt ended with an error."""
+
+    kind: ClassVar[str] = "failed"
+    error: str
+    """Class of the error."""
+    cause: str
+    """Its message."""
+    traceback: str = ""
+
+
+@frozen
+class Restarting:
+    """The supervisor will start another attempt."""
+
+    kind: ClassVar[str] = "restarting"
+    cause: str
+    delay_s: float
+    due: float
+    """Wall time of the next attempt, seconds since 1970: what a restarted program goes by."""
+    restarts: tuple[float, ...] = ()
+    """Wall times of the restarts that count against the intensity, oldest first, this one included."""
+
+
+@frozen
+class Completed:
+    """`is_complete()` was true."""
+
+    kind: ClassVar[str] = "completed"
+
+
+@frozen
+class Exhausted:
+    """`execute()` returned."""
+
+    kind: ClassVar[str] = "exhausted"
+
+
+@frozen
+class Stopped:
+    """It was told to stop, and did."""
+
+    kind: ClassVar[str] = "stopped"
+    cause: str = ""
+
+
+@frozen
+class GaveUp:
+    """It crashed more often than its intensity allows."""
+
+    kind: ClassVar[str] = "gave_up"
+    cause: str
+    restarts: int
+    period_s: float
+
+
+@frozen
+class Blocked:
+    """It can not go on until a person decides."""
+
+    kind: ClassVar[str] = "blocked"
+    cause: str = ""
+
+
+@frozen
+class BudgetSpent:
+    """It used up what it was given."""
+
+    kind: ClassVar[str] = "budget_spent"
+    cause: str = ""
+
+
+Event: TypeAlias = (
+    Started | Paused | Resumed | Failed | Restarting | Completed | Exhausted | Stopped | GaveUp | Blocked | BudgetSpent
+)
+
+EVENTS: tuple[type[Event], ...] = (
+    Started,
+    Paused,
+    Resumed,
+    Failed,
+    Restarting,
+    Completed,
+    Exhausted,
+    Stopped,
+    GaveUp,
+    Blocked,
+    BudgetSpent,
+)

@@ -1,0 +1,161 @@
+"""The user's handle on one harness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any
+
+import trio
+
+from orchestrator.child import Child
+from orchestrator.lifecycle import Status
+from orchestrator.outcome import Outcome
+from orchestrator.recorder import Receipt, Recorder
+from orchestrator.records import StepRecord
+
+_PAGE = 256
+"""Committed steps read at a time."""
+
+
+class Order:
+    """An order that has been given. Await it for when it is recorded, or carried out; nobody needs to."""
+
+    def __init__(self, wait: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._wait = wait
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._wait().__await__()
+
+
+class Handle:
+    """One harness, as its operator sees it. Orders take effect at once; awaiting them waits for the record of it."""
+
+    def __init__(self, child: Child, recorder: Recorder, post: Callable[[str, str, object], Receipt]) -> None:
+        self._child = child
+        self._recorder = recorder
+        self._post = post
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.name!r} {self.status} at step {self.current_step}>"
+
+    @property
+    def name(self) -> str:
+        """The durable name."""
+        return self._child.name
+
+    @property
+    def status(self) -> Status:
+        """Where the harness is in its life."""
+        return self._child.status
+
+    @property
+    def current_step(self) -> int:
+        """The number of the last recorded step."""
+        return self._child.step
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt under way, or of the last one; from 1."""
+        return self._child.attempt
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None while it has not."""
+        return self._child.outcome
+
+    async def wait(self) -> Outcome:
+        """Return how the harness ended, when it has."""
+        await self._child.done.wait()
+        assert self._child.outcome is not None
+        return self._child.outcome
+
+    def pause(self) -> Order:
+        """Hold the harness at its next step boundary, over restarts of it and of the program."""
+        return _recorded(self._child.pause())
+
+    def resume(self) -> Order:
+        """Let a held harness go on."""
+        return _recorded(self._child.resume())
+
+    def stop(self, grace: float | None = None) -> Order:
+        """End the harness at its next step boundary or wait of its own; it can be resumed by starting it again.
+
+        Args:
+            grace: seconds until it is cancelled; default is the orchestrator's.
+
+        Awaiting it waits for the end and gives the outcome.
+        """
+        self._child.stop(grace)
+        return Order(self.wait)
+
+    def send(self, message: object) -> Order:
+        """Put a message, any value that JSON can carry, in the harness's mailbox. Awaiting it waits for the disk.
+
+        Raises:
+            Unstorable: JSON can not carry it.
+        """
+        return _recorded(self._post(self.name, "", message))
+
+    def steps(self, after: int = 0) -> Steps:
+        """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
+
+        The iteration ends when the harness has ended and its last step was given.
+        """
+        return Steps(self._child, self._recorder, after)
+
+
+class Steps:
+    """An async iterator over the committed steps of one harness."""
+
+    def __init__(self, child: Child, recorder: Recorder, after: int) -> None:
+        self._child = child
+        self._recorder = recorder
+        self._after = after
+        self._page: list[StepRecord] = []
+
+    def __aiter__(self) -> Steps:
+        return self
+
+    async def __anext__(self) -> StepRecord:
+        while not self._page:
+            ended, news = self._child.done.is_set(), self._recorder.last_seq
+            if self._child.step > self._after:
+                self._page = (await self._read())[::-1]
+            if not self._page:
+                if ended:
+                    raise StopAsyncIteration
+                await self._wait(news)
+        await trio.lowlevel.checkpoint()
+        record = self._page.pop()
+        self._after = record.step_number
+        return record
+
+    async def _read(self) -> list[StepRecord]:
+        store, name, after = self._recorder.store, self._child.name, self._after
+        if store.blocking:
+            records = await trio.to_thread.run_sync(lambda: store.steps(name, after=after, limit=_PAGE))
+        else:
+            records = store.steps(name, after=after, limit=_PAGE)
+        return [self._child.types.record(record) for record in records]
+
+    async def _wait(self, news: int) -> None:
+        """Wait for something new in the store, or the end of the harness."""
+        async with trio.open_nursery() as nursery:
+
+            async def done() -> None:
+                await self._child.done.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(done)
+            await self._recorder.wait_news(news)
+            nursery.cancel_scope.cancel()
+
+
+def _recorded(receipt: Receipt | None) -> Order:
+    async def wait() -> None:
+        if receipt is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await receipt
+
+    return Order(wait)

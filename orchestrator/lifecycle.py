@@ -1,0 +1,90 @@
+"""Which event may follow which: one table, and a loop over it. Pure.
+
+new ──Started──► running ◄──Resumed── paused            ends: completed
+                  │   ▲ └───Paused────►                        exhausted   ─┐
+               Failed └─Started─┐                              stopped      │ Started: a later
+                  ▼             │                              failed       ├ start goes on
+                failed ─Restarting─► backing_off               gave_up      │
+                  └────GaveUp──► gave_up                       blocked      │
+                                                               budget_spent ─┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from orchestrator import events as e
+from orchestrator.errors import IllegalTransition
+
+
+class Status(StrEnum):
+    """Where a harness is in its life."""
+
+    NEW = "new"
+    RUNNING = "running"
+    PAUSED = "paused"
+    BACKING_OFF = "backing_off"
+    COMPLETED = "completed"
+    EXHAUSTED = "exhausted"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    GAVE_UP = "gave_up"
+    BLOCKED = "blocked"
+    BUDGET_SPENT = "budget_spent"
+
+
+S = Status
+_ENDS: Mapping[type[e.Event], Status] = {
+    e.Failed: S.FAILED,
+    e.Completed: S.COMPLETED,
+    e.Exhausted: S.EXHAUSTED,
+    e.Stopped: S.STOPPED,
+    e.Blocked: S.BLOCKED,
+    e.BudgetSpent: S.BUDGET_SPENT,
+}
+
+TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
+    S.NEW: {e.Started: S.RUNNING, e.Stopped: S.STOPPED, e.Failed: S.FAILED, e.Paused: S.PAUSED},
+    # Started while running: the program was killed, and this is the next attempt.
+    S.RUNNING: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Restarting: S.BACKING_OFF},
+    # A pause outlives attempts and programs; only Resumed and the ends lift it.
+    S.PAUSED: {**_ENDS, e.Started: S.PAUSED, e.Resumed: S.RUNNING, e.Restarting: S.PAUSED},
+    S.BACKING_OFF: {
+        e.Started: S.RUNNING,
+        e.Restarting: S.BACKING_OFF,
+        e.Stopped: S.STOPPED,
+        e.Paused: S.PAUSED,
+        e.GaveUp: S.GAVE_UP,
+    },
+    S.FAILED: {e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF, e.GaveUp: S.GAVE_UP, e.Stopped: S.STOPPED},
+    S.EXHAUSTED: {e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF, e.GaveUp: S.GAVE_UP},
+    S.COMPLETED: {},
+    S.STOPPED: {e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
+    S.GAVE_UP: {e.Started: S.RUNNING},
+    S.BLOCKED: {e.Started: S.RUNNING},
+    S.BUDGET_SPENT: {e.Started: S.RUNNING},
+}
+
+ENDED = frozenset({S.COMPLETED, S.EXHAUSTED, S.STOPPED, S.FAILED, S.GAVE_UP, S.BLOCKED, S.BUDGET_SPENT})
+
+
+def follow(status: Status, event: e.Event) -> Status:
+    """Return the status after `event`.
+
+    Raises:
+        IllegalTransition: `event` may not follow.
+    """
+    try:
+        return TRANSITIONS[status][type(event)]
+    except KeyError:
+        allowed = ", ".join(sorted(kind.kind for kind in TRANSITIONS[status])) or "nothing"
+        raise IllegalTransition(f"{event.kind!r} may not follow {status.value!r}: expected {allowed}") from None
+
+
+_FORGET = (e.Completed, e.Stopped, e.GaveUp, e.Blocked, e.BudgetSpent)
+
+
+def remembers_restarts(event: e.Event) -> bool:
+    """Return whether restarts before `event` still count after it: they do until the harness has come to an end."""
+    return not isinstance(event, _FORGET)

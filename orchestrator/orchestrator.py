@@ -1,0 +1,380 @@
+"""The wiring and the user's handle on it: one nursery, one recorder, and a child for each harness.
+
+async with Orchestrator("run.db", log="steps.jsonl") as orchestrator:
+    handle = orchestrator.start(harness, name="eurusd")
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import inf
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import trio
+
+from harnesses.base import BaseHarness
+from orchestrator.child import Child, Terms
+from orchestrator.codec import encode
+from orchestrator.errors import AlreadyRunning, GaveUp, HarnessFailed, OwnershipError, StoreError, StoreLost, UsageError
+from orchestrator.handle import Handle
+from orchestrator.log import LogFollower
+from orchestrator.outcome import OutcomeKind
+from orchestrator.recorder import Receipt, Recorder
+from orchestrator.restart import Backoff, Intensity, Restart, Strategy
+from orchestrator.store import MemoryStore, SqliteStore, Store
+from orchestrator.store.protocol import Message, Post
+from orchestrator.supervisor import Supervisor
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Orchestrator:
+    """Runs many harnesses side by side and never loses a step. An async context manager; leaving it waits for all.
+
+    Args:
+        store: a path, a `Store`, or nothing for one in memory.
+        log: where committed records go as JSON lines: a path, or an open text file.
+        strategy, intensity, period_s: of the root supervisor. Under `one_for_one` each harness may be restarted
+            `intensity` times within `period_s` seconds; otherwise all together.
+        backoff: how long to wait before a restart.
+        grace_s: seconds that a stopped harness gets, to reach its next step boundary and to clean up.
+        drain_s: the same after a first SIGINT or SIGTERM. A second signal cancels at once.
+        deadline_s: seconds after which everything is stopped.
+        handle_signals: whether to drain on SIGINT and SIGTERM; by default if in the main thread.
+
+    Raises, on leaving:
+        ExceptionGroup: of a `HarnessFailed` for each harness that failed or gave up, and of `StoreLost`.
+    """
+
+    def __init__(
+        self,
+        store: str | Path | Store | None = None,
+        *,
+        log: str | Path | TextIO | None = None,
+        strategy: Strategy | str = Strategy.ONE_FOR_ONE,
+        intensity: int = 5,
+        period_s: float = 60.0,
+        backoff: Backoff | None = None,
+        grace_s: float = 5.0,
+        drain_s: float = 10.0,
+        deadline_s: float | None = None,
+        handle_signals: bool | None = None,
+    ) -> None:
+        self._given_store = store
+        self._log = log
+        self._root = Supervisor("root", strategy=_strategy(strategy), intensity=Intensity(intensity, period_s))
+        self._backoff = backoff or Backoff()
+        self._grace_s = grace_s
+        self._drain_s = drain_s
+        self._deadline_s = inf if deadline_s is None else deadline_s
+        self._handle_signals = handle_signals
+        self._children: dict[str, Child] = {}
+        self._restarting = trio.Lock()
+        self._lost: StoreLost | None = None
+        self._nursery: trio.Nursery | None = None
+        self._running: AbstractAsyncContextManager[None] | None = None
+        self._body = trio.CancelScope()
+        self.signalled: int | None = None
+        """The number of the signal that ended the run, if one did."""
+
+    async def __aenter__(self) -> Orchestrator:
+        if self._running is not None:
+            raise UsageError("this Orchestrator was entered before: expected one `async with` for each; make another")
+        self._running = self._serve()
+        await self._running.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._running is not None
+        return await self._running.__aexit__(kind, error, trace)
+
+    # orders
+
+    def start(
+        self,
+        harness: BaseHarness[Any, Any, Any],
+        *,
+        name: str,
+        restart: Restart | str = Restart.TRANSIENT,
+        backoff: Backoff | None = None,
+        grace_s: float | None = None,
+        step_timeout_s: float | None = None,
+        deadline_s: float | None = None,
+        take_over: bool = False,
+        supervisor: Supervisor | None = None,
+    ) -> Handle:
+        """Start a harness, or resume it if the store knows the name. Does not wait.
+
+        Args:
+            name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`.
+            restart: when it is started again after it has ended: `permanent`, `transient` or `temporary`.
+            step_timeout_s: seconds that it may take from one `yield` to the next.
+            deadline_s: seconds from now by which it must have ended.
+            take_over: take it even from a living process, which then stops it with `OwnershipLost`.
+            supervisor: from `supervisor()`; default is the root.
+
+        Raises:
+            AlreadyRunning: a harness of that name runs here.
+            UsageError: the name or an option is not as expected.
+            Unstorable: the initial state can not be stored.
+        """
+        nursery = self._open_nursery("start")
+        self._check_name(name)
+        if not isinstance(harness, BaseHarness):
+            raise UsageError(f"start {name!r}: expected a BaseHarness, was {harness!r:.200}; pass an instance of your class")
+        terms = Terms(
+            restart=_restart(restart),
+            backoff=backoff or self._backoff,
+            grace_s=self._grace_s if grace_s is None else grace_s,
+            step_timeout_s=step_timeout_s,
+            deadline_s=deadline_s,
+            take_over=take_over,
+        )
+        parent = supervisor or self._root
+        child = Child(name, harness, terms, parent, self._recorder, self._post, self._restarting)
+        child.claim()
+        before = self._children.get(name)
+        if before is not None:
+            before.parent.children.remove(before)
+        self._children[name] = child
+        parent.children.append(child)
+        self._recorder.harnesses += 1
+        nursery.start_soon(self._live, child, name=f"child {name}")
+        if self._lost is not None or self.signalled is not None:
+            child.abort("the orchestrator is ending")
+        return Handle(child, self._recorder, self._post)
+
+    def supervisor(
+        self,
+        name: str,
+        *,
+        strategy: Strategy | str = Strategy.ONE_FOR_ONE,
+        intensity: int = 5,
+        period_s: float = 60.0,
+        restart: Restart | str = Restart.TRANSIENT,
+        parent: Supervisor | None = None,
+    ) -> Supervisor:
+        """Make a supervisor below the root, or below `parent`; pass it to `start`.
+
+        It counts the restarts of all its children together. When there are more than `intensity` within `period_s`
+        seconds it gives up: its children end, and its own supervisor decides by `restart` whether they are started again.
+        """
+        above = parent or self._root
+        if any(child.name == name for child in above.children):
+            raise UsageError(f"supervisor {name!r}: there is one of that name under {above.name!r}; choose another")
+        made = Supervisor(
+            name,
+            strategy=_strategy(strategy),
+            intensity=Intensity(intensity, period_s),
+            restart=_restart(restart),
+            parent=above,
+        )
+        above.children.append(made)
+        return made
+
+    @property
+    def handles(self) -> tuple[Handle, ...]:
+        """A handle on every harness started here, in order."""
+        return tuple(Handle(child, self._recorder, self._post) for child in self._children.values())
+
+    @property
+    def store(self) -> Store:
+        """The store in use; for readers."""
+        return self._recorder.store
+
+    def stop(self, grace: float | None = None) -> None:
+        """Stop every harness at its next step boundary, or when `grace` seconds are over. Does not wait."""
+        for child in self._children.values():
+            child.stop(grace, cause="the orchestrator was stopped")
+
+    # life
+
+    @asynccontextmanager
+    async def _serve(self) -> AsyncIterator[None]:
+        store, ours = _open(self._given_store)
+        failure: BaseException | None = None
+        try:
+            self._recorder = Recorder(store, self._store_lost)
+            async with trio.open_nursery() as services:
+                log = await self._start_services(services, store)
+                async with trio.open_nursery() as children:
+                    children.start_soon(self._abort_when_cancelled, name="watch")
+                    self._nursery = children
+                    with self._body:
+                        try:
+                            yield
+                        except Exception as error:
+                            failure = error
+                            self._abort("the block was left with an error")
+                        await self._all_done()
+                    with trio.CancelScope(shield=self._body.cancelled_caught):
+                        await self._all_done()
+                    self._nursery = None
+                    children.cancel_scope.cancel()
+                await self._end_services(services, log)
+        finally:
+            self._nursery = None
+            self._recorder.close()
+            if ours:
+                store.close()
+        self._raise_failures(failure)
+
+    async def _start_services(self, services: trio.Nursery, store: Store) -> LogFollower | None:
+        await services.start(self._recorder.run)
+        if self._takes_signals():
+            await services.start(self._heed_signals)
+        if self._deadline_s != inf:
+            services.start_soon(self._heed_deadline)
+        if self._log is None:
+            return None
+        log = LogFollower(store, self._log)
+        await services.start(log.run, self._recorder)
+        return log
+
+    async def _end_services(self, services: trio.Nursery, log: LogFollower | None) -> None:
+        with trio.CancelScope(shield=True):
+            self._recorder.close()
+            await self._recorder.wait_ended()
+            if log is not None:
+                await log.wait_ended()
+        services.cancel_scope.cancel()
+
+    async def _live(self, child: Child) -> None:
+        try:
+            await child.live()
+        finally:
+            self._recorder.harnesses -= 1
+
+    async def _all_done(self) -> None:
+        """Return when every harness has ended, those started meanwhile too."""
+        while waiting := [child for child in self._children.values() if not child.done.is_set()]:
+            for child in waiting:
+                await child.done.wait()
+
+    async def _abort_when_cancelled(self) -> None:
+        """Tell the harnesses of a cancellation that they could not see: held ones wait for events only."""
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            self._abort("cancelled")
+            raise
+
+    def _abort(self, cause: str) -> None:
+        for child in self._children.values():
+            child.abort(cause)
+
+    def _store_lost(self, error: StoreLost) -> None:
+        self._lost = error
+        self._abort("the store is lost")
+        self._body.cancel()
+
+    def _takes_signals(self) -> bool:
+        if self._handle_signals is None:
+            return threading.current_thread() is threading.main_thread()
+        return self._handle_signals
+
+    async def _heed_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Drain at the first signal, cancel at the second."""
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for number in signals:
+                name = signal.Signals(number).name
+                if self.signalled is not None:
+                    _say(f"{name} again: cancelling")
+                    self._abort(f"{name} again")
+                    self._body.cancel()
+                    continue
+                self.signalled = number
+                _say(f"{name}: stopping within {self._drain_s:g} s; a second signal cancels at once")
+                for child in self._children.values():
+                    child.stop(self._drain_s, cause=name)
+                self._body.cancel()
+
+    async def _heed_deadline(self) -> None:
+        await trio.sleep(self._deadline_s)
+        for child in self._children.values():
+            child.stop(self._grace_s, cause=f"the run's deadline of {self._deadline_s:g} s has passed")
+        self._body.cancel()
+
+    def _post(self, to: str, sender: str, message: object) -> Receipt:
+        """Have a message put in a mailbox: of a harness here, or of any that the store knows."""
+        body = encode(message)
+
+        def deliver(seq: int) -> None:
+            child = self._children.get(to)
+            if child is not None:
+                child.mailbox.deliver(Message(seq, sender, body))
+
+        return self._recorder.submit(Post(to, sender, time.time_ns() // 1000, body), deliver)
+
+    def _check_name(self, name: str) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise UsageError(f"name {name!r}: expected letters, digits, '.', '_' and '-', beginning with a letter or digit")
+        child = self._children.get(name)
+        if child is not None and not child.done.is_set():
+            raise AlreadyRunning(f"harness {name!r} runs already: expected one start for each name; wait for its end first")
+
+    def _open_nursery(self, verb: str) -> trio.Nursery:
+        if self._nursery is None:
+            raise UsageError(f"{verb}: the Orchestrator is not open: expected a call within `async with Orchestrator(…)`")
+        return self._nursery
+
+    def _raise_failures(self, failure: BaseException | None) -> None:
+        """Raise what failed: the block's own error as it is, else all harnesses that failed as one group."""
+        errors: list[Exception] = [] if self._lost is None else [self._lost]
+        errors += [error for child in self._children.values() if (error := _failure(child)) is not None]
+        if failure is not None:
+            for error in errors:
+                failure.add_note(f"besides: {error}")
+            raise failure
+        if errors:
+            raise ExceptionGroup(f"{len(errors)} of {len(self._children)} harnesses failed", errors)
+
+
+def _open(store: str | Path | Store | None) -> tuple[Store, bool]:
+    """Return the store to use, and whether it is ours to close."""
+    if store is None:
+        return MemoryStore(), True
+    if isinstance(store, str | Path):
+        return SqliteStore(store), True
+    return store, False
+
+
+def _failure(child: Child) -> Exception | None:
+    outcome = child.outcome
+    if outcome is None or outcome.ok or isinstance(outcome.error, StoreError):
+        return None
+    if isinstance(outcome.error, OwnershipError | UsageError):
+        return outcome.error
+    cls = GaveUp if outcome.kind is OutcomeKind.GAVE_UP else HarnessFailed
+    error = cls(f"harness {child.name!r} {outcome.kind.replace('_', ' ')} at step {outcome.step + 1}: {outcome.cause}")
+    error.__cause__ = outcome.error
+    return error
+
+
+def _restart(word: Restart | str) -> Restart:
+    try:
+        return Restart(word)
+    except ValueError:
+        raise UsageError(f"restart: expected permanent, transient or temporary, was {word!r}") from None
+
+
+def _strategy(word: Strategy | str) -> Strategy:
+    try:
+        return Strategy(word)
+    except ValueError:
+        raise UsageError(f"strategy: expected one_for_one, one_for_all or rest_for_one, was {word!r}") from None
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

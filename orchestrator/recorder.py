@@ -1,0 +1,346 @@
+"""The one writer: gathers what waits, has it committed, and only then wakes each sender.
+
+The law: whoever is woken with a `seq` has something durable; whoever is not recorded gets an error; nobody waits for an
+answer that will not come.
+
+    record, submit ──memory channel──► batch ──► writer thread: one transaction ──► everyone in it is woken
+
+A harness has at most one step under way, so the channel has a slot for each and a sender never waits for room. A batch is
+what was runnable when its first item arrived; once it is large it is handed over at once, so that the disk works while the
+other harnesses step. A batch of one is committed without the thread as long as commits are quick: the hop would take longer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import trio
+from outcome import Error
+from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+
+from orchestrator.errors import OwnershipLost, StoreBusy, StoreLost
+from orchestrator.store.protocol import Committed, ConsumedRow, Operation, SnapshotRow, StepRow, Store
+
+_SMALLEST_CHUNK = 128
+"""Steps worth a transaction of their own; below, the cost of the transaction shows."""
+_LARGEST_BYTES = 4_000_000
+_QUICK_S = 0.001
+"""Commits of one step are done in the loop's own thread while they take less: the loop stands still for them."""
+_BUFFER = 1_000_000
+"""Slots of the channel. No sender has more than one thing in it, so this bounds the number of harnesses."""
+
+
+class Slot:
+    """One sender's place in the channel; it is used again for each of its steps."""
+
+    __slots__ = ("consumed", "error", "operation", "result", "row", "snapshot", "task")
+
+    def __init__(self) -> None:
+        self.row: StepRow | None = None
+        self.snapshot: SnapshotRow | None = None
+        self.consumed: tuple[ConsumedRow, ...] = ()
+        self.operation: Operation | None = None
+        self.task: Task | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Receipt:
+    """An operation under way. Await it for the result; it is carried out whether or not anyone does."""
+
+    def __init__(self) -> None:
+        self._done = trio.Event()
+        self._result: Any = None
+
+    def __await__(self) -> Any:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Any:
+        await self._done.wait()
+        if isinstance(self._result, BaseException):
+            raise self._result
+        return self._result
+
+    def settle(self, result: Any) -> None:
+        """Give the result, or the error, to whoever waits."""
+        self._result = result
+        self._done.set()
+
+
+class Recorder:
+    """Takes steps and operations from everyone, and has them committed in batches.
+
+    Args:
+        store: where to.
+        on_lost: is called once, with the error, when the store has failed.
+    """
+
+    def __init__(self, store: Store, on_lost: Callable[[StoreLost], None] = lambda error: None) -> None:
+        self.store = store
+        self.harnesses = 0
+        """How many harnesses are live: what a batch is measured by."""
+        self.last_seq = 0
+        """The newest record committed by this recorder."""
+        self._on_lost = on_lost
+        self._send, self._receive = trio.open_memory_channel[Slot](_BUFFER)
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._under_way: set[_Batch] = set()
+        self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._writer: threading.Thread | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._ended = trio.Event()
+        self._news = trio.lowlevel.ParkingLot()
+        self._quick_s = 0.0
+        self._lost: StoreLost | None = None
+
+    async def record(self, slot: Slot) -> None:
+        """Return when the step in `slot` is durable. No cancellation ends the wait.
+
+        Raises:
+            OwnershipLost: another run has taken the harness over; the step is not recorded.
+            StoreLost: the store has failed; the step is not recorded.
+        """
+        if self._lost is not None:
+            raise self._again()
+        slot.task = current_task()
+        self._send.send_nowait(slot)
+        self._waiting += 1
+        self._waiting_bytes += len(slot.row.body) if slot.row is not None else 0
+        if (self._waiting >= _SMALLEST_CHUNK and self._waiting * 8 >= self.harnesses) or self._waiting_bytes > _LARGEST_BYTES:
+            self._hand_over()
+        await wait_task_rescheduled(_never)
+
+    async def do(self, operation: Operation) -> Any:
+        """Return the result of an operation when it is durable. No cancellation ends the wait.
+
+        Raises:
+            OrchestratorError: it was refused, or the store has failed.
+        """
+        slot = Slot()
+        slot.operation = operation
+        await self.record(slot)
+        return slot.result
+
+    def submit(self, operation: Operation, then: Callable[[Any], None] | None = None) -> Receipt:
+        """Have an operation carried out without waiting for it.
+
+        Args:
+            then: is called with the result in the loop's thread, before anyone who awaits the receipt goes on.
+        """
+        receipt = Receipt()
+        if self._lost is not None:
+            receipt.settle(self._again())
+            return receipt
+        slot = Slot()
+        slot.operation = operation
+
+        def settle(result: Any) -> None:
+            if then is not None and not isinstance(result, BaseException):
+                then(result)
+            receipt.settle(result)
+
+        slot.result = settle
+        self._send.send_nowait(slot)
+        self._waiting += 1
+        return receipt
+
+    async def wait_news(self, after: int) -> None:
+        """Return when something newer than `after` has been committed, or the recorder has ended."""
+        while self.last_seq <= after and not self._ended.is_set():
+            await self._news.park()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will be committed."""
+        return self._ended.is_set()
+
+    async def wait_ended(self) -> None:
+        """Return when `run` has ended: nothing more will be committed."""
+        await self._ended.wait()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until `close`. Shielded: it ends after those it serves."""
+        self._token = trio.lowlevel.current_trio_token()
+        if self.store.blocking:
+            self._writer = threading.Thread(target=self._write_batches, name="orchestrator-writer", daemon=True)
+            self._writer.start()
+        task_status.started()
+        with trio.CancelScope(shield=True):
+            try:
+                async for slot in self._receive:
+                    # One pass of the scheduler: whatever is runnable now joins the batch.
+                    await trio.lowlevel.cancel_shielded_checkpoint()
+                    self._hand_over(slot)
+                    if self.store.blocking and self._quick_s > _QUICK_S:
+                        self._quick_s *= 0.99
+            except BaseException as error:
+                self._fail(error)
+                raise
+            finally:
+                await self._end()
+
+    def close(self) -> None:
+        """End `run` when what was sent is committed."""
+        self._send.close()
+
+    def _hand_over(self, first: Slot | None = None) -> None:
+        """Make a batch of what waits and have it committed."""
+        slots = [] if first is None else [first]
+        receive, add = self._receive.receive_nowait, slots.append
+        try:
+            while True:
+                add(receive())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            self._waiting = self._waiting_bytes = 0
+        if not slots:
+            return
+        batch = _Batch(slots)
+        self._under_way.add(batch)
+        if not self.store.blocking or (len(slots) == 1 and len(self._under_way) == 1 and self._quick_s < _QUICK_S):
+            self._commit_here(batch)
+        else:
+            self._queue.put(batch)
+
+    def _commit_here(self, batch: _Batch) -> None:
+        begin = time.perf_counter()
+        try:
+            committed = batch.commit(self.store, wait=False)
+        except StoreBusy:
+            self._queue.put(batch)
+            return
+        except Exception as error:
+            self._fail(error)
+            return
+        # An average over the last few, so that one slow commit does not decide.
+        self._quick_s += (time.perf_counter() - begin - self._quick_s) / 8
+        self._settle(batch, committed)
+
+    def _write_batches(self) -> None:
+        """Commit batches one after the other: the writer thread."""
+        assert self._token is not None
+        while (batch := self._queue.get()) is not None:
+            try:
+                committed = batch.commit(self.store, wait=True)
+            except BaseException as error:
+                self._tell(self._fail, error)
+                return
+            self._tell(self._settle, batch, committed)
+
+    def _tell(self, function: Callable[..., None], *args: Any) -> None:
+        assert self._token is not None
+        try:
+            self._token.run_sync_soon(function, *args)
+        except trio.RunFinishedError:
+            return
+
+    def _settle(self, batch: _Batch, committed: Committed) -> None:
+        """Wake everyone whose step or operation is durable now."""
+        self._under_way.discard(batch)
+        self.last_seq = max(self.last_seq, batch.settle(committed))
+        self._news.unpark_all()
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell everyone who waits, now or later, that the store is lost."""
+        if self._lost is not None:
+            return
+        self._lost = StoreLost(f"{self.store.location} failed while steps waited for it: {error}")
+        self._lost.__cause__ = error
+        slots = [slot for batch in self._under_way for slot in batch.slots]
+        self._under_way.clear()
+        try:
+            while True:
+                slots.append(self._receive.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            pass
+        self._waiting = 0
+        for slot in slots:
+            _refuse(slot, self._again())
+        self._news.unpark_all()
+        self._on_lost(self._lost)
+
+    def _again(self) -> StoreLost:
+        """Return the error anew: an exception raised in a thousand tasks would collect a thousand tracebacks."""
+        assert self._lost is not None
+        error = StoreLost(str(self._lost))
+        error.__cause__ = self._lost.__cause__
+        return error
+
+    async def _end(self) -> None:
+        if self._writer is not None:
+            self._queue.put(None)
+            await trio.to_thread.run_sync(self._writer.join)
+            # What the thread told the loop last is still to be done.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        self._ended.set()
+        self._news.unpark_all()
+
+
+class _Batch:
+    """What is committed in one transaction."""
+
+    __slots__ = ("operations", "slots", "steps")
+
+    def __init__(self, slots: list[Slot]) -> None:
+        self.slots = slots
+        self.steps = [slot for slot in slots if slot.operation is None]
+        self.operations = [slot for slot in slots if slot.operation is not None] if len(self.steps) < len(slots) else []
+
+    def commit(self, store: Store, *, wait: bool) -> Committed:
+        steps = self.steps
+        return store.commit(
+            [slot.row for slot in steps],  # type: ignore[misc]
+            [slot.operation for slot in self.operations],  # type: ignore[misc]
+            snapshots=[slot.snapshot for slot in steps if slot.snapshot is not None],
+            consumed=[row for slot in steps if slot.consumed for row in slot.consumed],
+            wait=wait,
+        )
+
+    def settle(self, committed: Committed) -> int:
+        """Wake the senders; return the newest `seq`."""
+        newest = 0
+        if committed.lost:
+            self._refuse_lost(committed)
+        else:
+            for slot in self.steps:
+                reschedule(slot.task)  # type: ignore[arg-type]
+        if committed.seqs:
+            newest = max(committed.seqs)
+        for slot, result in zip(self.operations, committed.results, strict=True):
+            if isinstance(result, int):
+                newest = max(newest, result)
+            _answer(slot, result)
+        return newest
+
+    def _refuse_lost(self, committed: Committed) -> None:
+        for slot, seq in zip(self.steps, committed.seqs, strict=True):
+            if seq:
+                reschedule(slot.task)  # type: ignore[arg-type]
+            else:
+                _refuse(slot, OwnershipLost("another run has taken this harness over; this one has stopped it"))
+
+
+def _answer(slot: Slot, result: Any) -> None:
+    """Give an operation's result to its sender, who may wait in a task or not at all."""
+    if isinstance(result, BaseException):
+        _refuse(slot, result)
+    elif slot.task is not None:
+        slot.result = result
+        reschedule(slot.task)
+    else:
+        slot.result(result)
+
+
+def _refuse(slot: Slot, error: BaseException) -> None:
+    if slot.task is not None:
+        reschedule(slot.task, Error(error))
+    else:
+        slot.result(error)
+
+
+def _never(_: RaiseCancelT) -> Abort:
+    return Abort.FAILED

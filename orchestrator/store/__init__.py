@@ -1,0 +1,8 @@
+"""The authority: what happened, in order, on disk."""
+
+from orchestrator.store.memory import MemoryStore
+from orchestrator.store.protocol import Store
+from orchestrator.store.sqlite import SqliteStore
+from orchestrator.store.sqlite_reader import SqliteReader
+
+__all__ = ["MemoryStore", "SqliteReader", "SqliteStore", "Store"]

@@ -1,0 +1,201 @@
+"""What a store is: an ordered, durable record of everything that happened, and the one authority over it.
+
+The laws, held by `orchestrator.store.conformance` for every store:
+
+    commit is all or nothing, and durable when it returns
+    `seq` is one order over everything, without repeat; a record's `seq` never changes
+    the steps of one harness are 1, 2, 3 … without gap or repeat
+    a harness belongs to one run at a time; whoever has lost it can not append
+    a reader sees whole commits only, and never makes a writer wait
+
+A store is synchronous. One thread at a time writes; readers may be in any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from attrs import frozen
+
+from orchestrator.events import Event
+from orchestrator.lifecycle import Status
+from orchestrator.records import HarnessRecord, Record, StepRecord
+
+
+class StepRow(NamedTuple):
+    """A step on its way to the store."""
+
+    harness: int
+    """The store's number for the harness, from its `Claimed`."""
+    epoch: int
+    attempt: int
+    step: int
+    time_us: int
+    """Wall time, microseconds since 1970 UTC."""
+    body: str
+    """JSON object: `input`, `output`, `delta` (grammar in `harnesses.delta`), `summary` if there is one."""
+
+
+class SnapshotRow(NamedTuple):
+    """A whole state, saved with the step it follows."""
+
+    harness: int
+    step: int
+    state: str
+
+
+class ConsumedRow(NamedTuple):
+    """A message that a step has used up."""
+
+    message: int
+    harness: int
+    step: int
+
+
+@frozen
+class Claim:
+    """Take a harness over for this run, making it if it is new. Result: `Claimed`, or `OwnedElsewhere`.
+
+    One that is completed is not taken: there is nothing left to do for it.
+    """
+
+    name: str
+    initial_state: str
+    """JSON; used if the harness is new."""
+    harness_class: str = ""
+    recent_steps: int = 10
+    take_over: bool = False
+    """Take it even from a living process, which will then fail with `OwnershipLost`."""
+
+
+@frozen
+class Append:
+    """Record an event. Result: its `seq`, or `OwnershipLost`."""
+
+    harness: int
+    epoch: int
+    attempt: int
+    step: int
+    time_us: int
+    event: Event
+    status: Status
+    """What the harness is in after it."""
+    release: bool = False
+    """Whether the harness is given up with it, so that another run may have it."""
+
+
+@frozen
+class Post:
+    """Put a message in the mailbox of a harness. Result: its `seq`, or `UnknownHarness`."""
+
+    to: str
+    sender: str
+    time_us: int
+    body: str
+
+
+Operation: TypeAlias = Claim | Append | Post
+
+
+@frozen
+class Message:
+    """A message waiting in a mailbox."""
+
+    seq: int
+    sender: str
+    body: str
+
+
+@frozen
+class Claimed:
+    """What a run needs to know of a harness to go on with it."""
+
+    harness: int
+    epoch: int
+    status: Status
+    attempt: int
+    step: int
+    state: str
+    """JSON of the state after `step`."""
+    recent: tuple[StepRecord, ...]
+    """The last steps, oldest first."""
+    mailbox: tuple[Message, ...]
+    """Messages not yet consumed, oldest first."""
+    supervision: dict[str, Any]
+    """Fields of the last `Restarting`, empty if there was none since the last end: the restarts that count, the due time."""
+    unsaved_steps: int
+    """Steps since the last snapshot."""
+
+
+class Committed(NamedTuple):
+    """What became of a commit."""
+
+    seqs: Sequence[int]
+    """Of the steps, in order; 0 for a step of a harness that was lost."""
+    results: Sequence[Any]
+    """Of the operations, in order; an exception if that one was refused."""
+    lost: frozenset[int] = frozenset()
+    """Harnesses that belong to another run now; none of their steps was written."""
+
+
+class Store(Protocol):
+    """An ordered, durable record of everything that happened."""
+
+    blocking: bool
+    """Whether `commit` waits for a disk or a network, and so belongs in a thread."""
+    location: str
+    """For people: where it is."""
+
+    @property
+    def run(self) -> str:
+        """The name of this life of the program over the store: what owns the harnesses claimed through this object."""
+        ...
+
+    def commit(
+        self,
+        steps: Sequence[StepRow],
+        operations: Sequence[Operation] = (),
+        *,
+        snapshots: Sequence[SnapshotRow] = (),
+        consumed: Sequence[ConsumedRow] = (),
+        wait: bool = True,
+    ) -> Committed:
+        """Write all of it in one transaction, the steps first; return when it is durable.
+
+        Args:
+            wait: whether to wait for another process's write lock, or raise `StoreBusy` at once.
+
+        Raises:
+            StoreError: nothing of it was written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back every harness and the file."""
+        ...
+
+    def harnesses(self) -> list[HarnessRecord]:
+        """Return every harness, in the order of their first start."""
+        ...
+
+    def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
+        """Return at most `limit` steps of one harness, oldest first, from number `after + 1`.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
+
+    def state_at(self, name: str, step: int) -> str:
+        """Return the JSON of the state after `step`; 0 is the initial one.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+            UsageError: it has no such step.
+        """
+        ...
+
+    def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
+        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
+        ...

@@ -1,0 +1,126 @@
+"""The tables of the SQLite store, the views that are its public interface, and how older files become newer ones.
+
+records      everything that happened, in one order: steps, lifecycle events, messages. Append only, no index: an index
+             over (harness, step) would be dirtied in as many places as there are harnesses at every commit
+step_index   where the steps are. Filled in bulk, `INDEX_EVERY` records at a time, in the transaction of some commit;
+             what is newer than `meta.indexed_seq` is found by reading the tail of `records`
+snapshots    whole states, at steps far enough apart that their size is paid for by the deltas between them
+harnesses    one row each: who owns it, and where it is in its life
+mailbox      messages, and the step that used each up
+meta         one row of counters; `ownership` changes whenever a harness changes hands
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x4861726E
+"""`PRAGMA application_id` of our files: "Harn"."""
+
+INDEX_EVERY = 4096
+"""Records between two runs of the bulk index: 4,096 cost about 6 ms, once, and reading such a tail takes 2 ms."""
+
+_TABLES = """
+CREATE TABLE records (
+    seq INTEGER PRIMARY KEY,
+    harness INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    time_us INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    kind TEXT NOT NULL DEFAULT 'step'
+);
+CREATE TABLE step_index (
+    harness INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (harness, step)
+) WITHOUT ROWID;
+CREATE TABLE snapshots (
+    id INTEGER PRIMARY KEY,
+    harness INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    UNIQUE (harness, step)
+);
+CREATE TABLE harnesses (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    class TEXT NOT NULL,
+    owner TEXT,
+    epoch INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    supervision TEXT NOT NULL DEFAULT '{}',
+    event TEXT NOT NULL DEFAULT '{}',
+    time_us INTEGER NOT NULL
+);
+CREATE TABLE claims (
+    harness INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    run TEXT NOT NULL,
+    PRIMARY KEY (harness, epoch)
+) WITHOUT ROWID;
+CREATE TABLE mailbox (
+    seq INTEGER PRIMARY KEY,
+    harness INTEGER NOT NULL,
+    sender TEXT NOT NULL,
+    body TEXT NOT NULL,
+    consumed_step INTEGER
+);
+CREATE INDEX mailbox_waiting ON mailbox (harness, seq) WHERE consumed_step IS NULL;
+CREATE TABLE meta (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    indexed_seq INTEGER NOT NULL,
+    ownership INTEGER NOT NULL
+);
+INSERT INTO meta VALUES (1, 0, 0);
+"""
+
+_STAMP = "strftime('%Y-%m-%dT%H:%M:%S', r.time_us / 1000000, 'unixepoch') || printf('.%06dZ', r.time_us % 1000000)"
+
+_STEP_COLUMNS = f"""
+    r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+    r.body -> '$.input' AS input, r.body -> '$.output' AS output, r.body -> '$.delta' AS delta,
+    r.body ->> '$.summary' AS summary
+"""
+
+_VIEWS = f"""
+CREATE VIEW steps AS
+    SELECT {_STEP_COLUMNS}
+    FROM harnesses h JOIN step_index i ON i.harness = h.id JOIN records r ON r.seq = i.seq
+    UNION ALL
+    SELECT {_STEP_COLUMNS}
+    FROM records r JOIN harnesses h ON h.id = r.harness
+    WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.kind = 'step';
+CREATE VIEW events AS
+    SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+           r.kind AS kind, c.run AS run, r.body AS body
+    FROM records r JOIN harnesses h ON h.id = r.harness
+    LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch
+    WHERE r.kind <> 'step';
+CREATE VIEW harness_status AS
+    SELECT h.name AS harness, h.status AS status, h.attempt AS attempt,
+           max(coalesce((SELECT max(i.step) FROM step_index i WHERE i.harness = h.id), 0),
+               coalesce(t.step, 0)) AS current_step,
+           h.class AS class, h.event AS last_event
+    FROM harnesses h LEFT JOIN (
+        SELECT r.harness AS harness, max(r.step) AS step FROM records r
+        WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.kind = 'step' GROUP BY r.harness
+    ) t ON t.harness = h.id;
+CREATE VIEW messages AS
+    SELECT m.seq AS seq, h.name AS harness, m.sender AS sender, m.body AS body, m.consumed_step AS consumed_step
+    FROM mailbox m JOIN harnesses h ON h.id = m.harness;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS)
+"""Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
+
+VERSION = len(MIGRATIONS)
+"""The schema version that this program writes: `PRAGMA user_version`."""
+
+INDEX_TAIL = """
+INSERT INTO step_index (harness, step, seq)
+    SELECT harness, step, seq FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step'
+    ORDER BY harness, step
+"""

@@ -1,0 +1,139 @@
+"""Opening a store's file, and telling in plain words what is wrong with it. A file that can not be used is left as it is."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
+from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+
+_MAGIC = b"SQLite format 3\0"
+
+
+def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
+    """Open the file for writing, making or migrating it as needed.
+
+    Raises:
+        StoreUnusable: it is not a store of ours, is newer than this program, or can not be written.
+    """
+    _look(path)
+    try:
+        db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{path} can not be opened: {error}; check that its folder can be written to") from error
+    try:
+        with translated(str(path)):
+            _check(db, path)
+            _configure(db, path)
+            _migrate(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Open an existing file for reading only.
+
+    Raises:
+        StoreUnusable: it is not there, is not a store of ours, or is newer than this program.
+    """
+    if not path.exists():
+        raise StoreUnusable(f"{path} is not there: expected a store; check --store, or run something first")
+    _look(path)
+    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        with translated(str(path)):
+            _check(db, path)
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version < VERSION:
+                raise StoreUnusable(
+                    f"{path} has schema version {version}: expected {VERSION}; run something on it once to bring it up to date"
+                )
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def translated(location: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours, with what to do about them."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(location, error) from error
+
+
+def _translate(location: str, error: sqlite3.Error) -> StoreError:
+    text = str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(f"{location} is locked: another process has been writing for too long; end it, or try again")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(f"{location} is damaged: {text}; restore it from a copy, or start a new store")
+    if code == sqlite3.SQLITE_READONLY:
+        return StoreUnusable(f"{location} can not be written: {text}; make the file and its folder writable")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreError(f"{location} can not grow: {text}; free some space and start again, nothing recorded is lost")
+    return StoreError(f"{location} failed: {text}; what was recorded before is safe, look at the disk and start again")
+
+
+def _look(path: Path) -> None:
+    """Look at the file before SQLite does, which would make an empty or foreign one its own."""
+    if path.is_dir():
+        raise StoreUnusable(f"{path} is a folder: expected a file")
+    if not path.parent.is_dir():
+        raise StoreUnusable(f"{path} can not be made: its folder {path.parent} is not there; make it first")
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_MAGIC))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreUnusable(f"{path} can not be read: {error.strerror}; check its permissions") from error
+    if head and head != _MAGIC:
+        raise StoreUnusable(f"{path} is not a database: expected a store made by this program, begins with {head!r}")
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and application != APPLICATION_ID:
+        raise StoreUnusable(f"{path} is a database of another program: expected a store made by this one")
+    if version > VERSION:
+        raise StoreUnusable(
+            f"{path} has schema version {version}: expected at most {VERSION}; it was written by a newer release, install that"
+        )
+
+
+def _configure(db: sqlite3.Connection, path: Path) -> None:
+    mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreUnusable(f"{path} can not use a write-ahead log (journal mode {mode!r}): put it on a local disk")
+    db.execute("PRAGMA synchronous = FULL")
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Bring the schema up to date in one transaction; a second process that comes at the same time finds it done."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        for script in MIGRATIONS[version:]:
+            for statement in script.split(";\n"):
+                if statement.strip():
+                    db.execute(statement)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

@@ -1,0 +1,135 @@
+"""Reading a SQLite store: from any thread, beside a writer in this or another process, which never waits for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from orchestrator.codec import decode, decode_step, replay
+from orchestrator.errors import UnknownHarness, UsageError
+from orchestrator.lifecycle import Status
+from orchestrator.records import HarnessRecord, Record, StepRecord
+from orchestrator.store.owner import is_alive
+from orchestrator.store.sqlite_file import open_reader, translated
+
+_INDEXED = (
+    "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
+    "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?"
+)
+_TAIL = (
+    "SELECT attempt, seq, step, time_us, body FROM records "
+    "WHERE seq > (SELECT indexed_seq FROM meta) AND harness = ? AND kind = 'step' AND step > ? ORDER BY seq LIMIT ?"
+)
+
+
+class SqliteReader:
+    """A store in a SQLite file, to read only.
+
+    Args:
+        path: the file; it is opened at the first question.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+        self.location = str(path)
+        self._idle: list[sqlite3.Connection] = []
+        self._keep = 4
+
+    def close(self) -> None:
+        """Close the connections that are not in use. It can still be read from."""
+        self._keep = 0
+        while self._idle:
+            self._idle.pop().close()
+
+    def harnesses(self) -> list[HarnessRecord]:
+        """Return every harness, in the order of their first start."""
+        with self._reading() as db:
+            heads = dict(db.execute("SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses"))
+            tail = db.execute(
+                "SELECT harness, max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' "
+                "GROUP BY harness"
+            )
+            heads.update(tail)
+            rows = db.execute(
+                "SELECT id, name, status, attempt, class, owner, time_us, event FROM harnesses ORDER BY id"
+            ).fetchall()
+        alive = {owner: is_alive(self.path, owner) for owner in {row[5] for row in rows} if owner is not None}
+        return [
+            HarnessRecord(
+                name=name,
+                status=Status(status),
+                attempt=attempt,
+                current_step=heads[number] or 0,
+                harness_class=harness_class,
+                owned=alive.get(owner, False),
+                last_time_us=time_us,
+                event=decode(event),
+            )
+            for number, name, status, attempt, harness_class, owner, time_us, event in rows
+        ]
+
+    def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
+        """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
+        with self._reading() as db:
+            rows = self._rows(db, self._number(db, name), after, limit)
+        return [decode_step(name, *row) for row in rows]
+
+    def state_at(self, name: str, step: int) -> str:
+        """Return the JSON of the state after `step`; 0 is the initial one."""
+        with self._reading() as db:
+            harness = self._number(db, name)
+            saved, state = db.execute(
+                "SELECT step, state FROM snapshots WHERE harness = ? AND step <= ? ORDER BY step DESC LIMIT 1",
+                (harness, max(step, 0)),
+            ).fetchone()
+            rows = self._rows(db, harness, saved, step - saved)
+        if step < 0 or len(rows) != step - saved:
+            raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
+        return replay(state, [row[4] for row in rows])
+
+    def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
+        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT r.seq, h.name, r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') FROM records r "
+                "JOIN harnesses h ON h.id = r.harness "
+                "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE r.seq > ? ORDER BY r.seq LIMIT ?",
+                (after, limit),
+            ).fetchall()
+        return [Record(*row) for row in rows]
+
+    def _rows(self, db: sqlite3.Connection, harness: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+        rows = db.execute(_INDEXED, (harness, after, limit)).fetchall()
+        if len(rows) < limit:
+            rows += db.execute(_TAIL, (harness, after, limit - len(rows))).fetchall()
+        return rows
+
+    def _number(self, db: sqlite3.Connection, name: str) -> int:
+        row = db.execute("SELECT id FROM harnesses WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            names = [known for (known,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 10")]
+            raise UnknownHarness(f"no harness {name!r} in {self.location}: expected one of {', '.join(names) or 'none yet'}")
+        return int(row[0])
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one moment of the store, and is nobody else's until it is given back."""
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = open_reader(self.path)
+        try:
+            with translated(self.location):
+                db.execute("BEGIN")
+                yield db
+                db.execute("COMMIT")
+        except BaseException:
+            db.close()
+            raise
+        if len(self._idle) < self._keep:
+            self._idle.append(db)
+        else:
+            db.close()

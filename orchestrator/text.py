@@ -1,0 +1,23 @@
+"""Text from agents, made inert: shown as it is, but unable to move the cursor, colour the screen or turn the line around."""
+
+from __future__ import annotations
+
+import re
+
+_LIVE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def inert(text: str) -> str:
+    """Return `text` with every control character written out: `\\x1b`, `\\u202e`. Line feeds and tabs stay."""
+    return _LIVE.sub(_written_out, text)
+
+
+def one_line(text: str, width: int = 200) -> str:
+    """Return `text` inert, on one line, and cut to `width` characters."""
+    flat = inert(" ".join(text.split()))
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
