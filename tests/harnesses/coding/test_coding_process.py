@@ -132,9 +132,11 @@ def test_when_this_program_is_killed_the_command_dies_with_it(tmp_path):
     assert gone(group)
 
 
-async def test_a_process_that_leaves_the_group_does_not_hold_up_the_result():
-    ran = await run_bounded(["sh", "-c", "setsid sleep 60 & echo $!"], limit_s=30)
-    os.kill(int(ran.tail), signal.SIGKILL)
+async def test_a_process_that_leaves_the_group_does_not_hold_up_the_result(tmp_path):
+    leaver = "setsid sh -c 'echo $$; touch left; exec sleep 60' & until [ -e left ]; do sleep 0.01; done"
 
+    ran = await run_bounded(["sh", "-c", leaver], limit_s=30, cwd=tmp_path)
+
+    os.kill(int(ran.tail), signal.SIGKILL)
     assert ran.code == 0
     assert ran.duration_s < 10
