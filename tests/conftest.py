@@ -1,0 +1,13 @@
+"""Settings for every test: the `seed` marker, and Hypothesis without chance, time limits or files."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("steady", deadline=None, derandomize=True, database=None, max_examples=80)
+settings.load_profile("steady")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "seed: one of the 44 cases that any harness of this model must pass")

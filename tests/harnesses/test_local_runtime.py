@@ -1,0 +1,104 @@
+"""Laws of the surroundings of a harness that runs alone: a mailbox of its own, and nobody else to write to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from harnesses import BaseHarness, Ending, LocalRuntime
+from harnesses.control import Control
+
+
+class Echo(BaseHarness[None, Any, Any]):
+    """Answers each message with a step; ends with the message `end`."""
+
+    async def execute(self) -> AsyncIterator[tuple[Any, Any]]:
+        while (message := await self.receive()) != "end":
+            yield message, message
+
+
+async def test_messages_are_received_in_the_order_they_were_sent(autojump_clock: MockClock) -> None:
+    harness, runtime = Echo(None), LocalRuntime("echo")
+    for message in (1, {"two": 2}, None, "end"):
+        await runtime.send("echo", message)
+
+    await harness.run(runtime)
+
+    assert [step.input for step in harness.step_history] == [1, {"two": 2}, None]
+
+
+async def test_receive_waits_for_a_message(autojump_clock: MockClock) -> None:
+    harness, runtime = Echo(None), LocalRuntime("echo")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(harness.run, runtime)
+        await trio.sleep(100)
+        assert harness.current_step == 0
+        await runtime.send("echo", "late")
+        await runtime.send("echo", "end")
+
+    assert [step.input for step in harness.step_history] == ["late"]
+
+
+async def test_a_harness_that_waits_for_a_message_can_be_stopped(autojump_clock: MockClock) -> None:
+    endings: list[Ending] = []
+    control = Control()
+
+    async def run() -> None:
+        endings.append(await Echo(None).run(LocalRuntime("echo", control)))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await trio.sleep(10)
+        control.stop()
+
+    assert endings == [Ending.STOPPED]
+    assert trio.current_time() == 10
+
+
+async def test_a_harness_that_runs_alone_can_write_to_itself() -> None:
+    class Remind(BaseHarness[None, str, Any]):
+        async def execute(self) -> AsyncIterator[tuple[str, Any]]:
+            await self.send("Remind", "do it")
+            yield "told", await self.receive()
+
+    harness = Remind(None)
+    await harness.run()
+
+    assert harness.step_history[0].output == "do it"
+
+
+async def test_a_message_to_a_harness_that_is_not_there_is_an_error_with_the_remedy() -> None:
+    with pytest.raises(KeyError, match=r"no harness 'other': 'echo' runs alone; start both in an Orchestrator"):
+        await LocalRuntime("echo").send("other", 1)
+
+
+async def test_a_harness_that_runs_alone_is_called_after_its_class() -> None:
+    class Shy(BaseHarness[None, int, int]):
+        async def execute(self) -> AsyncIterator[tuple[int, int]]:
+            await self.send("somebody", 1)
+            yield 1, 1
+
+    with pytest.raises(KeyError, match="'Shy' runs alone"):
+        await Shy(None).run()
+
+
+async def test_other_tasks_run_between_the_steps_of_a_harness_that_never_waits() -> None:
+    class Busy(BaseHarness[None, int, int]):
+        async def execute(self) -> AsyncIterator[tuple[int, int]]:
+            for number in range(20):
+                yield number, number
+
+    harness, seen = Busy(None), set[int]()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(harness.run)
+        while harness.current_step < 20:
+            seen.add(harness.current_step)
+            await trio.lowlevel.checkpoint()
+
+    assert len(seen) >= 10
