@@ -15,13 +15,14 @@ import trio
 
 from harnesses.agent import Agent
 from harnesses.control import Control
-from harnesses.driver import Ending, drive
+from harnesses.delta import Delta
+from harnesses.driver import Ending, Stations, drive
 from harnesses.errors import HarnessMisuse, StateError, Unstorable
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
 from harnesses.ticks import Every
-from harnesses.values import detach, explain
+from harnesses.values import ATOMS, detach, explain
 
 AskT = TypeVar("AskT")
 AnswerT = TypeVar("AnswerT")
@@ -185,27 +186,29 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 f"{self._where()}: execute() is not an async generator: expected `async def` with a `yield` in it, "
                 f"was {type(generator).__name__}"
             )
-        return await drive(cast(Any, generator), runtime.control, self._record, self.is_complete)
+        stations = Stations(
+            self._make, runtime.commit, self._state.snapshot, self._accept, self._state.untake_delta, self.is_complete
+        )
+        return await drive(cast(Any, generator), runtime.control, stations)
 
-    async def _record(self, pair: object) -> None:
-        """Make the step, have it recorded, and only then show it."""
+    def _make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
+        """Make the step of what was yielded."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
             )
-        assert self._runtime is not None
-        state = self._state
-        number = self._current_step + 1
-        given, output = self._private("input", pair[0]), self._private("output", pair[1])
-        named, delta = state.take_delta()
-        step: Step[Any, Any] = Step(number, datetime.now(UTC), given, output, named)
-        try:
-            await self._runtime.commit(step, delta, state.snapshot)
-        except BaseException:
-            state.untake_delta()
-            raise
-        self._current_step = number
-        state.append(step)
+        given, made = pair
+        if given.__class__ not in ATOMS:
+            given = self._private("input", given)
+        if made.__class__ not in ATOMS:
+            made = self._private("output", made)
+        state_delta, delta = self._state.take_delta()
+        return Step(self._current_step + 1, datetime.now(UTC), given, made, state_delta), delta
+
+    def _accept(self, step: Step[Any, Any]) -> None:
+        """Show a step that is recorded."""
+        self._current_step = step.step_number
+        self._state.append(step)
 
     def _private(self, role: str, value: Any) -> Any:
         try:

@@ -36,6 +36,7 @@ class Control:
         "scope",
         "step_timeout_s",
         "stopping",
+        "timed",
     )
 
     def __init__(self, *, grace_s: float = 5.0, step_timeout_s: float | None = None, deadline: float = inf) -> None:
@@ -47,6 +48,8 @@ class Control:
         self.aborted = False
         self.held = False
         """Whether the loop has an order to look at before it resumes `execute()`."""
+        self.timed = step_timeout_s is not None or deadline != inf
+        """Whether there is a limit on time to arm and to look at."""
         self._deadline = self._limit = deadline
         self._gate: trio.lowlevel.Task | None = None
         self._naps: set[trio.CancelScope] | None = None
@@ -139,7 +142,7 @@ class Control:
         )
 
     def _set_limit(self, limit: float) -> None:
-        self._limit = limit
+        self._limit, self.timed = limit, True
         self.scope.deadline = min(self.scope.deadline, limit)
 
     def _wake(self) -> None:

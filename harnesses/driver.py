@@ -11,15 +11,14 @@ the user's may be open. What holds across a `yield`:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from harnesses.control import Control
+from harnesses.delta import Delta
 from harnesses.errors import HarnessMisuse, ScopeError, Stopping
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from harnesses.step import Step
 
 
 class Ending(StrEnum):
@@ -33,26 +32,34 @@ class Ending(StrEnum):
     """It was told to stop."""
 
 
-async def drive(
-    generator: AsyncGenerator[Any, None],
-    control: Control,
-    record: Callable[[Any], Awaitable[None]],
-    is_complete: Callable[[], bool],
-) -> Ending:
+class Stations(NamedTuple):
+    """Where a yielded pair goes, station by station."""
+
+    make: Callable[[Any], tuple[Step[Any, Any], Delta]]
+    """Makes the step of a pair, and finds what changed."""
+    commit: Callable[[Step[Any, Any], Delta, Callable[[], object]], Awaitable[None]]
+    """Returns when the step is recorded. Must not raise `Cancelled`."""
+    state: Callable[[], object]
+    """Gives the state after the step, for `commit`."""
+    accept: Callable[[Step[Any, Any]], None]
+    """Shows a step that is recorded."""
+    take_back: Callable[[], None]
+    """Undoes `make` for a step that is not."""
+    is_complete: Callable[[], bool]
+    """Is asked after each recorded step."""
+
+
+async def drive(generator: AsyncGenerator[Any, None], control: Control, stations: Stations) -> Ending:
     """Run `generator` to its end under `control`.
 
-    Args:
-        record: is awaited with what each `yield` gave; must not raise `Cancelled`.
-        is_complete: is asked after each recorded step.
-
     Raises:
-        Exception: whatever the generator, `record` or `is_complete` raised. The generator is closed in every case.
+        Exception: whatever the generator or a station raised. The generator is closed in every case.
     """
     ending: Ending | None = None
     try:
         with control.scope:
             try:
-                ending = await _iterate(generator, control, record, is_complete)
+                ending = await _iterate(generator, control, stations)
             finally:
                 control.begin_close()
                 await _close(generator)
@@ -76,28 +83,32 @@ async def drive(
     return Ending.STOPPED
 
 
-async def _iterate(
-    generator: AsyncGenerator[Any, None],
-    control: Control,
-    record: Callable[[Any], Awaitable[None]],
-    is_complete: Callable[[], bool],
-) -> Ending:
+async def _iterate(generator: AsyncGenerator[Any, None], control: Control, stations: Stations) -> Ending:
+    make, commit, state, accept, take_back, is_complete = stations
     advance = generator.__anext__
     if control.held and await _held(control):
         return Ending.STOPPED
     while True:
-        control.begin_step()
+        if control.timed:
+            control.begin_step()
         try:
             pair = await advance()
         except StopAsyncIteration:
             return Ending.EXHAUSTED
-        control.end_step()
-        await record(pair)
+        if control.timed:
+            control.end_step()
+        step, delta = make(pair)
+        try:
+            await commit(step, delta, state)
+        except BaseException:
+            take_back()
+            raise
+        accept(step)
         if is_complete():
             return Ending.COMPLETED
         if control.held and await _held(control):
             return Ending.STOPPED
-        if control.overdue():
+        if control.timed and control.overdue():
             raise control.why_cancelled() or HarnessMisuse("out of time")
 
 

@@ -20,11 +20,15 @@ from harnesses.driver import Ending
 from harnesses.errors import ScopeError, Unstorable
 from harnesses.step import Step
 from orchestrator.codec import decode, encode, encode_step
-from orchestrator.recorder import Receipt, Recorder, Slot
-from orchestrator.store.protocol import ConsumedRow, Message, SnapshotRow, StepRow
+from orchestrator.recorder import Receipt, Recorder, Slot, settled
+from orchestrator.store.protocol import ConsumedRow, Message, StepRow
 
 _SNAPSHOT_STEPS = 32
 """Least number of steps between two snapshots: replaying as many deltas takes about 0.1 ms."""
+
+
+_row = tuple.__new__
+"""Makes a `StepRow` without the call in between."""
 
 
 @frozen
@@ -40,7 +44,8 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._waiting: deque[Message] = deque()
-        self._taken: list[Message] = []
+        self.taken: list[Message] = []
+        """What was taken since the last step, in order."""
         self._arrival = trio.Event()
 
     def deliver(self, message: Message) -> None:
@@ -58,7 +63,7 @@ class Mailbox:
         if not self._waiting:
             return None
         message = self._waiting.popleft()
-        self._taken.append(message)
+        self.taken.append(message)
         return message
 
     async def wait_arrival(self) -> None:
@@ -67,18 +72,14 @@ class Mailbox:
             self._arrival = trio.Event()
             await self._arrival.wait()
 
-    def used(self) -> tuple[Message, ...]:
-        """Return what was taken since the last step."""
-        return tuple(self._taken)
-
     def settle(self) -> None:
         """Forget what was taken: the step that used it is recorded."""
-        self._taken.clear()
+        self.taken.clear()
 
     def put_back(self) -> None:
         """Give back what was taken for a step that was never recorded."""
-        self._waiting.extendleft(reversed(self._taken))
-        self._taken.clear()
+        self._waiting.extendleft(reversed(self.taken))
+        self.taken.clear()
 
 
 class Actor:
@@ -152,15 +153,18 @@ class Actor:
         slot = self._slot
         try:
             body = encode_step(step, delta)
-            slot.snapshot = self._snapshot_if_due(step.step_number, body, delta, state)
+            saved = self._snapshot_if_due(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
-        time_us = round(step.timestamp.timestamp() * 1e6)
-        slot.row = StepRow(self._number, self._epoch, self._attempt, step.step_number, time_us, body)
-        used = self._mailbox.used()
-        slot.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used) if used else ()
-        await self._recorder.record(slot)
+        time_us = int(step.timestamp.timestamp() * 1e6 + 0.5)
+        slot.row = _row(StepRow, (self._number, self._epoch, self._attempt, step.step_number, time_us, body, saved))
+        used = self._mailbox.taken
         if used:
+            slot.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
+        self._recorder.enqueue(slot)
+        await settled()
+        if used:
+            slot.consumed = ()
             self._mailbox.settle()
 
     async def sleep(self, seconds: float) -> None:
@@ -177,7 +181,7 @@ class Actor:
         """Put a message in another harness's mailbox; return when it is on disk."""
         await self._post(to, self.name, message)
 
-    def _snapshot_if_due(self, number: int, body: str, delta: Delta, state: Callable[[], object]) -> SnapshotRow | None:
+    def _snapshot_if_due(self, body: str, delta: Delta, state: Callable[[], object]) -> str | None:
         """Save the whole state when the deltas since the last time weigh as much: then growth stays linear."""
         self.unsaved_steps += 1
         if delta:
@@ -186,7 +190,7 @@ class Actor:
             return None
         text = encode(state())
         self._saved_bytes, self._unsaved_bytes, self.unsaved_steps = len(text), 0, 0
-        return SnapshotRow(self._number, number, text)
+        return text
 
 
 def _leaked(error: Exception) -> Exception:

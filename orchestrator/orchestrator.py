@@ -148,8 +148,7 @@ class Orchestrator:
             before.parent.children.remove(before)
         self._children[name] = child
         parent.children.append(child)
-        self._recorder.harnesses += 1
-        nursery.start_soon(self._live, child, name=f"child {name}")
+        nursery.start_soon(child.live, name=f"child {name}")
         if self._lost is not None or self.signalled is not None:
             child.abort("the orchestrator is ending")
         return Handle(child, self._recorder, self._post)
@@ -248,12 +247,6 @@ class Orchestrator:
             if log is not None:
                 await log.wait_ended()
         services.cancel_scope.cancel()
-
-    async def _live(self, child: Child) -> None:
-        try:
-            await child.live()
-        finally:
-            self._recorder.harnesses -= 1
 
     async def _all_done(self) -> None:
         """Return when every harness has ended, those started meanwhile too."""

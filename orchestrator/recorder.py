@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Any
 
@@ -22,11 +22,12 @@ import trio
 from outcome import Error
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
-from orchestrator.errors import OwnershipLost, StoreBusy, StoreLost
-from orchestrator.store.protocol import Committed, ConsumedRow, Operation, SnapshotRow, StepRow, Store
+from orchestrator.errors import OrchestratorError, OwnershipLost, StoreBusy, StoreCorrupt, StoreLost
+from orchestrator.store.protocol import Committed, ConsumedRow, Operation, StepRow, Store
 
-_SMALLEST_CHUNK = 128
-"""Steps worth a transaction of their own; below, the cost of the transaction shows."""
+_CHUNK = 512
+"""Steps that are handed over without waiting for more: as many as one statement takes. Fewer, and the cost of a transaction
+shows; more, and the disk idles while the harnesses step, and they while it works."""
 _LARGEST_BYTES = 4_000_000
 _QUICK_S = 0.001
 """Commits of one step are done in the loop's own thread while they take less: the loop stands still for them."""
@@ -37,11 +38,10 @@ _BUFFER = 1_000_000
 class Slot:
     """One sender's place in the channel; it is used again for each of its steps."""
 
-    __slots__ = ("consumed", "error", "operation", "result", "row", "snapshot", "task")
+    __slots__ = ("consumed", "error", "operation", "result", "row", "task")
 
     def __init__(self) -> None:
         self.row: StepRow | None = None
-        self.snapshot: SnapshotRow | None = None
         self.consumed: tuple[ConsumedRow, ...] = ()
         self.operation: Operation | None = None
         self.task: Task | None = None
@@ -81,8 +81,6 @@ class Recorder:
 
     def __init__(self, store: Store, on_lost: Callable[[StoreLost], None] = lambda error: None) -> None:
         self.store = store
-        self.harnesses = 0
-        """How many harnesses are live: what a batch is measured by."""
         self.last_seq = 0
         """The newest record committed by this recorder."""
         self._on_lost = on_lost
@@ -98,22 +96,21 @@ class Recorder:
         self._quick_s = 0.0
         self._lost: StoreLost | None = None
 
-    async def record(self, slot: Slot) -> None:
-        """Return when the step in `slot` is durable. No cancellation ends the wait.
+    def enqueue(self, slot: Slot) -> None:
+        """Send `slot` to be committed. The caller awaits `settled()` next, and nothing else in between.
 
         Raises:
-            OwnershipLost: another run has taken the harness over; the step is not recorded.
-            StoreLost: the store has failed; the step is not recorded.
+            StoreLost: the store has failed.
         """
         if self._lost is not None:
             raise self._again()
         slot.task = current_task()
         self._send.send_nowait(slot)
-        self._waiting += 1
-        self._waiting_bytes += len(slot.row.body) if slot.row is not None else 0
-        if (self._waiting >= _SMALLEST_CHUNK and self._waiting * 8 >= self.harnesses) or self._waiting_bytes > _LARGEST_BYTES:
+        self._waiting = waiting = self._waiting + 1
+        if slot.row is not None:
+            self._waiting_bytes += len(slot.row[5])
+        if waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES:
             self._hand_over()
-        await wait_task_rescheduled(_never)
 
     async def do(self, operation: Operation) -> Any:
         """Return the result of an operation when it is durable. No cancellation ends the wait.
@@ -123,7 +120,8 @@ class Recorder:
         """
         slot = Slot()
         slot.operation = operation
-        await self.record(slot)
+        self.enqueue(slot)
+        await settled()
         return slot.result
 
     def submit(self, operation: Operation, then: Callable[[Any], None] | None = None) -> Receipt:
@@ -222,7 +220,6 @@ class Recorder:
 
     def _write_batches(self) -> None:
         """Commit batches one after the other: the writer thread."""
-        assert self._token is not None
         while (batch := self._queue.get()) is not None:
             try:
                 committed = batch.commit(self.store, wait=True)
@@ -295,33 +292,37 @@ class _Batch:
         return store.commit(
             [slot.row for slot in steps],  # type: ignore[misc]
             [slot.operation for slot in self.operations],  # type: ignore[misc]
-            snapshots=[slot.snapshot for slot in steps if slot.snapshot is not None],
             consumed=[row for slot in steps if slot.consumed for row in slot.consumed],
             wait=wait,
         )
 
     def settle(self, committed: Committed) -> int:
         """Wake the senders; return the newest `seq`."""
-        newest = 0
-        if committed.lost:
-            self._refuse_lost(committed)
+        newest = max(committed.seqs, default=0)
+        if not all(committed.seqs):
+            self._settle_some(committed)
         else:
             for slot in self.steps:
-                reschedule(slot.task)  # type: ignore[arg-type]
-        if committed.seqs:
-            newest = max(committed.seqs)
+                reschedule(slot.task, _WAKE)  # type: ignore[arg-type]
         for slot, result in zip(self.operations, committed.results, strict=True):
             if isinstance(result, int):
                 newest = max(newest, result)
             _answer(slot, result)
         return newest
 
-    def _refuse_lost(self, committed: Committed) -> None:
+    def _settle_some(self, committed: Committed) -> None:
         for slot, seq in zip(self.steps, committed.seqs, strict=True):
             if seq:
-                reschedule(slot.task)  # type: ignore[arg-type]
+                reschedule(slot.task, _WAKE)  # type: ignore[arg-type]
             else:
-                _refuse(slot, OwnershipLost("another run has taken this harness over; this one has stopped it"))
+                assert slot.row is not None
+                _refuse(slot, _refusal(slot.row, slot.row.harness in committed.lost))
+
+
+def _refusal(row: StepRow, lost: bool) -> OrchestratorError:
+    if lost:
+        return OwnershipLost("another run has taken this harness over; this one has stopped it")
+    return StoreCorrupt(f"step {row.step} is not the next one of its harness in the store; nothing was written")
 
 
 def _answer(slot: Slot, result: Any) -> None:
@@ -342,5 +343,25 @@ def _refuse(slot: Slot, error: BaseException) -> None:
         slot.result(error)
 
 
+def settled() -> Awaitable[Any]:
+    """Wait for what was enqueued to be durable. No cancellation ends the wait.
+
+    Raises:
+        OwnershipLost: another run has taken the harness over; the step is not recorded.
+        StoreLost: the store has failed; the step is not recorded.
+    """
+    return wait_task_rescheduled(_never)  # noqa: ASYNC105 - the caller awaits it: one coroutine less for each step
+
+
 def _never(_: RaiseCancelT) -> Abort:
     return Abort.FAILED
+
+
+class _Wake:
+    """Wakes any number of tasks with None. Trio only calls `unwrap`; an `outcome.Value` for each would serve one task."""
+
+    def unwrap(self) -> None:
+        return None
+
+
+_WAKE: Any = _Wake()

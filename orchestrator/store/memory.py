@@ -24,7 +24,6 @@ from orchestrator.store.protocol import (
     Message,
     Operation,
     Post,
-    SnapshotRow,
     StepRow,
 )
 
@@ -70,7 +69,6 @@ class MemoryStore:
         steps: Sequence[StepRow],
         operations: Sequence[Operation] = (),
         *,
-        snapshots: Sequence[SnapshotRow] = (),
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:
@@ -78,9 +76,6 @@ class MemoryStore:
         with self._lock:
             lost = frozenset(row.harness for row in steps if self._harnesses[row.harness].epoch != row.epoch)
             seqs = [0 if row.harness in lost else self._add_step(row) for row in steps]
-            for snapshot in snapshots:
-                if snapshot.harness not in lost:
-                    self._harnesses[snapshot.harness].snapshots[snapshot.step] = snapshot.state
             for used in consumed:
                 if used.harness not in lost:
                     self._harnesses[used.harness].mailbox.pop(used.message, None)
@@ -132,8 +127,12 @@ class MemoryStore:
 
     def _add_step(self, row: StepRow) -> int:
         harness = self._harnesses[row.harness]
+        if row.step != len(harness.steps) + 1:
+            return 0
         seq = self._add(harness.name, row.attempt, row.step, row.time_us, "step", row.body)
         harness.steps.append((seq, row))
+        if row.state is not None:
+            harness.snapshots[row.step] = row.state
         return seq
 
     def _add(self, name: str, attempt: int, step: int, time_us: int, kind: str, body: str) -> int:

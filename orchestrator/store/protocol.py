@@ -35,14 +35,8 @@ class StepRow(NamedTuple):
     """Wall time, microseconds since 1970 UTC."""
     body: str
     """JSON object: `input`, `output`, `delta` (grammar in `harnesses.delta`), `summary` if there is one."""
-
-
-class SnapshotRow(NamedTuple):
-    """A whole state, saved with the step it follows."""
-
-    harness: int
-    step: int
-    state: str
+    state: str | None = None
+    """JSON of the whole state after the step, every so many steps: a snapshot."""
 
 
 class ConsumedRow(NamedTuple):
@@ -132,7 +126,7 @@ class Committed(NamedTuple):
     """What became of a commit."""
 
     seqs: Sequence[int]
-    """Of the steps, in order; 0 for a step of a harness that was lost."""
+    """Of the steps, in order; 0 for one that was not written: its harness was lost, or it was not the next step."""
     results: Sequence[Any]
     """Of the operations, in order; an exception if that one was refused."""
     lost: frozenset[int] = frozenset()
@@ -157,7 +151,6 @@ class Store(Protocol):
         steps: Sequence[StepRow],
         operations: Sequence[Operation] = (),
         *,
-        snapshots: Sequence[SnapshotRow] = (),
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:

@@ -27,7 +27,8 @@ CREATE TABLE records (
     step INTEGER NOT NULL,
     time_us INTEGER NOT NULL,
     body TEXT NOT NULL,
-    kind TEXT NOT NULL DEFAULT 'step'
+    kind TEXT NOT NULL DEFAULT 'step',
+    state TEXT
 );
 CREATE TABLE step_index (
     harness INTEGER NOT NULL,
@@ -36,16 +37,16 @@ CREATE TABLE step_index (
     PRIMARY KEY (harness, step)
 ) WITHOUT ROWID;
 CREATE TABLE snapshots (
-    id INTEGER PRIMARY KEY,
     harness INTEGER NOT NULL,
     step INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    UNIQUE (harness, step)
-);
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (harness, step)
+) WITHOUT ROWID;
 CREATE TABLE harnesses (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     class TEXT NOT NULL,
+    initial_state TEXT NOT NULL,
     owner TEXT,
     epoch INTEGER NOT NULL,
     status TEXT NOT NULL,
@@ -118,9 +119,25 @@ MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS)
 VERSION = len(MIGRATIONS)
 """The schema version that this program writes: `PRAGMA user_version`."""
 
-INDEX_TAIL = """
+INDEX_STEPS = """
 INSERT INTO step_index (harness, step, seq)
     SELECT harness, step, seq FROM records
     WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step'
     ORDER BY harness, step
 """
+
+INDEX_SNAPSHOTS = """
+INSERT INTO snapshots (harness, step, seq)
+    SELECT harness, step, seq FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND state IS NOT NULL
+    ORDER BY harness, step
+"""
+
+LAST_SNAPSHOT = """
+SELECT s.step, r.state FROM snapshots s JOIN records r ON r.seq = s.seq
+WHERE s.harness = :harness AND s.step = (SELECT max(step) FROM snapshots WHERE harness = :harness AND step <= :step)
+UNION ALL
+SELECT 0, initial_state FROM harnesses WHERE id = :harness
+LIMIT 1
+"""
+"""The step of the last indexed snapshot up to a step, and the state: the initial one if there is none."""

@@ -117,6 +117,7 @@ def _configure(db: sqlite3.Connection, path: Path) -> None:
     if mode != "wal":
         raise StoreUnusable(f"{path} can not use a write-ahead log (journal mode {mode!r}): put it on a local disk")
     db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA busy_timeout = 0")
 
 
 def _migrate(db: sqlite3.Connection) -> None:

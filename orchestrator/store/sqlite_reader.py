@@ -13,6 +13,7 @@ from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.records import HarnessRecord, Record, StepRecord
 from orchestrator.store.owner import is_alive
+from orchestrator.store.schema import LAST_SNAPSHOT
 from orchestrator.store.sqlite_file import open_reader, translated
 
 _INDEXED = (
@@ -81,10 +82,7 @@ class SqliteReader:
         """Return the JSON of the state after `step`; 0 is the initial one."""
         with self._reading() as db:
             harness = self._number(db, name)
-            saved, state = db.execute(
-                "SELECT step, state FROM snapshots WHERE harness = ? AND step <= ? ORDER BY step DESC LIMIT 1",
-                (harness, max(step, 0)),
-            ).fetchone()
+            saved, state = db.execute(LAST_SNAPSHOT, {"harness": harness, "step": step}).fetchone()
             rows = self._rows(db, harness, saved, step - saved)
         if step < 0 or len(rows) != step - saved:
             raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")

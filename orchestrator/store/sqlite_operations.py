@@ -1,0 +1,175 @@
+"""What a SQLite store does besides appending steps: claims, events, messages. Each runs within the transaction of a commit."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from harnesses.errors import OrchestratorError
+from orchestrator.codec import decode, decode_step, encode, replay
+from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt, UnknownHarness
+from orchestrator.events import Restarting
+from orchestrator.lifecycle import Status, remembers_restarts
+from orchestrator.records import StepRecord
+from orchestrator.store.owner import is_alive, pid_of
+from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post
+from orchestrator.store.schema import LAST_SNAPSHOT
+
+
+@define
+class Holdings:
+    """What this run holds, as of its last commit; a commit works on a copy, which counts when it has succeeded."""
+
+    ownership: int = -1
+    """`meta.ownership` when we last looked: while it is the same, nothing has changed hands."""
+    epochs: dict[int, int] = field(factory=dict)
+    """Of our harnesses."""
+    heads: dict[int, int] = field(factory=dict)
+    """The last step of each."""
+
+    def copy(self) -> Holdings:
+        return Holdings(self.ownership, dict(self.epochs), dict(self.heads))
+
+
+class Operations:
+    """Carries out operations on an open connection, for one run."""
+
+    def __init__(self, db: sqlite3.Connection, path: Path, location: str, run: str) -> None:
+        self._db = db
+        self._path = path
+        self._location = location
+        self._run = run
+
+    def do(self, operation: Operation, holdings: Holdings) -> Any:
+        """Return the result of one operation; one that is refused has an exception for a result."""
+        try:
+            match operation:
+                case Claim():
+                    return self._claim(operation, holdings)
+                case Append():
+                    return self._append(operation, holdings)
+                case Post():
+                    return self._post(operation)
+        except OrchestratorError as error:
+            return error
+
+    def _claim(self, claim: Claim, holdings: Holdings) -> Claimed:
+        row = self._db.execute(
+            "SELECT id, owner, epoch, status, attempt, supervision FROM harnesses WHERE name = ?", (claim.name,)
+        ).fetchone()
+        if row is None:
+            return self._make(claim, holdings)
+        harness, owner, epoch, status, attempt, supervision = row
+        if status == Status.COMPLETED:
+            return self._claimed(claim, harness, epoch, status, attempt, supervision)
+        if owner is not None and not claim.take_over and (owner == self._run or is_alive(self._path, owner)):
+            raise OwnedElsewhere(_owned(claim.name, pid_of(self._path, owner)))
+        self._db.execute(
+            "UPDATE harnesses SET owner = ?, epoch = ?, class = ? WHERE id = ?",
+            (self._run, epoch + 1, claim.harness_class, harness),
+        )
+        self._change_hands(harness, epoch + 1, holdings)
+        claimed = self._claimed(claim, harness, epoch + 1, status, attempt, supervision)
+        holdings.heads[harness] = claimed.step
+        return claimed
+
+    def _change_hands(self, harness: int, epoch: int, holdings: Holdings) -> None:
+        self._db.execute("INSERT INTO claims (harness, epoch, run) VALUES (?, ?, ?)", (harness, epoch, self._run))
+        self._db.execute("UPDATE meta SET ownership = ownership + 1")
+        holdings.ownership += 1
+        holdings.epochs[harness] = epoch
+
+    def _claimed(self, claim: Claim, harness: int, epoch: int, status: str, attempt: int, supervision: str) -> Claimed:
+        step, state, recent, unsaved = self._load(harness, claim)
+        return Claimed(
+            harness=harness,
+            epoch=epoch,
+            status=Status(status),
+            attempt=attempt,
+            step=step,
+            state=state,
+            recent=recent,
+            mailbox=self._waiting(harness),
+            supervision=decode(supervision),
+            unsaved_steps=unsaved,
+        )
+
+    def _make(self, claim: Claim, holdings: Holdings) -> Claimed:
+        cursor = self._db.execute(
+            "INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, time_us) "
+            "VALUES (?, ?, ?, ?, 1, 'new', 0, 0)",
+            (claim.name, claim.harness_class, claim.initial_state, self._run),
+        )
+        harness = cursor.lastrowid
+        assert harness is not None
+        self._change_hands(harness, 1, holdings)
+        holdings.heads[harness] = 0
+        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, (), (), {}, 0)
+
+    def _load(self, harness: int, claim: Claim) -> tuple[int, str, tuple[StepRecord, ...], int]:
+        """Return the last step, the state after it, the recent steps, and how many steps the last snapshot is old."""
+        head = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()[0] or 0
+        saved, state = self._db.execute(LAST_SNAPSHOT, {"harness": harness, "step": head}).fetchone()
+        first = min(saved, max(0, head - claim.recent_steps)) + 1
+        rows = self._db.execute(
+            "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
+            "WHERE i.harness = ? AND i.step >= ? ORDER BY i.step",
+            (harness, first),
+        ).fetchall()
+        if len(rows) != head - first + 1:
+            raise StoreCorrupt(
+                f"harness {claim.name!r} in {self._location}: expected its steps {first} to {head}, found {len(rows)} of "
+                "them; restore the file from a copy"
+            )
+        recent = rows[-claim.recent_steps :] if claim.recent_steps else []
+        state = replay(state, [row[4] for row in rows if row[2] > saved])
+        return head, state, tuple(decode_step(claim.name, *row) for row in recent), head - saved
+
+    def _waiting(self, harness: int) -> tuple[Message, ...]:
+        rows = self._db.execute(
+            "SELECT seq, sender, body FROM mailbox WHERE harness = ? AND consumed_step IS NULL ORDER BY seq", (harness,)
+        )
+        return tuple(Message(*row) for row in rows)
+
+    def _append(self, append: Append, holdings: Holdings) -> int:
+        if holdings.epochs.get(append.harness) != append.epoch:
+            raise OwnershipLost(f"harness number {append.harness} was taken over by another run; this one has stopped it")
+        event, body = append.event, encode(append.event)
+        seq = self._insert_record(append.harness, append.epoch, append.attempt, append.step, append.time_us, body, event.kind)
+        self._db.execute(
+            "UPDATE harnesses SET status = ?, attempt = ?, event = ?, time_us = ? WHERE id = ?",
+            (append.status, append.attempt, body, append.time_us, append.harness),
+        )
+        if isinstance(event, Restarting) or not remembers_restarts(event):
+            supervision = body if isinstance(event, Restarting) else "{}"
+            self._db.execute("UPDATE harnesses SET supervision = ? WHERE id = ?", (supervision, append.harness))
+        if append.release:
+            self._db.execute("UPDATE harnesses SET owner = NULL WHERE id = ?", (append.harness,))
+            del holdings.epochs[append.harness]
+        return seq
+
+    def _post(self, post: Post) -> int:
+        row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (post.to,)).fetchone()
+        if row is None:
+            raise UnknownHarness(f"no harness {post.to!r} in {self._location}: start it first, or check the name")
+        body = encode({"from": post.sender, "message": decode(post.body)})
+        seq = self._insert_record(row[0], 0, 0, 0, post.time_us, body, "message")
+        self._db.execute(
+            "INSERT INTO mailbox (seq, harness, sender, body) VALUES (?, ?, ?, ?)", (seq, row[0], post.sender, post.body)
+        )
+        return seq
+
+    def _insert_record(self, *values: object) -> int:
+        cursor = self._db.execute(
+            "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (?, ?, ?, ?, ?, ?, ?)", values
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+
+def _owned(name: str, pid: int | None) -> str:
+    holder = f"process {pid}" if pid else "another process"
+    return f"harness {name!r} is owned elsewhere: {holder} runs it; stop that one first, or start under another name"

@@ -1,0 +1,187 @@
+"""What you need to test a harness of your own, or a program around it, without a disk and without chance.
+
+run_to_end      runs a harness in an orchestrator of its own and gives back what it recorded
+run_in_lives    the same, but the program dies every few steps, and a new harness goes on with what is on record
+FaultyStore     any store, with a fault of your choice at a commit of your choice
+
+With the autojump clock of `trio.testing` none of them waits. A store of your own is tested by `orchestrator.store.conformance`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeAlias
+
+from attrs import frozen
+
+from harnesses.base import BaseHarness
+from harnesses.step import InputT, OutputT, StateT
+from orchestrator.errors import HarnessFailed, StoreError, StoreLost
+from orchestrator.handle import Handle
+from orchestrator.orchestrator import Orchestrator
+from orchestrator.outcome import Outcome
+from orchestrator.records import HarnessRecord, Record, StepRecord
+from orchestrator.restart import Restart
+from orchestrator.store.memory import MemoryStore
+from orchestrator.store.protocol import Committed, ConsumedRow, Operation, SnapshotRow, StepRow, Store
+
+Fault: TypeAlias = Exception | Callable[[], object]
+
+
+@frozen
+class Finished(Generic[StateT, InputT, OutputT]):
+    """What a harness did until its end."""
+
+    outcome: Outcome
+    state: StateT
+    """After its last recorded step."""
+    steps: tuple[StepRecord, ...]
+    """All of them, from 1; `input` and `output` have the types that the harness declares."""
+    lives: int
+    """How often the program was started for it."""
+    store: Store
+
+
+async def run_to_end(
+    harness: BaseHarness[StateT, InputT, OutputT],
+    *,
+    name: str = "harness",
+    store: Store | None = None,
+    messages: Iterable[object] = (),
+    restart: Restart | str = Restart.TRANSIENT,
+    step_timeout_s: float | None = None,
+) -> Finished[StateT, InputT, OutputT]:
+    """Run `harness` until it ends, and return what it recorded. One that fails has an outcome that says so.
+
+    Args:
+        store: default is a new one in memory.
+        messages: are in its mailbox from the beginning.
+
+    Raises:
+        ExceptionGroup: of `StoreLost`, or of what kept the harness from being started.
+    """
+    store = MemoryStore() if store is None else store
+    handle: Handle | None = None
+    steps: list[StepRecord] = []
+    try:
+        async with Orchestrator(store, handle_signals=False) as orchestrator:
+            handle = orchestrator.start(harness, name=name, restart=restart, step_timeout_s=step_timeout_s)
+            for message in messages:
+                handle.send(message)
+            steps = [step async for step in handle.steps()]
+    except* HarnessFailed:
+        # It is in the outcome.
+        pass
+    assert handle is not None
+    assert handle.outcome is not None
+    harness.rewind()
+    return Finished(handle.outcome, harness.state, tuple(steps), 1, store)
+
+
+async def run_in_lives(
+    make: Callable[[], BaseHarness[StateT, InputT, OutputT]],
+    *,
+    name: str = "harness",
+    steps_each: int = 1,
+    messages: Iterable[object] = (),
+    restart: Restart | str = Restart.TRANSIENT,
+    max_lives: int = 1000,
+) -> Finished[StateT, InputT, OutputT]:
+    """Run a harness to its end in a program that dies again and again, and return what it recorded over all its lives.
+
+    A harness that derives everything from its state ends as it does under `run_to_end`. Every other death comes between a
+    step's commit and the moment `execute()` would have been resumed; the rest come before the commit, and lose the step.
+
+    Args:
+        make: returns a new harness, as it is when the program starts.
+        steps_each: how many steps each life records.
+        max_lives: after so many it is given up.
+
+    Raises:
+        StoreError: it had not ended after `max_lives`.
+    """
+    store = MemoryStore()
+    for life in range(1, max_lives + 1):
+        after = life % 2 == 0
+        at = steps_each if after else steps_each + 1
+        deadly = FaultyStore(store, StoreError("the program dies here"), at=at, after=after, only_steps=True)
+        try:
+            end = await run_to_end(make(), name=name, store=deadly, messages=messages, restart=restart)
+        except* StoreLost:
+            end, messages = None, ()
+            store.close()
+        if end is not None:
+            return Finished(end.outcome, end.state, end.steps, life, store)
+    raise StoreError(f"harness {name!r} has not ended in {max_lives} lives of {steps_each} steps; raise max_lives")
+
+
+def kill_this_process() -> None:
+    """End the process as `kill -9` does: at once, with no clean-up. A fault for `FaultyStore`."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class FaultyStore:
+    """A store with a fault. All else it leaves to `store`.
+
+    Args:
+        fault: an error, which is raised, or a function, which is called.
+        at: the commit at which it happens, from 1.
+        after: whether that commit is carried out first, so that it is durable but nobody learns of it. Otherwise nothing
+            of it is written, unless `fault` is a function that returns.
+        only_steps: whether to count only the commits that carry a step.
+    """
+
+    def __init__(self, store: Store, fault: Fault, *, at: int = 1, after: bool = False, only_steps: bool = False) -> None:
+        self.store = store
+        self.blocking = store.blocking
+        self.location = store.location
+        self.commits = 0
+        """How many there were, of those that count."""
+        self._fault = fault
+        self._at, self._after, self._only_steps = at, after, only_steps
+
+    @property
+    def run(self) -> str:
+        return self.store.run
+
+    def commit(
+        self,
+        steps: Sequence[StepRow],
+        operations: Sequence[Operation] = (),
+        *,
+        snapshots: Sequence[SnapshotRow] = (),
+        consumed: Sequence[ConsumedRow] = (),
+        wait: bool = True,
+    ) -> Committed:
+        """Commit, or fail; see `Store.commit`."""
+        if steps or not self._only_steps:
+            self.commits += 1
+        due = self.commits == self._at and bool(steps or not self._only_steps)
+        if due and not self._after:
+            self._fail()
+        committed = self.store.commit(steps, operations, snapshots=snapshots, consumed=consumed, wait=wait)
+        if due and self._after:
+            self._fail()
+        return committed
+
+    def close(self) -> None:
+        self.store.close()
+
+    def harnesses(self) -> list[HarnessRecord]:
+        return self.store.harnesses()
+
+    def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
+        return self.store.steps(name, after=after, limit=limit)
+
+    def state_at(self, name: str, step: int) -> str:
+        return self.store.state_at(name, step)
+
+    def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
+        return self.store.records(after=after, limit=limit)
+
+    def _fail(self) -> Any:
+        if isinstance(self._fault, Exception):
+            raise self._fault
+        return self._fault()
