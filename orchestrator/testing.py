@@ -4,7 +4,7 @@ run_to_end      runs a harness in an orchestrator of its own and gives back what
 run_in_lives    the same, but the program dies every few steps, and a new harness goes on with what is on record
 FaultyStore     any store, with a fault of your choice at a commit of your choice
 
-With the autojump clock of `trio.testing` none of them waits. A store of your own is tested by `orchestrator.store.conformance`.
+With the autojump clock of `trio.testing` none of them waits. A store of your own is for `orchestrator.store.conformance`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from orchestrator.outcome import Outcome
 from orchestrator.records import HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
 from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import Committed, ConsumedRow, Operation, SnapshotRow, StepRow, Store
+from orchestrator.store.protocol import Committed, ConsumedRow, Operation, StepRow, Store
 
 Fault: TypeAlias = Exception | Callable[[], object]
 
@@ -151,7 +151,6 @@ class FaultyStore:
         steps: Sequence[StepRow],
         operations: Sequence[Operation] = (),
         *,
-        snapshots: Sequence[SnapshotRow] = (),
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:
@@ -161,7 +160,7 @@ class FaultyStore:
         due = self.commits == self._at and bool(steps or not self._only_steps)
         if due and not self._after:
             self._fail()
-        committed = self.store.commit(steps, operations, snapshots=snapshots, consumed=consumed, wait=wait)
+        committed = self.store.commit(steps, operations, consumed=consumed, wait=wait)
         if due and self._after:
             self._fail()
         return committed

@@ -26,7 +26,7 @@ from orchestrator import events
 from orchestrator.codec import decode, encode, replay
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
-from orchestrator.store.protocol import Append, Claim, Claimed, ConsumedRow, Operation, Post, SnapshotRow, StepRow, Store
+from orchestrator.store.protocol import Append, Claim, Claimed, ConsumedRow, Operation, Post, StepRow, Store
 
 Open: TypeAlias = Callable[[], Store]
 Law: TypeAlias = Callable[[Open], None]
@@ -52,11 +52,13 @@ def do(store: Store, operation: Operation) -> Any:
     return result
 
 
-def step_row(claimed: Claimed, number: int, delta: Delta | None = None, *, input: object = None) -> StepRow:
+def step_row(
+    claimed: Claimed, number: int, delta: Delta | None = None, *, input: object = None, state: str | None = None
+) -> StepRow:
     """Return a step. Unless told otherwise its input is its number, and it sets the state's `total` to that."""
     given = number if input is None else input
     body = encode({"input": given, "output": [given], "delta": {"set": {"total": number}} if delta is None else delta})
-    return StepRow(claimed.harness, claimed.epoch, claimed.attempt + 1, number, TIME_US + number, body)
+    return StepRow(claimed.harness, claimed.epoch, claimed.attempt + 1, number, TIME_US + number, body, state)
 
 
 def event_row(claimed: Claimed, event: events.Event, status: Status, *, step: int = 0, release: bool = False) -> Append:
@@ -222,9 +224,7 @@ def a_step_out_of_turn_is_not_written(open_store: Open) -> None:
         store.commit([step_row(one, 1)])
 
         for wrong, right in ((1, 1), (3, 2), (0, 3)):
-            committed = store.commit(
-                [step_row(one, wrong), step_row(other, right)], snapshots=[SnapshotRow(one.harness, wrong, '{"total":-1}')]
-            )
+            committed = store.commit([step_row(one, wrong, state='{"total":-1}'), step_row(other, right)])
             assert [bool(seq) for seq in committed.seqs] == [False, True]
             assert committed.lost == frozenset()
 
@@ -261,12 +261,11 @@ def state_at_equals_a_replay(open_store: Open) -> None:
     with closing(open_store()) as store:
         claimed = claim(store, "one", state='{"total":0,"items":[]}')
         deltas: list[Delta] = [{"set": {"total": n}, "in": {"items": {"append": [n]}}} if n % 3 else {} for n in range(1, 81)]
-        rows = [step_row(claimed, number, delta) for number, delta in enumerate(deltas, 1)]
         states = ['{"total":0,"items":[]}']
-        for row in rows:
+        for number, delta in enumerate(deltas, 1):
+            row = step_row(claimed, number, delta)
             states.append(replay(states[-1], [row.body]))
-            snapshots = [SnapshotRow(claimed.harness, row.step, states[-1])] if row.step % 20 == 0 else []
-            store.commit([row], snapshots=snapshots)
+            store.commit([row._replace(state=states[-1]) if number % 20 == 0 else row])
 
         found = [store.state_at("one", step) for step in range(81)]
 
@@ -325,9 +324,8 @@ def a_released_harness_goes_on_where_it_was(open_store: Open) -> None:
     with closing(open_store()) as store:
         first = claim(store, "one")
         store.commit(
-            [step_row(first, number) for number in range(1, 21)],
+            [step_row(first, number, state='{"total":20}' if number == 20 else None) for number in range(1, 21)],
             [event_row(first, events.Stopped(), Status.STOPPED, step=20, release=True)],
-            snapshots=[SnapshotRow(first.harness, 20, '{"total":20}')],
         )
 
         second = claim(store, "one", recent_steps=3)
@@ -357,10 +355,7 @@ def a_step_of_an_older_epoch_is_not_written(open_store: Open) -> None:
         new = claim(store, "one", take_over=True)
 
         for number in (1, 2):
-            committed = store.commit(
-                [step_row(old, number), step_row(sibling, number)],
-                snapshots=[SnapshotRow(old.harness, number, '{"total":-1}')],
-            )
+            committed = store.commit([step_row(old, number, state='{"total":-1}'), step_row(sibling, number)])
             assert committed.lost == {old.harness}
             assert [bool(seq) for seq in committed.seqs] == [False, True]
 
@@ -536,9 +531,8 @@ def who_is_taken_over_loses_that_harness_and_no_other(open_store: Open) -> None:
 
         for number in (2, 3):
             lost = first.commit(
-                [step_row(old, number), step_row(kept, number)],
+                [step_row(old, number, state='{"total":-1}'), step_row(kept, number)],
                 [event_row(old, events.Paused(), Status.PAUSED), event_row(kept, events.Paused(), Status.PAUSED)],
-                snapshots=[SnapshotRow(old.harness, number, '{"total":-1}')],
             )
             assert lost.lost == {old.harness}
             assert [bool(seq) for seq in lost.seqs] == [False, True]
