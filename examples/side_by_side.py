@@ -92,7 +92,7 @@ def scripted_agent(problems: Problems) -> Agent[CodingState, Assignment, Solutio
     return Agent(run, name="scripted")
 
 
-async def supervise(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -> None:
+async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -> None:
     """Watch both; hold the trading harness on a certain day until the coding harness has made enough steps.
 
     It decides by what is recorded, so that a program started again holds, and lets go, at the same steps.
@@ -134,7 +134,7 @@ async def run_all(options: argparse.Namespace) -> int:
             trading = orchestrator.start(trader, name="trading")
             coding = orchestrator.start(coder, name="coding")
             orchestrator.start(flaky, name="flaky", restart="transient")
-            await supervise(trading, coding, hold_at=days // 6, proven=problems // 2)
+            await watch(trading, coding, hold_at=days // 6, proven=problems // 2)
     finally:
         figures = (
             f"final equity {trader.state.equity:,.2f} USD",

@@ -20,3 +20,15 @@ def test_the_boiler_is_held_inspected_let_go_and_stopped():
     assert held.startswith("boiler held at step ")
     assert inspected == "inspection completed"
     assert stopped.startswith("boiler stopped after step ")
+
+
+def test_the_command_runs_the_script_and_can_go_on_with_it(tmp_path):
+    main = "import sys; from orchestrator.cli import main; sys.exit(main())"
+    script = ["run", ROOT / "examples" / "supervise.py", "--store", tmp_path / "run.db"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", main, *script], env=env, capture_output=True, text=True, timeout=60)
+
+        assert ran.returncode == 0, ran.stderr
+        assert "inspection completed" in ran.stderr
