@@ -1,0 +1,35 @@
+"""Kill the program thousands of times: `python -m tests.kill --kills 2000 --seed 7`, or `--each-call`."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from .calls import die_at_each_call
+from .lives import kill_at_random
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.kill", description=__doc__)
+    parser.add_argument("--kills", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=None, help="default is by chance; it is printed")
+    parser.add_argument("--steps", type=int, default=1500, help="how many steps each harness makes before the next store")
+    parser.add_argument("--each-call", action="store_true", help="instead: kill at each write and each sync in turn")
+    options = parser.parse_args()
+    if options.each_call:
+        with tempfile.TemporaryDirectory() as folder:
+            for calls, deaths in die_at_each_call(Path(folder)).items():
+                print(f"{calls}: killed at each of {deaths} calls; no acknowledged step missing, repeated or changed")
+        return
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    begin = time.monotonic()
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        tally = kill_at_random(Path(folder), kills=options.kills, seed=seed, steps=options.steps, say=True)
+    print(f"{tally} ({time.monotonic() - begin:.0f} s, seed {seed})")
+
+
+main()

@@ -1,0 +1,47 @@
+"""G1, G2: a program that dies or fails at any commit, write or sync loses nothing that it has acknowledged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .calls import SYNCS, WRITES, die_and_go_on, fail_and_go_on, tampered, why_no_strace
+
+needs_strace = pytest.mark.skipif(bool(why_no_strace()), reason=why_no_strace())
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("commit", [1, 2, 3, 5, 9])
+def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: int) -> None:
+    died = die_and_go_on(tmp_path / "run.db", f"--fault={moment}:{commit}", steps=5)
+
+    assert died
+
+
+@needs_strace
+@pytest.mark.parametrize("call", [1, 2, 12, 30, 50, 66, 90, 110])
+def test_death_at_a_write_loses_nothing(tmp_path: Path, call: int) -> None:
+    assert die_and_go_on(tmp_path / "run.db", steps=8, before=tampered(WRITES, f"signal=KILL:when={call}"))
+
+
+@needs_strace
+@pytest.mark.parametrize("call", [1, 3, 5, 7, 8, 9, 12])
+def test_death_at_a_sync_loses_nothing(tmp_path: Path, call: int) -> None:
+    assert die_and_go_on(tmp_path / "run.db", steps=8, before=tampered(SYNCS, f"signal=KILL:when={call}"))
+
+
+@needs_strace
+@pytest.mark.parametrize(("calls", "error"), [(SYNCS, "EIO"), (SYNCS, "ENOSPC"), ("pwrite64", "EIO"), ("pwrite64", "ENOSPC")])
+@pytest.mark.parametrize("when", ["once", "from then on"])
+def test_a_disk_that_fails_ends_the_program_loudly_and_loses_nothing(
+    tmp_path: Path, calls: str, error: str, when: str
+) -> None:
+    number = {SYNCS: 8, "pwrite64": 66}[calls]
+    tampering = f"error={error}:when={number}{'' if when == 'once' else '+'}"
+
+    end = fail_and_go_on(tmp_path / "run.db", steps=8, before=tampered(calls, tampering))
+
+    assert end.code == 1
+    assert "StoreLost: " in end.errors
+    assert "run.db" in end.errors
