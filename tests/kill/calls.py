@@ -44,6 +44,11 @@ def tampered(calls: str, tampering: str) -> list[str]:
     ]
 
 
+def watched(notes: Path) -> list[str]:
+    """Return a command that runs another and notes its writes and syncs."""
+    return ["strace", "-f", "-qq", "-o", str(notes), "-e", f"trace={WRITES},{SYNCS}"]
+
+
 def die_and_go_on(store: Path, *arguments: str, steps: int, before: list[str] | None = None) -> bool:
     """Have a program die at a chosen moment, verify, and have the next one go on to the end.
 

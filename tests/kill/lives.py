@@ -97,7 +97,7 @@ class History:
     """What one store must hold: all that was ever acknowledged."""
 
     store: Path
-    acknowledged: dict[str, int] = field(factory=dict)
+    acknowledged: dict[str, int] = field(factory=dict[str, int])
     """The last acknowledged step of each harness."""
 
     def add(self, life: Life) -> None:

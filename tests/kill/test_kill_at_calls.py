@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .calls import SYNCS, WRITES, die_and_go_on, fail_and_go_on, tampered, why_no_strace
+from .calls import SYNCS, WRITES, die_and_go_on, fail_and_go_on, tampered, watched, why_no_strace
+from .lives import Life
 
 needs_strace = pytest.mark.skipif(bool(why_no_strace()), reason=why_no_strace())
 
@@ -29,6 +30,21 @@ def test_death_at_a_write_loses_nothing(tmp_path: Path, call: int) -> None:
 @pytest.mark.parametrize("call", [1, 3, 5, 7, 8, 9, 12])
 def test_death_at_a_sync_loses_nothing(tmp_path: Path, call: int) -> None:
     assert die_and_go_on(tmp_path / "run.db", steps=8, before=tampered(SYNCS, f"signal=KILL:when={call}"))
+
+
+@needs_strace
+def test_every_acknowledgement_comes_after_a_sync(tmp_path: Path) -> None:
+    life = Life(tmp_path / "run.db", "--only=fields", steps=20, before=watched(tmp_path / "calls"))
+    assert life.end().code == 0
+
+    synced: list[bool] = []
+    for line in (tmp_path / "calls").read_text().splitlines():
+        if '"fields ' in line:
+            synced.append(False)
+        elif "sync(" in line and synced:
+            synced[-1] = True
+
+    assert synced[:-1] == [True] * 18
 
 
 @needs_strace

@@ -25,10 +25,11 @@ WRONG_STATE = 70
 class Known(BaseHarness[StateT, int, str]):
     """Makes steps up to a last one, and tells of each as soon as `execute()` is resumed after it."""
 
-    def __init__(self, last: int, acknowledge: Acknowledge) -> None:
+    def __init__(self, last: int, acknowledge: Acknowledge, pace_s: float = 0.0) -> None:
         super().__init__(self.after(0))
         self.last = last
         self.acknowledge = acknowledge
+        self.pace_s = pace_s
 
     @staticmethod
     @abstractmethod
@@ -54,6 +55,8 @@ class Known(BaseHarness[StateT, int, str]):
         self.check()
         while True:
             step = self.current_step + 1
+            if self.pace_s:
+                await self.sleep(self.pace_s)
             await self.prepare(step)
             self.update_state(lambda state: self.change(state, step))  # noqa: B023  (called at once)
             yield step, self.say(step)
