@@ -39,9 +39,9 @@ TIME_US = 1_700_000_000_000_000
 # what the laws are written with; of use in tests of your own
 
 
-def claim(store: Store, name: str, *, state: str = '{"total":0}', take_over: bool = False, recent_steps: int = 10) -> Claimed:
+def claim(store: Store, name: str, *, state: str = '{"total":0}', take_over: bool = False) -> Claimed:
     """Take a harness over and return what is known of it."""
-    result = do(store, Claim(name, state, "example:Harness", recent_steps, take_over))
+    result = do(store, Claim(name, state, harness_class="example:Harness", take_over=take_over))
     assert isinstance(result, Claimed), f"expected the claim on {name!r} to be granted, was {result!r}"
     return result
 
@@ -303,7 +303,7 @@ def a_new_harness_begins_with_the_state_it_was_given(open_store: Open) -> None:
         claimed = claim(store, "one", state='{"total":7}')
 
         assert (claimed.status, claimed.attempt, claimed.step, claimed.unsaved_steps) == (Status.NEW, 0, 0, 0)
-        assert (claimed.recent, claimed.mailbox, claimed.supervision) == ((), (), {})
+        assert (claimed.mailbox, claimed.supervision) == ((), {})
         assert claimed.state == store.state_at("one", 0) == '{"total":7}'
         (known,) = store.harnesses()
         assert (known.name, known.status, known.harness_class, known.owned) == ("one", Status.NEW, "example:Harness", True)
@@ -324,29 +324,17 @@ def a_released_harness_goes_on_where_it_was(open_store: Open) -> None:
     with closing(open_store()) as store:
         first = claim(store, "one")
         store.commit(
-            [step_row(first, number, state='{"total":20}' if number == 20 else None) for number in range(1, 21)],
+            [step_row(first, number, state='{"total":18}' if number == 18 else None) for number in range(1, 21)],
             [event_row(first, events.Stopped(), Status.STOPPED, step=20, release=True)],
         )
 
-        second = claim(store, "one", recent_steps=3)
+        second = claim(store, "one")
 
         assert second.harness == first.harness
         assert second.epoch > first.epoch
-        assert (second.status, second.attempt, second.step, second.unsaved_steps) == (Status.STOPPED, 1, 20, 0)
+        assert (second.status, second.attempt, second.step, second.unsaved_steps) == (Status.STOPPED, 1, 20, 2)
         assert decode(second.state) == {"total": 20}
-        assert [record.step_number for record in second.recent] == [18, 19, 20]
         assert numbers_after(store, [step_row(second, 21)]) == {"one": list(range(1, 22))}
-
-
-def no_recent_steps_are_read_for_who_wants_none(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        first = claim(store, "one")
-        store.commit([step_row(first, 1)], [event_row(first, events.Stopped(), Status.STOPPED, step=1, release=True)])
-
-        second = claim(store, "one", recent_steps=0)
-
-        assert (second.recent, second.step, second.unsaved_steps) == ((), 1, 1)
-        assert decode(second.state) == {"total": 1}
 
 
 def a_step_of_an_older_epoch_is_not_written(open_store: Open) -> None:
@@ -601,7 +589,6 @@ LAWS: tuple[Law, ...] = (
     a_new_harness_begins_with_the_state_it_was_given,
     a_second_claim_is_refused_and_leaves_the_others_alone,
     a_released_harness_goes_on_where_it_was,
-    no_recent_steps_are_read_for_who_wants_none,
     a_step_of_an_older_epoch_is_not_written,
     an_event_of_an_older_epoch_is_refused,
     an_event_after_the_release_is_refused,
