@@ -7,7 +7,7 @@ recorded steps only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, cast
 
@@ -16,7 +16,7 @@ import trio
 from harnesses.agent import Agent
 from harnesses.control import Control
 from harnesses.delta import Delta
-from harnesses.driver import Ending, Stations, drive
+from harnesses.driver import Ending, drive, explained
 from harnesses.errors import HarnessMisuse, StateError, Unstorable
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import LoadSteps, PersistentState
@@ -127,11 +127,11 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """Undo what was not recorded. For whoever runs the harness, between two attempts."""
         self._state.rewind()
 
-    def restore(self, state: StateT, step: int, recent: Sequence[Step[InputT, OutputT]], load: LoadSteps) -> None:
+    def restore(self, state: StateT, step: int, load: LoadSteps) -> None:
         """Take up a recorded past; see `PersistentState.restore`. For whoever runs the harness, before an attempt."""
         if self._task is not None:
             raise HarnessMisuse(f"{self._where()}: it runs already: expected a harness of its own for each name")
-        self._state.restore(state, step, recent, load)
+        self._state.restore(state, step, load)
         self._current_step = step
 
     async def run(self, runtime: Runtime | None = None) -> Ending:
@@ -146,69 +146,36 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """
         if self._task is not None:
             raise HarnessMisuse(self._already_running())
-        self._task = trio.lowlevel.current_task()
-        try:
-            if runtime is None:
-                return await self._run_alone()
-            return await self._run_in(runtime)
-        finally:
-            self._task = None
-            self._runtime = None
-
-    async def _run_alone(self) -> Ending:
-        """Run beside a watcher, which tells the loop of a cancellation that it could not see from within the generator."""
-        control = Control()
-        failure: BaseException | None = None
-        ending = Ending.STOPPED
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_abort_when_cancelled, control)
-            try:
-                ending = await self._run_in(LocalRuntime(type(self).__name__, control))
-            except BaseException as error:
-                failure = error
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure
-        return ending
+        if runtime is None or isinstance(runtime, LocalRuntime):
+            return await run_alone(self, runtime or LocalRuntime(type(self).__name__))
+        return await self._run_in(runtime)
 
     async def _run_in(self, runtime: Runtime) -> Ending:
-        if runtime.resumed and self._current_step and self.is_complete():
-            return Ending.COMPLETED
-        self._runtime = runtime
+        self._task, self._runtime = trio.lowlevel.current_task(), runtime
+        try:
+            if runtime.resumed and self._current_step and self.is_complete():
+                return Ending.COMPLETED
+            return await drive(self._generator(), runtime.control, _Ledger(self, runtime))
+        except BaseException as error:
+            rest = explained(error)
+            if rest is error:
+                raise
+            if rest is None:
+                return Ending.STOPPED
+            raise rest from error
+        finally:
+            self._task = self._runtime = None
+
+    def _generator(self) -> AsyncGenerator[Any, None]:
         generator = self.execute()
-        if not hasattr(generator, "__anext__") or not hasattr(generator, "aclose"):
-            if hasattr(generator, "close"):
-                generator.close()
-            raise HarnessMisuse(
-                f"{self._where()}: execute() is not an async generator: expected `async def` with a `yield` in it, "
-                f"was {type(generator).__name__}"
-            )
-        stations = Stations(
-            self._make, runtime.commit, self._state.snapshot, self._accept, self._state.untake_delta, self.is_complete
+        if hasattr(generator, "__anext__") and hasattr(generator, "aclose"):
+            return cast(AsyncGenerator[Any, None], generator)
+        if hasattr(generator, "close"):
+            generator.close()
+        raise HarnessMisuse(
+            f"{self._where()}: execute() is not an async generator: expected `async def` with a `yield` in it, "
+            f"was {type(generator).__name__}"
         )
-        return await drive(cast(Any, generator), runtime.control, stations)
-
-    def _make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
-        """Make the step of what was yielded."""
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise HarnessMisuse(
-                f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
-            )
-        given, made = pair
-        if given.__class__ not in ATOMS:
-            given = self._private("input", given)
-        if made.__class__ not in ATOMS:
-            made = self._private("output", made)
-        state_delta, delta = self._state.take_delta()
-        return Step(self._current_step + 1, datetime.now(UTC), given, made, state_delta), delta
-
-    def _accept(self, step: Step[Any, Any]) -> None:
-        """Show a step that is recorded."""
-        self._current_step = step.step_number
-        self._state.append(step)
 
     def _private(self, role: str, value: Any) -> Any:
         try:
@@ -229,6 +196,70 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         if self._task is trio.lowlevel.current_task():
             return f"{self._where()}: run() was called from execute(), which it is running; yield the steps instead"
         return f"{self._where()}: run() was called while it runs: expected one run at a time; make a second harness"
+
+
+class _Ledger:
+    """Takes the steps of one attempt from the loop to the runtime and back. It knows the harness from within."""
+
+    __slots__ = ("_commit", "_harness", "_snapshot", "_state", "is_complete")
+
+    def __init__(self, harness: BaseHarness[Any, Any, Any], runtime: Runtime) -> None:
+        self._harness = harness
+        self._state = harness._state
+        self._commit = runtime.commit
+        self._snapshot = harness._state.snapshot
+        self.is_complete = harness.is_complete
+
+    def make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
+        harness = self._harness
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise HarnessMisuse(
+                f"{harness._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
+            )
+        given, made = pair
+        if given.__class__ not in ATOMS:
+            given = harness._private("input", given)
+        if made.__class__ not in ATOMS:
+            made = harness._private("output", made)
+        state_delta, delta = self._state.take_delta()
+        return Step(harness._current_step + 1, datetime.now(UTC), given, made, state_delta), delta
+
+    def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
+        return self._commit(step, delta, self._snapshot)
+
+    def accept(self, step: Step[Any, Any]) -> None:
+        self._harness._current_step = step.step_number
+        self._state.append(step)
+
+    def take_back(self) -> None:
+        self._state.untake_delta()
+
+
+async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) -> Ending:
+    """Run a harness beside a watcher, which tells the loop of a cancellation that it could not see from the generator."""
+    control = runtime.control
+    failure: BaseException | None = None
+    ending: Ending | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_abort_when_cancelled, control)
+        try:
+            with trio.CancelScope() as scope:
+                control.attach(scope)
+                ending = await harness._run_in(runtime)
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            failure = explained(error)
+        nursery.cancel_scope.cancel()
+    failure = failure or (control.why_cancelled() if ending is None else None)
+    if ending is None:
+        harness.rewind()
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            del failure
+    return ending or Ending.STOPPED
 
 
 async def _abort_when_cancelled(control: Control) -> None:

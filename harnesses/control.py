@@ -12,7 +12,7 @@ from math import inf
 
 import trio
 
-from harnesses.errors import DeadlineExceeded, HarnessError, StepTimeout, Stopping
+from harnesses.errors import DeadlineExceeded, HarnessError, ScopeError, StepTimeout, Stopping
 
 
 class Control:
@@ -29,11 +29,11 @@ class Control:
         "_gate",
         "_limit",
         "_naps",
+        "_scope",
         "aborted",
         "grace_s",
         "held",
         "paused",
-        "scope",
         "step_timeout_s",
         "stopping",
         "timed",
@@ -42,7 +42,6 @@ class Control:
     def __init__(self, *, grace_s: float = 5.0, step_timeout_s: float | None = None, deadline: float = inf) -> None:
         self.grace_s = grace_s
         self.step_timeout_s = step_timeout_s
-        self.scope = trio.CancelScope()
         self.paused = False
         self.stopping = False
         self.aborted = False
@@ -50,9 +49,17 @@ class Control:
         """Whether the loop has an order to look at before it resumes `execute()`."""
         self.timed = step_timeout_s is not None or deadline != inf
         """Whether there is a limit on time to arm and to look at."""
+        self._scope: trio.CancelScope | None = None
         self._deadline = self._limit = deadline
         self._gate: trio.lowlevel.Task | None = None
         self._naps: set[trio.CancelScope] | None = None
+
+    def attach(self, scope: trio.CancelScope) -> None:
+        """Take `scope`, which the attempt runs in, to be the one that orders and limits act on."""
+        self._scope = scope
+        scope.deadline = min(scope.deadline, self._limit)
+        if self.aborted:
+            scope.cancel()
 
     # orders, from any task
 
@@ -80,22 +87,28 @@ class Control:
         """Cancel the harness at once."""
         self.aborted = self.stopping = self.held = True
         self.grace_s = 0.0
-        self.scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
+        self._wake()
+
+    def expire(self) -> None:
+        """Let a harness whose deadline has passed find that out, although it is held."""
+        self.timed = self.held = True
+        self._limit = min(self._limit, trio.current_time())
+        self._deadline = min(self._deadline, self._limit)
         self._wake()
 
     # the loop's side
 
     def begin_step(self) -> None:
         """Arm the limits for the time until the next `yield`."""
-        if self.step_timeout_s is not None:
-            self.scope.deadline = min(self._limit, trio.current_time() + self.step_timeout_s)
-        elif self._limit != inf:
-            self.scope.deadline = self._limit
+        if self._scope is not None and self.step_timeout_s is not None:
+            self._scope.deadline = min(self._limit, trio.current_time() + self.step_timeout_s)
 
     def end_step(self) -> None:
         """Disarm the step's limit: what the recorder and the gate take is not the step's time."""
-        if self.step_timeout_s is not None:
-            self.scope.deadline = self._limit
+        if self._scope is not None and self.step_timeout_s is not None:
+            self._scope.deadline = self._limit
 
     def overdue(self) -> bool:
         """Return whether the harness has used up its time."""
@@ -108,7 +121,7 @@ class Control:
 
     async def gate(self) -> None:
         """Wait while paused. Not cancellable: `resume`, `stop` and `abort` end it."""
-        while self.paused and not self.stopping:
+        while self.paused and not self.stopping and not self.overdue():
             self._gate = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(_never)
 
@@ -137,13 +150,19 @@ class Control:
             return None
         if trio.current_time() >= self._deadline:
             return DeadlineExceeded("its deadline has passed: give it a later `deadline_s`, or have it stop in time")
-        return StepTimeout(
-            f"no step within {self.step_timeout_s} s: expected a `yield` by then; raise `step_timeout_s` or shorten the step"
+        if self.step_timeout_s is not None:
+            return StepTimeout(
+                f"no step within {self.step_timeout_s} s: expected a `yield` by then; "
+                "raise `step_timeout_s` or shorten the step"
+            )
+        return ScopeError(
+            "execute() was cancelled by itself: expected it to cancel only scopes that it has opened, and closes"
         )
 
     def _set_limit(self, limit: float) -> None:
         self._limit, self.timed = limit, True
-        self.scope.deadline = min(self.scope.deadline, limit)
+        if self._scope is not None:
+            self._scope.deadline = min(self._scope.deadline, limit)
 
     def _wake(self) -> None:
         task, self._gate = self._gate, None

@@ -41,13 +41,15 @@ class Baseline:
             _itself if self._names is _WHOLE else field_values(self._names or ())
         )
         self._values = self._values_of(state)
-        self._undo = (state, self._values)
+        self._undo: tuple[object, tuple[Any, ...]] | None = None
 
     def advance(self, new: Any) -> Delta:
         """Return what changed since the baseline, and make `new` the baseline."""
-        old, before = self._undo = self.state, self._values
+        old, before = self.state, self._values
+        self._undo = None
         if new is old:
             return {}
+        self._undo = (old, before)
         self.state = new
         if self._names is None:
             return _between_dicts(cast(Any, old), new)
@@ -60,7 +62,13 @@ class Baseline:
 
     def undo(self) -> None:
         """Take the last `advance` back: what it was for was not recorded."""
-        self.state, self._values = self._undo
+        if self._undo is not None:
+            self.state, self._values = self._undo
+            self._undo = None
+
+    def keep(self) -> None:
+        """Forget what was before the last `advance`: it is recorded."""
+        self._undo = None
 
 
 def modified(delta: Delta) -> tuple[str, ...]:

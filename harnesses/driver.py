@@ -3,7 +3,7 @@
 The generator is driven in the caller's own task, and no scope of ours opens or closes between two resumptions while one of
 the user's may be open. What holds across a `yield`:
 
-    the attempt's scope      opened below everything, so every scope in `execute()` lies within it; its deadline is moved
+    the attempt's scope      belongs to the caller, around all of this; only its deadline is moved
     commit and pause gate    waits that no cancellation can end; events wake them
     early exit               the scope gets a deadline (the grace period), then `aclose()` in this same task
     what comes out           `GeneratorExit`s are dropped from a group, a real error is raised, `Cancelled` is the scope's
@@ -11,9 +11,9 @@ the user's may be open. What holds across a `yield`:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from harnesses.control import Control
 from harnesses.delta import Delta
@@ -32,84 +32,65 @@ class Ending(StrEnum):
     """It was told to stop."""
 
 
-class Stations(NamedTuple):
+class Ledger(Protocol):
     """Where a yielded pair goes, station by station."""
 
-    make: Callable[[Any], tuple[Step[Any, Any], Delta]]
-    """Makes the step of a pair, and finds what changed."""
-    commit: Callable[[Step[Any, Any], Delta, Callable[[], object]], Awaitable[None]]
-    """Returns when the step is recorded. Must not raise `Cancelled`."""
-    state: Callable[[], object]
-    """Gives the state after the step, for `commit`."""
-    accept: Callable[[Step[Any, Any]], None]
-    """Shows a step that is recorded."""
-    take_back: Callable[[], None]
-    """Undoes `make` for a step that is not."""
-    is_complete: Callable[[], bool]
-    """Is asked after each recorded step."""
+    def make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
+        """Return the step of what was yielded, and what it changed."""
+        ...
+
+    def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
+        """Return when the step is recorded. Must not raise `Cancelled`."""
+        ...
+
+    def accept(self, step: Step[Any, Any]) -> None:
+        """Show a step that is recorded."""
+        ...
+
+    def take_back(self) -> None:
+        """Undo `make` for a step that could not be recorded."""
+        ...
+
+    def is_complete(self) -> bool:
+        """Return whether that was the last step."""
+        ...
 
 
-async def drive(generator: AsyncGenerator[Any, None], control: Control, stations: Stations) -> Ending:
+async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: Ledger) -> Ending:
     """Run `generator` to its end under `control`.
 
     Raises:
-        Exception: whatever the generator or a station raised. The generator is closed in every case.
+        Exception: whatever the generator or the ledger raised. The generator is closed in every case.
     """
-    ending: Ending | None = None
-    try:
-        with control.scope:
-            try:
-                ending = await _iterate(generator, control, stations)
-            finally:
-                control.begin_close()
-                await _close(generator)
-    except RuntimeError as error:
-        explained = _explained(error)
-        if explained is None:
-            raise
-        raise explained from error
-    except BaseException as error:
-        rest = _without_stopping(error)
-        if rest is error:
-            raise
-        if rest is not None:
-            raise rest from None
-        ending = Ending.STOPPED
-    if ending is not None:
-        return ending
-    reason = control.why_cancelled()
-    if reason is not None:
-        raise reason
-    return Ending.STOPPED
-
-
-async def _iterate(generator: AsyncGenerator[Any, None], control: Control, stations: Stations) -> Ending:
-    make, commit, state, accept, take_back, is_complete = stations
     advance = generator.__anext__
-    if control.held and await _held(control):
-        return Ending.STOPPED
-    while True:
-        if control.timed:
-            control.begin_step()
-        try:
-            pair = await advance()
-        except StopAsyncIteration:
-            return Ending.EXHAUSTED
-        if control.timed:
-            control.end_step()
-        step, delta = make(pair)
-        try:
-            await commit(step, delta, state)
-        except BaseException:
-            take_back()
-            raise
-        accept(step)
-        if is_complete():
-            return Ending.COMPLETED
+    try:
         if control.held and await _held(control):
             return Ending.STOPPED
-        if control.timed and control.overdue():
-            raise control.why_cancelled() or HarnessMisuse("out of time")
+        while True:
+            if control.timed:
+                control.begin_step()
+            try:
+                pair = await advance()
+            except StopAsyncIteration:
+                return Ending.EXHAUSTED
+            if control.timed:
+                control.end_step()
+            step, delta = ledger.make(pair)
+            try:
+                await ledger.commit(step, delta)
+            except BaseException:
+                ledger.take_back()
+                raise
+            ledger.accept(step)
+            if ledger.is_complete():
+                return Ending.COMPLETED
+            if control.held and await _held(control):
+                return Ending.STOPPED
+            if control.timed and control.overdue():
+                raise control.why_cancelled() or HarnessMisuse("out of time")
+    finally:
+        control.begin_close()
+        await _close(generator)
 
 
 async def _held(control: Control) -> bool:
@@ -128,16 +109,18 @@ async def _close(generator: AsyncGenerator[Any, None]) -> None:
             raise rest from None
 
 
-def _without_stopping(error: BaseException) -> BaseException | None:
+def explained(error: BaseException) -> BaseException | None:
+    """Return what an error that came out of `drive` is to be raised as; None if it is only the way a stop ends."""
     if isinstance(error, Stopping):
         return None
     if isinstance(error, BaseExceptionGroup):
-        stopping, rest = error.split(Stopping)
-        return error if stopping is None else rest
+        return error.split(Stopping)[1]
+    if isinstance(error, RuntimeError):
+        return _explained_scope(error) or error
     return error
 
 
-def _explained(error: RuntimeError) -> ScopeError | None:
+def _explained_scope(error: RuntimeError) -> ScopeError | None:
     text = str(error)
     if "ignored GeneratorExit" in text:
         return ScopeError(

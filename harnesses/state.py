@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from operator import eq
 from typing import Any, Generic, TypeAlias, overload
 
@@ -30,6 +31,18 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         max_context_steps: how many recent steps `load_context` gives; 0 gives none.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_baseline",
+        "_history",
+        "_load",
+        "_open",
+        "_state",
+        "_steps",
+        "_summary",
+        "max_context_steps",
+    )
+
     def __init__(self, initial_state: StateT, max_context_steps: int = 10) -> None:
         if not isinstance(max_context_steps, int) or max_context_steps < 0:
             raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, was {max_context_steps!r}")
@@ -38,9 +51,10 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self._open = detach(self._state) is not self._state
         self._baseline = Baseline(self._state)
         self._summary: str | None = None
-        self._history: deque[Step[InputT, OutputT]] = deque()
         self._steps = 0
         self._load: LoadSteps | None = None
+        self._history: deque[Step[InputT, OutputT]] | None = None
+        """All steps; of a harness restored from a store, the recent ones, and those only once somebody has asked for any."""
 
     @property
     def state(self) -> StateT:
@@ -51,8 +65,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
     def step_history(self) -> Sequence[Step[InputT, OutputT]]:
         """Every step, oldest first. Of a harness restored from a store, older ones are read from there when looked at."""
         if self._load is None:
-            return tuple(self._history)
-        return StepHistory(self._steps, tuple(self._history), self._load)
+            return tuple(self._recent())
+        return StepHistory(self._steps, tuple(self._history or ()), self._load)
 
     def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
         """Replace the state by `change(state)`.
@@ -83,16 +97,21 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def append(self, step: Step[InputT, OutputT]) -> None:
         """Append a step that was recorded elsewhere. Its input and output must be private already."""
-        self._history.append(step)
         self._steps += 1
+        self._baseline.keep()
+        if self._history is not None:
+            self._history.append(step)
+        elif self._load is None:
+            self._history = deque((step,))
 
     def recent_steps(self, count: int) -> tuple[Step[InputT, OutputT], ...]:
         """Return the last `count` steps, oldest first; none if `count` is 0 or negative."""
         if count <= 0:
             return ()
-        history = self._history
-        start = max(0, len(history) - count)
-        return tuple(history[index] for index in range(start, len(history)))
+        if self._load is not None and count > self.max_context_steps:
+            return tuple(self.step_history[-count:])
+        recent = self._recent()
+        return tuple(islice(recent, max(0, len(recent) - count), None))
 
     def load_context(self) -> LoadedContext[StateT]:
         """Return the state and at most `max_context_steps` recent steps: what an agent gets to see."""
@@ -118,19 +137,24 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self._open = detach(self._state) is not self._state
         self._summary = None
 
-    def restore(self, state: StateT, steps: int, recent: Sequence[Step[InputT, OutputT]], load: LoadSteps) -> None:
-        """Take up a recorded past. From here on only the recent steps are held in memory.
+    def restore(self, state: StateT, steps: int, load: LoadSteps) -> None:
+        """Take up a recorded past. From here on at most the recent steps are held in memory.
 
         Args:
-            state: the state after the last of them.
+            state: the state after the last step.
             steps: how many there are.
-            recent: the last ones, oldest first.
             load: reads steps, oldest first: at most so many (second) after that number (first).
         """
         self._baseline = Baseline(detach(state))
         self.rewind()
-        self._steps, self._load = steps, load
-        self._history = deque(recent, maxlen=self.max_context_steps)
+        self._steps, self._load, self._history = steps, load, None
+
+    def _recent(self) -> deque[Step[InputT, OutputT]]:
+        if self._history is None:
+            kept = self.max_context_steps
+            steps = self._load(max(0, self._steps - kept), kept) if self._load is not None and kept else ()
+            self._history = deque(steps, maxlen=None if self._load is None else kept)
+        return self._history
 
 
 class StepHistory(Sequence[Step[InputT, OutputT]]):

@@ -44,8 +44,8 @@ class StateDelta:
     """Which part of the state a step changed."""
 
     modified: tuple[str, ...] = field(default=(), converter=_names)
-    """Names of the top-level fields (keys, for a dict) changed since the previous step, in the state's order.
-    A state without fields of its own, such as a number or a list, is called `state`."""
+    """Names of the top-level fields (keys, for a dict) changed since the previous step: first those that have a new value,
+    then those changed within, then those that are gone. A state without fields of its own is called `state`."""
     summary: str | None = None
     """A sentence for people, if the harness gave one."""
 

@@ -6,8 +6,8 @@ scope, a leaked nursery or a stray cancellation breaks that task and nothing els
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 import trio
@@ -19,7 +19,9 @@ from harnesses.delta import Delta
 from harnesses.driver import Ending
 from harnesses.errors import ScopeError, Unstorable
 from harnesses.step import Step
+from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode, encode_step
+from orchestrator.failure import parted
 from orchestrator.recorder import Receipt, Recorder, Slot, settled
 from orchestrator.store.protocol import ConsumedRow, Message, StepRow
 
@@ -42,35 +44,35 @@ class Exit:
 class Mailbox:
     """Messages waiting for one harness, oldest first; it outlives attempts."""
 
+    __slots__ = ("_bell", "_waiting", "taken")
+
     def __init__(self) -> None:
-        self._waiting: deque[Message] = deque()
+        self._waiting: list[Message] = []
         self.taken: list[Message] = []
         """What was taken since the last step, in order."""
-        self._arrival = trio.Event()
+        self._bell = Bell()
 
     def deliver(self, message: Message) -> None:
         """Add a message that is in the store."""
         self._waiting.append(message)
-        self._arrival.set()
+        self._bell.ring()
 
     def merge(self, messages: Iterable[Message]) -> None:
         """Add what the store held when the harness was claimed; some of it may have been delivered meanwhile."""
         known = {message.seq: message for message in (*self._waiting, *messages)}
-        self._waiting = deque(known[seq] for seq in sorted(known))
+        self._waiting = [known[seq] for seq in sorted(known)]
 
     def take(self) -> Message | None:
         """Take the oldest message for the step being made, if there is one."""
         if not self._waiting:
             return None
-        message = self._waiting.popleft()
+        message = self._waiting.pop(0)
         self.taken.append(message)
         return message
 
     async def wait_arrival(self) -> None:
         """Return when there is a message."""
-        if not self._waiting:
-            self._arrival = trio.Event()
-            await self._arrival.wait()
+        await self._bell.until(lambda: self._waiting)
 
     def settle(self) -> None:
         """Forget what was taken: the step that used it is recorded."""
@@ -78,7 +80,7 @@ class Mailbox:
 
     def put_back(self) -> None:
         """Give back what was taken for a step that was never recorded."""
-        self._waiting.extendleft(reversed(self.taken))
+        self._waiting[:0] = self.taken
         self.taken.clear()
 
 
@@ -90,6 +92,24 @@ class Actor:
         post: puts a message, third, in the mailbox of a harness, first, for a sender, second.
         unsaved_steps: how many steps ago the last snapshot was taken.
     """
+
+    __slots__ = (
+        "_attempt",
+        "_epoch",
+        "_exit",
+        "_harness",
+        "_mailbox",
+        "_number",
+        "_post",
+        "_recorder",
+        "_saved_bytes",
+        "_slot",
+        "_unsaved_bytes",
+        "control",
+        "name",
+        "resumed",
+        "unsaved_steps",
+    )
 
     def __init__(
         self,
@@ -117,36 +137,37 @@ class Actor:
         self._unsaved_bytes = 0
         self._saved_bytes = 0
         self._slot = Slot()
-        self._exit = Exit()
+        self._exit: Exit | None = None
 
     async def run(self) -> Exit:
         """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside."""
         try:
             async with trio.open_nursery() as own:
-                own.start_soon(self._attempt_once, name=f"harness {self.name}")
-        except Exception as error:
-            # Trio ends a task that leaves a nursery open with an error of its own, past every handler in the task.
-            self._exit = Exit(error=_leaked(error))
+                self.control.attach(own.cancel_scope)
+                own.start_soon(self._attempt_once, name=self.name)
+        except BaseException as error:
+            # Trio ends a task that leaves a nursery open with an error of its own, past every handler in the task. And a
+            # scope that was left open lets its `Cancelled` out.
+            if trio.current_effective_deadline() == -inf:
+                raise
+            if self._exit is None or self._exit.error is None:
+                self._exit = Exit(error=_leaked(error))
         finally:
             self._mailbox.put_back()
-        if self._exit.ending is None and self._exit.error is None:
-            self._exit = Exit(
-                error=ScopeError("execute() cancelled the task it runs in: expected it to cancel its own scopes")
-            )
+        if self._exit is None:
+            reason = self.control.why_cancelled()
+            self._exit = Exit(ending=Ending.STOPPED) if reason is None else Exit(error=reason)
         return self._exit
 
     async def _attempt_once(self) -> None:
         try:
             self._exit = Exit(ending=await self._harness.run(self))
-        except trio.Cancelled:
-            raise
-        except BaseExceptionGroup as group:
-            cancelled, rest = group.split(trio.Cancelled)
-            self._exit = Exit(error=rest)
+        except BaseException as error:
+            cancelled, rest = parted(error)
+            if rest is not None:
+                self._exit = Exit(error=rest)
             if cancelled is not None:
                 raise cancelled from None
-        except BaseException as error:
-            self._exit = Exit(error=error)
 
     async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
         """Return when the step is on disk; see `Runtime.commit`."""
@@ -163,6 +184,7 @@ class Actor:
             slot.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
         self._recorder.enqueue(slot)
         await settled()
+        slot.row = None
         if used:
             slot.consumed = ()
             self._mailbox.settle()
@@ -193,10 +215,10 @@ class Actor:
         return text
 
 
-def _leaked(error: Exception) -> Exception:
-    if "stack corrupted" in str(error) or (isinstance(error, ExceptionGroup) and "stack corrupted" in repr(error.exceptions)):
+def _leaked(error: BaseException) -> BaseException:
+    if parted(error)[0] is not None or "stack corrupted" in repr(error):
         return ScopeError(
-            "execute() left a nursery open: expected the generator that opened it to close it; use `async with`, "
-            "and let it end before execute() does"
+            "execute() left a cancel scope or nursery open: expected the generator that opened it to close it; "
+            "use `with` and `async with`, and let it end before execute() does"
         )
     return error

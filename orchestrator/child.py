@@ -1,15 +1,14 @@
 """One supervised harness over all its attempts: claim it, run it, record how it ended, start it again or not.
 
-Everything it decides it has from `supervisor.judge`; everything it does is an event in the store first or at once after.
+What is done about an exit it has from `supervisor.judge`. Everything it does is an event in the store. Between a verdict and
+the orders that follow from it there is no `await`, so two crashes at the same moment are two verdicts, one after the other.
 """
 
 from __future__ import annotations
 
 import random
 import time
-import traceback
 from collections.abc import Callable
-from functools import partial
 from math import inf
 from typing import Any, cast
 
@@ -23,14 +22,16 @@ from harnesses.errors import DeadlineExceeded, OrchestratorError, Unstorable
 from harnesses.step import Step
 from orchestrator import events
 from orchestrator.actor import Actor, Exit, Mailbox
+from orchestrator.bell import Bell
 from orchestrator.codec import HarnessTypes, encode
 from orchestrator.errors import OwnershipError, OwnershipLost, StoreError, UsageError
-from orchestrator.lifecycle import ENDED, Status, follow
+from orchestrator.failure import failed, parted, sentence
+from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.recorder import Receipt, Recorder
 from orchestrator.restart import Backoff, Restart, delay_s
 from orchestrator.store.protocol import Append, Claim, Claimed
-from orchestrator.supervisor import Action, Supervisor, judge
+from orchestrator.supervisor import Action, Supervisor, Verdict, judge
 
 
 @frozen(kw_only=True)
@@ -45,6 +46,17 @@ class Terms:
     take_over: bool = False
 
 
+@frozen
+class Common:
+    """What all children of a run share."""
+
+    recorder: Recorder
+    post: Callable[[str, str, object], Receipt]
+    """Puts a message, third, in the mailbox of a harness, first, for a sender, second."""
+    lag_s: float
+    """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
+
+
 @define(eq=False)
 class _Order:
     """A restart for the sake of a sibling."""
@@ -56,19 +68,41 @@ class _Order:
 class Child:
     """A leaf of the supervision tree."""
 
+    __slots__ = (
+        "_claiming",
+        "_common",
+        "_control",
+        "_deadline",
+        "_epoch",
+        "_expired",
+        "_grace_s",
+        "_idle",
+        "_number",
+        "_ordered",
+        "_paused",
+        "_program_ends",
+        "_stopping",
+        "_terms",
+        "_unsaved",
+        "attempt",
+        "bell",
+        "harness",
+        "mailbox",
+        "name",
+        "outcome",
+        "parent",
+        "restart",
+        "restarts",
+        "status",
+        "types",
+    )
+
     def __init__(
-        self,
-        name: str,
-        harness: BaseHarness[Any, Any, Any],
-        terms: Terms,
-        parent: Supervisor,
-        recorder: Recorder,
-        post: Callable[[str, str, object], Receipt],
-        restarting: trio.Lock,
+        self, name: str, harness: BaseHarness[Any, Any, Any], terms: Terms, parent: Supervisor, common: Common
     ) -> None:
         self.name = name
         self.harness = harness
-        self.types = HarnessTypes(harness)
+        self.types = HarnessTypes.of(harness)
         self.restart = terms.restart
         self.restarts: tuple[float, ...] = ()
         self.parent = parent
@@ -76,34 +110,47 @@ class Child:
         self.status = Status.NEW
         self.attempt = 0
         self.outcome: Outcome | None = None
-        self.done = trio.Event()
+        self.bell = Bell()
         self._terms = terms
-        self._recorder = recorder
-        self._post = post
-        self._restarting = restarting
+        self._common = common
         self._control: Control | None = None
         self._claiming: Receipt | None = None
-        self._number = self._epoch = 0
-        self._unsaved = 0
+        self._number = self._epoch = self._unsaved = 0
         self._deadline = inf if terms.deadline_s is None else trio.current_time() + terms.deadline_s
+        self._expired = False
         self._stopping: str | None = None
+        self._program_ends = False
         self._grace_s = terms.grace_s
-        self._paused = False
-        self._gave_up: str | None = None
-        self._idle = trio.Event()
-        self._wake = trio.Event()
+        self._paused: bool | None = None
+        """Whether it is to be held; None until the store or an operator has said so."""
+        self._idle = True
         self._ordered: _Order | None = None
 
-    # orders
+    @property
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+        return self.outcome is not None
 
     @property
     def step(self) -> int:
         """The number of the last recorded step."""
         return self.harness.current_step
 
+    async def wait_done(self) -> Outcome:
+        """Return the outcome when there is one."""
+        await self.bell.until(lambda: self.outcome)
+        assert self.outcome is not None
+        return self.outcome
+
+    async def wait_idle(self) -> None:
+        """Return when no attempt is under way."""
+        await self.bell.until(lambda: self._idle)
+
+    # orders: they take effect at once, whatever the child is waiting for
+
     def pause(self) -> Receipt | None:
-        """Hold the harness at its next step boundary; return the receipt of the record, None if it is held or ended."""
-        if self._paused or self.status in ENDED:
+        """Hold the harness at its next step boundary; return the receipt of the record, None if there is none to make."""
+        if self._paused or self.done:
             return None
         self._paused = True
         if self._control is not None:
@@ -112,29 +159,57 @@ class Child:
 
     def resume(self) -> Receipt | None:
         """Let a held harness go on."""
-        if not self._paused or self.status in ENDED:
+        if self._paused is False or self.done:
             return None
         self._paused = False
-        receipt = self._submit(events.Resumed())
         if self._control is not None:
             self._control.resume()
-        return receipt
+        return self._submit(events.Resumed())
 
-    def stop(self, grace_s: float | None = None, cause: str = "stopped by order") -> None:
-        """End the harness: at its next step boundary, or when the grace period is over."""
-        self._stopping = self._stopping or cause
+    def stop(self, grace_s: float | None = None, cause: str = "stopped by order", *, program_ends: bool = False) -> None:
+        """End the harness: at its next step boundary, or when the grace period is over.
+
+        Args:
+            program_ends: whether it is to go on as it was, still paused, still backing off, when it is started again.
+        """
+        if self._stopping is None:
+            self._stopping, self._program_ends = cause, program_ends
         if grace_s is not None:
             self._grace_s = grace_s
         if self._control is not None:
             self._control.stop(self._grace_s)
-        self._wake.set()
+        self.bell.ring()
 
     def abort(self, cause: str = "cancelled") -> None:
-        """Cancel the harness at once."""
-        self._stopping = self._stopping or cause
+        """Cancel the harness at once: the program ends."""
+        if self._stopping is None:
+            self._stopping, self._program_ends = cause, True
         if self._control is not None:
             self._control.abort()
-        self._wake.set()
+        self.bell.ring()
+
+    def expire(self) -> None:
+        """End the harness because its deadline has passed, also while it is held or backing off."""
+        self._expired = True
+        if self._control is not None:
+            self._control.expire()
+        self.bell.ring()
+
+    def take_down(self, restarting: events.Restarting) -> _Order | None:
+        """End the attempt under way for the sake of a sibling, and hold the next one until the order is released."""
+        if self.restart is Restart.TEMPORARY:
+            self.stop(cause=f"a sibling crashed: {restarting.cause}")
+            return None
+        self._ordered = _Order(restarting)
+        if self._control is not None:
+            self._control.stop(self._grace_s)
+        self.bell.ring()
+        return self._ordered
+
+    def release(self, order: _Order) -> None:
+        """Let a child that was taken down go on."""
+        order.released = True
+        self.bell.ring()
 
     # life
 
@@ -149,70 +224,73 @@ class Child:
             initial = encode(self.harness.state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}: its initial state can not be stored: {error}") from error
-        known_as, recent = f"{cls.__module__}:{cls.__qualname__}", self.harness.max_context_steps
-        self._claiming = self._recorder.submit(Claim(self.name, initial, known_as, recent, self._terms.take_over))
+        claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)
+        self._claiming = self._common.recorder.submit(claim)
 
     async def live(self) -> None:
-        """Run attempts until there is an outcome."""
+        """Run attempts until there is an outcome. Raises nothing but `Cancelled`."""
         try:
-            self.outcome = await self._live()
-        except (OwnershipError, StoreError, UsageError) as error:
-            self._idle.set()
-            self.outcome = self._outcome(OutcomeKind.FAILED, str(error), error)
-        except trio.Cancelled:
-            self.outcome = await self._cancelled()
-            raise
+            await self._take_up()
+            while self.outcome is None:
+                if self._stopping is not None:
+                    await self._finish(self._stopped())
+                elif self._expired:
+                    await self._fail(DeadlineExceeded(f"harness {self.name!r}: its deadline has passed"))
+                elif self._ordered is not None:
+                    await self._follow_order()
+                else:
+                    actor = await self._begin()
+                    exit = await actor.run()
+                    self._end(actor)
+                    await self._settle(exit)
+        except BaseException as error:
+            cancelled, rest = parted(error)
+            await self._break_off(rest)
+            if cancelled is not None:
+                raise
         finally:
-            self._idle.set()
-            if self.outcome is not None:
-                self.status = Status(self.outcome.kind)
-            self.done.set()
+            self._control, self._idle = None, True
+            self.bell.ring()
 
-    async def _live(self) -> Outcome:
-        claimed = await self._claim()
-        if claimed.status is Status.COMPLETED:
-            return self._outcome(OutcomeKind.COMPLETED)
-        if claimed.supervision and self.status in (Status.BACKING_OFF, Status.PAUSED, Status.FAILED):
-            await self._back_off(claimed.supervision["due"] - time.time())
-        while True:
-            if self._stopping is not None:
-                return await self._ended(events.Stopped(self._stopping))
-            outcome = await self._settle(await self._run_attempt())
-            if outcome is not None:
-                return outcome
-
-    async def _claim(self) -> Claimed:
-        """Take the harness over and give it its recorded past."""
+    async def _take_up(self) -> None:
+        """Take the harness over and give it its recorded past; wait for a restart that was due in an earlier run."""
         assert self._claiming is not None
         claimed: Claimed = await self._claiming
+        self._claiming = None
         self._number, self._epoch = claimed.harness, claimed.epoch
         self.status, self.attempt, self._unsaved = claimed.status, claimed.attempt, claimed.unsaved_steps
-        self._paused = self._paused or claimed.status is Status.PAUSED
+        if self._paused is None:
+            self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self.mailbox.merge(claimed.mailbox)
-        lag = time.time() - trio.current_time()
-        self.parent.recall(self, [wall - lag for wall in claimed.supervision.get("restarts", ())])
-        self._restore(claimed)
-        return claimed
-
-    def _restore(self, claimed: Claimed) -> None:
-        """Give the harness its recorded past."""
+        restarts = claimed.supervision.get("restarts", ())
+        self.parent.recall(self, [wall - self._common.lag_s for wall in restarts])
         try:
             state = self.harness.state if claimed.status is Status.NEW else self.types.state(claimed.state)
         except UsageError as error:
             raise UsageError(f"harness {self.name!r}: {error}") from error
-        steps = [self.types.step(record) for record in claimed.recent]
-        self.harness.restore(state, claimed.step, steps, self._load_steps)
+        self.harness.restore(state, claimed.step, self._load_steps)
+        if claimed.status is Status.COMPLETED:
+            self.outcome = self._outcome(OutcomeKind.COMPLETED)
+        else:
+            await self._back_off(claimed.supervision.get("due", 0) - time.time())
 
     def _load_steps(self, after: int, limit: int) -> list[Step[Any, Any]]:
-        records = self._recorder.store.steps(self.name, after=after, limit=limit)
+        records = self._common.recorder.store.steps(self.name, after=after, limit=limit)
         return [self.types.step(record) for record in records]
 
-    async def _run_attempt(self) -> Exit:
+    async def _begin(self) -> Actor:
+        """Record the start of another attempt and return what runs it."""
         self.attempt += 1
         self.harness.rewind()
+        # Before the first `await`: an order that comes from here on must find something to act on.
         control = Control(grace_s=self._grace_s, step_timeout_s=self._terms.step_timeout_s, deadline=self._deadline)
-        actor = Actor(
-            self._recorder,
+        self._control, self._idle = control, False
+        if self._paused:
+            control.pause()
+        await self._note(events.Started(self.step))
+        await self._note_pause()
+        return Actor(
+            self._common.recorder,
             self.harness,
             name=self.name,
             number=self._number,
@@ -220,181 +298,140 @@ class Child:
             attempt=self.attempt,
             control=control,
             mailbox=self.mailbox,
-            post=self._post,
+            post=self._common.post,
             unsaved_steps=self._unsaved,
         )
-        await self._note(events.Started(self.step))
-        if self._paused:
-            control.pause()
-            if self.status is not Status.PAUSED:
-                await self._note(events.Paused())
-        if self._stopping is not None:
-            control.stop(self._grace_s)
-        self._control, self._idle = control, trio.Event()
-        try:
-            return await actor.run()
-        finally:
-            self._control, self._unsaved = None, actor.unsaved_steps
-            self._idle.set()
 
-    async def _settle(self, exit: Exit) -> Outcome | None:
-        """Record how an attempt ended; return the outcome, or None to start another attempt."""
+    def _end(self, actor: Actor) -> None:
+        self._control, self._unsaved, self._idle = None, actor.unsaved_steps, True
+        self.bell.ring()
+
+    async def _settle(self, exit: Exit) -> None:
+        """Record how an attempt ended, and find out what follows."""
         error = exit.error
         if isinstance(error, StoreError | OwnershipLost):
             raise error
         if exit.ending is Ending.COMPLETED:
-            return await self._ended(events.Completed())
-        if self._ordered is not None and self._stopping is None:
-            await self._follow_order(error)
-            return None
-        if exit.ending is Ending.STOPPED:
-            cause = self._gave_up or self._stopping or "stopped"
-            return await self._ended(events.Stopped(cause))
-        if isinstance(error, DeadlineExceeded) or (error is not None and self._stopping is not None):
-            return await self._ended(_failed(error), error)
-        return await self._after_exit(error)
+            await self._finish(events.Completed())
+        elif self._ordered is not None and self._stopping is None:
+            if error is not None:
+                await self._note(failed(error))
+            await self._follow_order()
+        elif exit.ending is Ending.STOPPED:
+            await self._finish(self._stopped())
+        elif error is not None and (isinstance(error, DeadlineExceeded) or self._stopping is not None):
+            await self._fail(error)
+        else:
+            await self._obey(judge(self, crashed=error is not None, now=trio.current_time()), error)
 
-    async def _after_exit(self, error: BaseException | None) -> Outcome | None:
-        """Have an exit judged, and do what the verdict says."""
-        async with self._restarting:
-            if self._ordered is not None:
-                verdict = None
-            else:
-                verdict = judge(self, crashed=error is not None, now=trio.current_time())
-                if verdict.action is Action.RESTART:
-                    restarting = self._restarting_event(error, verdict.restarts)
-                    others = await self._take_down(cast(tuple[Child, ...], verdict.harnesses), restarting)
-        if verdict is None:
-            await self._follow_order(error)
-            return None
-        ended: events.Event = events.Exhausted() if error is None else _failed(error)
-        if verdict.action is Action.LEAVE:
-            return await self._ended(ended, error)
-        await self._note(ended)
-        if verdict.action is Action.GIVE_UP:
-            return await self._give_up(cast(tuple[Child, ...], verdict.harnesses), error, len(verdict.restarts))
-        await self._note(restarting)
-        await self._back_off(restarting.delay_s)
-        for other, order in others:
-            other.release(order)
-        return None
+    async def _obey(self, verdict: Verdict, error: BaseException | None) -> None:
+        """Do what the verdict on this child's exit says."""
+        ended: events.Event = events.Exhausted() if error is None else failed(error)
+        others = [child for child in cast(tuple[Child, ...], verdict.harnesses) if child is not self and not child.done]
+        match verdict.action:
+            case Action.LEAVE:
+                await self._finish(ended, error)
+            case Action.GIVE_UP:
+                cause = "exhausted" if error is None else sentence(error)
+                for child in others:
+                    child.stop(cause=f"its supervisor gave up when {self.name!r} ended: {cause}")
+                await self._note(ended)
+                count, period_s = len(verdict.restarts), self.parent.intensity.period_s
+                await self._finish(events.GaveUp(f"{count} restarts within {period_s:g} s; {cause}", count, period_s), error)
+            case Action.RESTART:
+                restarting = self._restarting(error, verdict)
+                orders = [(child, child.take_down(restarting)) for child in reversed(others)]
+                await self._note(ended)
+                await self._note(restarting)
+                await self._note_pause()
+                for child, _ in orders:
+                    await child.wait_idle()
+                await self._back_off(restarting.delay_s)
+                for child, order in reversed(orders):
+                    if order is not None:
+                        child.release(order)
 
-    def _restarting_event(self, error: BaseException | None, restarts: tuple[float, ...]) -> events.Restarting:
-        delay = delay_s(self._terms.backoff, len(restarts), random.random())
-        now = time.time()
-        lag = now - trio.current_time()
-        cause = "exhausted" if error is None else _sentence(error)
-        return events.Restarting(cause, delay, now + delay, tuple(moment + lag for moment in restarts))
+    def _restarting(self, error: BaseException | None, verdict: Verdict) -> events.Restarting:
+        delay = delay_s(self._terms.backoff, len(verdict.restarts), random.random())
+        due = trio.current_time() + delay + self._common.lag_s
+        cause = "exhausted" if error is None else sentence(error)
+        return events.Restarting(cause, delay, due, tuple(moment + self._common.lag_s for moment in verdict.restarts))
 
-    async def _take_down(self, children: tuple[Child, ...], restarting: events.Restarting) -> list[tuple[Child, _Order]]:
-        """End the siblings that are restarted with this one, the last first; return their orders, the first first."""
-        others = [child for child in children if child is not self and child.outcome is None]
-        orders = [(child, child.order(restarting)) for child in reversed(others)]
-        for child, _ in orders:
-            await child.wait_idle()
-        return orders[::-1]
-
-    def order(self, restarting: events.Restarting) -> _Order:
-        """End the attempt under way for the sake of a sibling, and hold the next one until the order is released."""
-        self._ordered = _Order(restarting)
-        if self._control is not None:
-            self._control.stop(self._grace_s)
-        self._wake.set()
-        return self._ordered
-
-    def release(self, order: _Order) -> None:
-        """Let a child that was taken down go on."""
-        order.released = True
-        self._wake.set()
-
-    async def wait_idle(self) -> None:
-        """Return when no attempt is under way."""
-        await self._idle.wait()
-
-    async def _follow_order(self, error: BaseException | None = None) -> None:
+    async def _follow_order(self) -> None:
         """Record the restart that a sibling's crash has brought about, and wait to be let go on."""
-        if error is not None:
-            await self._note(_failed(error))
-        while (order := self._ordered) is not None and self._stopping is None:
+        while (order := self._ordered) is not None and not self._is_to_end():
             await self._note(order.restarting)
-            await self._wait(inf, partial(self._superseded, order))
+            await self._wait(inf, lambda order=order: order.released or self._ordered is not order)  # type: ignore[misc]
             if self._ordered is order:
                 self._ordered = None
         self._ordered = None
 
-    def _superseded(self, order: _Order) -> bool:
-        return order.released or self._ordered is not order
-
     async def _back_off(self, seconds: float) -> None:
         """Wait before the next attempt; an order ends the wait."""
-        await self._wait(seconds, lambda: self._ordered is not None)
-        await self._follow_order()
+        if seconds > 0:
+            await self._wait(seconds, lambda: self._ordered is not None)
 
     async def _wait(self, seconds: float, ready: Callable[[], bool]) -> None:
-        """Wait until `ready()`, told to stop, or the time is over."""
-        with trio.move_on_after(max(0.0, seconds)):
-            while not ready() and self._stopping is None:
-                self._wake = trio.Event()
-                await self._wake.wait()
+        """Wait until `ready()`, told to end, or the time is over."""
+        with trio.move_on_after(seconds):
+            await self.bell.until(lambda: ready() or self._is_to_end())
 
-    async def _give_up(self, children: tuple[Child, ...], error: BaseException | None, restarts: int) -> Outcome:
-        cause = "exhausted again and again" if error is None else _sentence(error)
-        for child in children:
-            if child is not self:
-                child._gave_up = f"its supervisor gave up when {self.name!r} failed: {cause}"
-                child.stop(cause=child._gave_up)
-        period = self.parent.intensity.period_s
-        await self._note(events.GaveUp(cause, restarts, period), release=True)
-        return self._outcome(OutcomeKind.GAVE_UP, f"{restarts} restarts within {period:g} s; {cause}", error)
+    def _is_to_end(self) -> bool:
+        return self._stopping is not None or self._expired
 
     # records
 
-    async def _ended(self, event: events.Event, error: BaseException | None = None) -> Outcome:
+    async def _finish(self, event: events.Event, error: BaseException | None = None) -> None:
+        """Record the event that ends this child, and give it back."""
         await self._note(event, release=True)
-        return self._outcome(OutcomeKind(self.status.value), getattr(event, "cause", ""), error)
+        self.outcome = self._outcome(OutcomeKind(self.status.value), getattr(event, "cause", ""), error)
+
+    async def _fail(self, error: BaseException) -> None:
+        await self._finish(failed(error), error)
 
     async def _note(self, event: events.Event, *, release: bool = False) -> None:
-        """Record an event; it counts when this returns."""
-        self.status = follow(self.status, event)
-        await self._recorder.do(self._append(event, release))
+        """Record an event, if it may follow; it counts when this returns."""
+        if may_follow(self.status, event) or release:
+            self.status = follow(self.status, event)
+            await self._common.recorder.do(self._append(event, release))
+
+    async def _note_pause(self) -> None:
+        """Record that the child is held, or is no longer, where the record does not say so yet."""
+        if self._paused and self.status is not Status.PAUSED:
+            await self._note(events.Paused())
+        elif not self._paused and self.status is Status.PAUSED:
+            await self._note(events.Resumed())
 
     def _submit(self, event: events.Event) -> Receipt | None:
-        if not self._epoch:
+        """Have an operator's order recorded; where it may not follow now, the next attempt records it."""
+        if not self._epoch or not may_follow(self.status, event):
             return None
         self.status = follow(self.status, event)
-        return self._recorder.submit(self._append(event, release=False))
+        return self._common.recorder.submit(self._append(event, release=False))
 
     def _append(self, event: events.Event, release: bool) -> Append:
         now = time.time_ns() // 1000
         return Append(self._number, self._epoch, self.attempt, self.step, now, event, self.status, release)
 
-    async def _cancelled(self) -> Outcome:
-        """Record that the program was cancelled around this harness."""
-        cause = self._stopping or "cancelled"
-        if self._epoch and self.status not in ENDED:
-            with trio.CancelScope(shield=True):
-                try:
-                    return await self._ended(events.Stopped(cause))
-                except OrchestratorError as error:
-                    return self._outcome(OutcomeKind.STOPPED, f"{cause}, and not recorded: {error}")
-        return self._outcome(OutcomeKind.STOPPED, cause)
+    def _stopped(self) -> events.Stopped:
+        paused = bool(self._paused) and self._program_ends
+        return events.Stopped(self._stopping or "stopped", paused=paused, program_ended=self._program_ends)
+
+    async def _break_off(self, error: BaseException | None) -> None:
+        """Come to an outcome although this task was cancelled (no error), or could not go on."""
+        if self._stopping is None and error is None:
+            self._stopping, self._program_ends = "cancelled", True
+        event = self._stopped() if error is None else failed(error)
+        recordable = self._epoch and not isinstance(error, StoreError | OwnershipError) and may_follow(self.status, event)
+        kind = OutcomeKind.STOPPED if error is None else OutcomeKind.FAILED
+        try:
+            if recordable:
+                with trio.CancelScope(shield=True):
+                    await self._note(event, release=True)
+        except OrchestratorError as second:
+            error = error or second
+        self.outcome = self._outcome(kind, event.cause if error is None else str(error), error)
+        self.status = Status(kind)
 
     def _outcome(self, kind: OutcomeKind, cause: str = "", error: BaseException | None = None) -> Outcome:
         return Outcome(kind, cause, self.step, self.attempt, error)
-
-
-def _failed(error: BaseException) -> events.Failed:
-    lines = "".join(traceback.format_exception(error))
-    return events.Failed(type(error).__name__, _sentence(error), _text(lines[-8000:]))
-
-
-def _sentence(error: BaseException) -> str:
-    """Return an error in one line; of a group, what is in it."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_sentence(inner) for inner in error.exceptions)[:2000]
-    return _text(f"{type(error).__name__}: {error}"[:2000])
-
-
-def _text(text: str) -> str:
-    """Return text that can be stored whatever the harness put into its error."""
-    return text.encode(errors="replace").decode()

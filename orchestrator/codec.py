@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -94,12 +95,20 @@ class HarnessTypes:
     of the initial state: where that has a `Decimal`, a date or a tuple, the state read back has one.
     """
 
-    def __init__(self, harness: BaseHarness[Any, Any, Any]) -> None:
-        declared = _declared(type(harness))
-        self._example = harness.state
-        cls = type(self._example)
-        self._state = cls if fields_of(cls) is not None else declared[0]
-        self._input, self._output = declared[1], declared[2]
+    __slots__ = ("_example", "_input", "_output", "_state")
+
+    def __init__(self, state: Any, given: Any, output: Any, example: Any = None) -> None:
+        self._state, self._input, self._output, self._example = state, given, output, example
+
+    @classmethod
+    def of(cls, harness: BaseHarness[Any, Any, Any]) -> HarnessTypes:
+        """Return the types of a harness; those of a class whose state has declared fields are made once."""
+        state, given, output = _declared(type(harness))
+        example = harness.state
+        if fields_of(type(example)) is not None:
+            kept: Any = type(example)
+            return _types(kept, given, output)
+        return cls(state, given, output, example)
 
     def state(self, text: str) -> Any:
         """Return a state read back from JSON.
@@ -137,6 +146,11 @@ class HarnessTypes:
         )
 
 
+@cache
+def _types(state: Any, given: Any, output: Any) -> HarnessTypes:
+    return HarnessTypes(state, given, output)
+
+
 def revive(data: Any, example: Any) -> Any:
     """Return plain data with the types that `example` has at the same places."""
     cls = type(example)
@@ -164,6 +178,7 @@ def _revive_dict(data: dict[str, Any], example: dict[Any, Any]) -> dict[Any, Any
     return revived
 
 
+@cache
 def _declared(cls: type) -> tuple[Any, Any, Any]:
     """Find the arguments of `BaseHarness[…]` among the bases of `cls`; `Any` where a type is left open."""
     for base in cls.__mro__:

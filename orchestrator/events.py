@@ -75,6 +75,10 @@ class Stopped:
 
     kind: ClassVar[str] = "stopped"
     cause: str = ""
+    paused: bool = False
+    """Whether it was held, and is to be held when it goes on."""
+    program_ended: bool = False
+    """Whether the whole program ended: then it goes on as it was, with its restarts counted and its back-off to run."""
 
 
 @frozen

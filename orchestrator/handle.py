@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from orchestrator.child import Child
+from orchestrator.child import Child, Common
 from orchestrator.lifecycle import Status
 from orchestrator.outcome import Outcome
 from orchestrator.recorder import Receipt, Recorder
@@ -30,10 +30,11 @@ class Order:
 class Handle:
     """One harness, as its operator sees it. Orders take effect at once; awaiting them waits for the record of it."""
 
-    def __init__(self, child: Child, recorder: Recorder, post: Callable[[str, str, object], Receipt]) -> None:
+    __slots__ = ("_child", "_common")
+
+    def __init__(self, child: Child, common: Common) -> None:
         self._child = child
-        self._recorder = recorder
-        self._post = post
+        self._common = common
 
     def __repr__(self) -> str:
         return f"<Handle {self.name!r} {self.status} at step {self.current_step}>"
@@ -65,9 +66,7 @@ class Handle:
 
     async def wait(self) -> Outcome:
         """Return how the harness ended, when it has."""
-        await self._child.done.wait()
-        assert self._child.outcome is not None
-        return self._child.outcome
+        return await self._child.wait_done()
 
     def pause(self) -> Order:
         """Hold the harness at its next step boundary, over restarts of it and of the program."""
@@ -94,14 +93,14 @@ class Handle:
         Raises:
             Unstorable: JSON can not carry it.
         """
-        return _recorded(self._post(self.name, "", message))
+        return _recorded(self._common.post(self.name, "", message))
 
     def steps(self, after: int = 0) -> Steps:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
 
         The iteration ends when the harness has ended and its last step was given.
         """
-        return Steps(self._child, self._recorder, after)
+        return Steps(self._child, self._common.recorder, after)
 
 
 class Steps:
@@ -118,7 +117,7 @@ class Steps:
 
     async def __anext__(self) -> StepRecord:
         while not self._page:
-            ended, news = self._child.done.is_set(), self._recorder.last_seq
+            ended, news = self._child.done, self._recorder.last_seq
             if self._child.step > self._after:
                 self._page = (await self._read())[::-1]
             if not self._page:
@@ -143,12 +142,15 @@ class Steps:
         async with trio.open_nursery() as nursery:
 
             async def done() -> None:
-                await self._child.done.wait()
+                await self._child.wait_done()
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(done)
             await self._recorder.wait_news(news)
             nursery.cancel_scope.cancel()
+        # The harness whose step it may be was woken together with us: within two passes it shows it.
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
 
 
 def _recorded(receipt: Receipt | None) -> Order:

@@ -44,29 +44,31 @@ _ENDS: Mapping[type[e.Event], Status] = {
     e.BudgetSpent: S.BUDGET_SPENT,
 }
 
+# What may end it between two attempts: an order, a past that can not be taken up, too many restarts.
+_CUT: Mapping[type[e.Event], Status] = {e.Stopped: S.STOPPED, e.Failed: S.FAILED, e.GaveUp: S.GAVE_UP}
+
 TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
-    S.NEW: {e.Started: S.RUNNING, e.Stopped: S.STOPPED, e.Failed: S.FAILED, e.Paused: S.PAUSED},
+    S.NEW: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED},
     # Started while running: the program was killed, and this is the next attempt.
     S.RUNNING: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Restarting: S.BACKING_OFF},
     # A pause outlives attempts and programs; only Resumed and the ends lift it.
     S.PAUSED: {**_ENDS, e.Started: S.PAUSED, e.Resumed: S.RUNNING, e.Restarting: S.PAUSED},
-    S.BACKING_OFF: {
-        e.Started: S.RUNNING,
-        e.Restarting: S.BACKING_OFF,
-        e.Stopped: S.STOPPED,
-        e.Paused: S.PAUSED,
-        e.GaveUp: S.GAVE_UP,
-    },
-    S.FAILED: {e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF, e.GaveUp: S.GAVE_UP, e.Stopped: S.STOPPED},
-    S.EXHAUSTED: {e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF, e.GaveUp: S.GAVE_UP},
+    S.BACKING_OFF: {**_CUT, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Restarting: S.BACKING_OFF},
+    S.FAILED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
+    S.EXHAUSTED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
+    S.STOPPED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
+    S.GAVE_UP: {**_CUT, e.Started: S.RUNNING},
+    S.BLOCKED: {**_CUT, e.Started: S.RUNNING},
+    S.BUDGET_SPENT: {**_CUT, e.Started: S.RUNNING},
     S.COMPLETED: {},
-    S.STOPPED: {e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
-    S.GAVE_UP: {e.Started: S.RUNNING},
-    S.BLOCKED: {e.Started: S.RUNNING},
-    S.BUDGET_SPENT: {e.Started: S.RUNNING},
 }
 
 ENDED = frozenset({S.COMPLETED, S.EXHAUSTED, S.STOPPED, S.FAILED, S.GAVE_UP, S.BLOCKED, S.BUDGET_SPENT})
+
+
+def may_follow(status: Status, event: e.Event) -> bool:
+    """Return whether `event` may follow."""
+    return type(event) in TRANSITIONS[status]
 
 
 def follow(status: Status, event: e.Event) -> Status:
@@ -82,9 +84,11 @@ def follow(status: Status, event: e.Event) -> Status:
         raise IllegalTransition(f"{event.kind!r} may not follow {status.value!r}: expected {allowed}") from None
 
 
-_FORGET = (e.Completed, e.Stopped, e.GaveUp, e.Blocked, e.BudgetSpent)
+_FORGET = (e.Completed, e.GaveUp, e.Blocked, e.BudgetSpent)
 
 
 def remembers_restarts(event: e.Event) -> bool:
-    """Return whether restarts before `event` still count after it: they do until the harness has come to an end."""
+    """Return whether restarts before `event` still count after it: they do until the harness itself has come to an end."""
+    if isinstance(event, e.Stopped):
+        return event.program_ended
     return not isinstance(event, _FORGET)

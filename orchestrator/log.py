@@ -7,19 +7,21 @@ lines that a crash kept out of the file are written at the next start, and a tor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import structlog
 import trio
 
+from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
 from orchestrator.recorder import Recorder
 from orchestrator.records import Record
 from orchestrator.store.protocol import Store
-from orchestrator.text import one_line
+from orchestrator.text import inert_json, one_line
 
 _PAGE = 1000
 _TAIL_BYTES = 1 << 20
@@ -35,7 +37,7 @@ class LogFollower:
 
     def __init__(self, store: Store, target: str | Path | TextIO) -> None:
         self._store = store
-        self._ended = trio.Event()
+        self._bell, self._has_ended = Bell(), False
         if isinstance(target, str | Path):
             self._after = _resume_point(Path(target), store)
             self._file: TextIO = _open(Path(target))
@@ -44,26 +46,36 @@ class LogFollower:
             self._after, self._file, self._ours = _last_seq(store), target, False
         self._logger = _logger(self._file)
 
-    async def run(self, recorder: Recorder, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Write until the recorder has ended and its last record is written. Shielded: the log is whole."""
-        task_status.started()
+    async def run(self, recorder: Recorder) -> None:
+        """Write until the recorder has ended and its last record is written. Shielded: the log is whole.
+
+        A log that can not be written any more is given up with a word on stderr: it can not hurt the run, and the next run
+        writes the lines that are missing.
+        """
         with trio.CancelScope(shield=True):
             try:
-                while True:
-                    ended = recorder.ended
-                    while await self._write_page():
-                        pass
-                    if ended:
-                        return
-                    await recorder.wait_news(self._after)
+                await self._follow(recorder)
+            except Exception as error:
+                print(f"log: not written any further: {error}; the run goes on", file=sys.stderr, flush=True)
             finally:
                 if self._ours:
-                    self._file.close()
-                self._ended.set()
+                    with suppress(OSError):
+                        self._file.close()
+                self._has_ended = True
+                self._bell.ring()
+
+    async def _follow(self, recorder: Recorder) -> None:
+        while True:
+            ended = recorder.ended
+            while await self._write_page():
+                pass
+            if ended:
+                return
+            await recorder.wait_news(self._after)
 
     async def wait_ended(self) -> None:
         """Return when the last line is written."""
-        await self._ended.wait()
+        await self._bell.until(lambda: self._has_ended)
 
     async def _write_page(self) -> bool:
         if self._store.blocking:
@@ -109,7 +121,7 @@ def _logger(file: TextIO) -> Any:
 
 def _json(logger: Any, method: str, fields: dict[str, Any]) -> str:
     first = {name: fields.pop(name) for name in ("timestamp", "level", "event")}
-    return encode({**first, **fields})
+    return inert_json(encode({**first, **fields}))
 
 
 def _console(logger: Any, method: str, fields: dict[str, Any]) -> str:
@@ -131,30 +143,41 @@ def _resume_point(path: Path, store: Store) -> int:
     """Return the `seq` of the last whole line, having cut off a torn one; 0 if the file is not a log of this store."""
     try:
         with path.open("rb+") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            tail = file.read()
-            whole = tail.rfind(b"\n") + 1
-            if whole < len(tail) and (whole or size <= _TAIL_BYTES):
-                file.truncate(size - len(tail) + whole)
+            last = _cut_torn_line(file)
     except FileNotFoundError:
         return 0
     except OSError as error:
         raise UsageError(f"log {path} can not be written: {error.strerror}; check its folder and permissions") from error
-    return _matching(tail[:whole].splitlines()[-1:], store)
+    return _matching(last, store)
 
 
-def _matching(last: Iterable[bytes], store: Store) -> int:
-    for text in last:
-        try:
-            fields = json.loads(text)
-            seq = fields["seq"]
-            records = store.records(after=seq - 1, limit=1)
-        except (ValueError, KeyError, TypeError):
-            return 0
-        if records and records[0].seq == seq and line(records[0])["timestamp"] == fields["timestamp"]:
-            return int(seq)
-    return 0
+def _cut_torn_line(file: BinaryIO) -> bytes:
+    """Cut off what follows the last line feed; return the last line."""
+    size = file.seek(0, 2)
+    span = _TAIL_BYTES
+    while True:
+        start = max(0, size - span)
+        file.seek(start)
+        tail = file.read()
+        whole = tail.rfind(b"\n") + 1
+        before = tail.rfind(b"\n", 0, max(0, whole - 1)) + 1
+        if before or start == 0:
+            break
+        span *= 8
+    if whole < len(tail):
+        file.truncate(start + whole)
+    return tail[before:whole]
+
+
+def _matching(last: bytes, store: Store) -> int:
+    try:
+        fields = json.loads(last)
+        seq = fields["seq"]
+        records = store.records(after=seq - 1, limit=1)
+        same = bool(records) and records[0].seq == seq and line(records[0])["timestamp"] == fields["timestamp"]
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return 0
+    return int(seq) if same else 0
 
 
 def _last_seq(store: Store) -> int:

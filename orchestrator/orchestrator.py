@@ -21,9 +21,20 @@ from typing import Any, TextIO
 import trio
 
 from harnesses.base import BaseHarness
-from orchestrator.child import Child, Terms
+from harnesses.values import detach
+from orchestrator.child import Child, Common, Terms
 from orchestrator.codec import encode
-from orchestrator.errors import AlreadyRunning, GaveUp, HarnessFailed, OwnershipError, StoreError, StoreLost, UsageError
+from orchestrator.errors import (
+    AlreadyRunning,
+    GaveUp,
+    HarnessFailed,
+    OwnershipError,
+    ScopeError,
+    StoreError,
+    StoreLost,
+    UsageError,
+)
+from orchestrator.failure import parted
 from orchestrator.handle import Handle
 from orchestrator.log import LogFollower
 from orchestrator.outcome import OutcomeKind
@@ -77,9 +88,12 @@ class Orchestrator:
         self._deadline_s = inf if deadline_s is None else deadline_s
         self._handle_signals = handle_signals
         self._children: dict[str, Child] = {}
-        self._restarting = trio.Lock()
+        self._by_harness: dict[int, Child] = {}
+        self._common: Common
         self._lost: StoreLost | None = None
-        self._nursery: trio.Nursery | None = None
+        self._children_nursery: trio.Nursery | None = None
+        self._services: trio.Nursery | None = None
+        self._is_ending = False
         self._running: AbstractAsyncContextManager[None] | None = None
         self._body = trio.CancelScope()
         self.signalled: int | None = None
@@ -130,8 +144,7 @@ class Orchestrator:
         """
         nursery = self._open_nursery("start")
         self._check_name(name)
-        if not isinstance(harness, BaseHarness):
-            raise UsageError(f"start {name!r}: expected a BaseHarness, was {harness!r:.200}; pass an instance of your class")
+        self._check_harness(name, harness)
         terms = Terms(
             restart=_restart(restart),
             backoff=backoff or self._backoff,
@@ -141,17 +154,19 @@ class Orchestrator:
             take_over=take_over,
         )
         parent = supervisor or self._root
-        child = Child(name, harness, terms, parent, self._recorder, self._post, self._restarting)
+        child = Child(name, harness, terms, parent, self._common)
         child.claim()
         before = self._children.get(name)
         if before is not None:
             before.parent.children.remove(before)
-        self._children[name] = child
+        self._children[name] = self._by_harness[id(harness)] = child
         parent.children.append(child)
-        nursery.start_soon(child.live, name=f"child {name}")
+        nursery.start_soon(child.live, name=name)
+        if deadline_s is not None and self._services is not None:
+            self._services.start_soon(_expire_after, deadline_s, child)
         if self._lost is not None or self.signalled is not None:
             child.abort("the orchestrator is ending")
-        return Handle(child, self._recorder, self._post)
+        return Handle(child, self._common)
 
     def supervisor(
         self,
@@ -184,7 +199,11 @@ class Orchestrator:
     @property
     def handles(self) -> tuple[Handle, ...]:
         """A handle on every harness started here, in order."""
-        return tuple(Handle(child, self._recorder, self._post) for child in self._children.values())
+        return tuple(Handle(child, self._common) for child in self._children.values())
+
+    @property
+    def _recorder(self) -> Recorder:
+        return self._common.recorder
 
     @property
     def store(self) -> Store:
@@ -194,7 +213,7 @@ class Orchestrator:
     def stop(self, grace: float | None = None) -> None:
         """Stop every harness at its next step boundary, or when `grace` seconds are over. Does not wait."""
         for child in self._children.values():
-            child.stop(grace, cause="the orchestrator was stopped")
+            child.stop(grace, "the orchestrator was stopped", program_ends=True)
 
     # life
 
@@ -203,42 +222,45 @@ class Orchestrator:
         store, ours = _open(self._given_store)
         failure: BaseException | None = None
         try:
-            self._recorder = Recorder(store, self._store_lost)
+            log = None if self._log is None else LogFollower(store, self._log)
+            self._common = Common(Recorder(store, self._store_lost), self._post, time.time() - trio.current_time())
             async with trio.open_nursery() as services:
-                log = await self._start_services(services, store)
-                async with trio.open_nursery() as children:
-                    children.start_soon(self._abort_when_cancelled, name="watch")
-                    self._nursery = children
-                    with self._body:
-                        try:
-                            yield
-                        except Exception as error:
-                            failure = error
-                            self._abort("the block was left with an error")
-                        await self._all_done()
-                    with trio.CancelScope(shield=self._body.cancelled_caught):
-                        await self._all_done()
-                    self._nursery = None
-                    children.cancel_scope.cancel()
-                await self._end_services(services, log)
+                # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
+                services.start_soon(self._recorder.run)
+                if log is not None:
+                    services.start_soon(log.run, self._recorder)
+                try:
+                    await self._start_services(services)
+                    async with trio.open_nursery() as children:
+                        self._children_nursery = children
+                        children.start_soon(self._abort_when_cancelled)
+                        with self._body:
+                            try:
+                                yield
+                            except BaseException as error:
+                                if isinstance(error, GeneratorExit) or parted(error)[0] is not None:
+                                    raise
+                                failure = error
+                                self._abort("the block was left with an error")
+                            await self._all_done()
+                        with trio.CancelScope(shield=self._body.cancelled_caught):
+                            await self._all_done()
+                        self._is_ending = True
+                        children.cancel_scope.cancel()
+                finally:
+                    self._children_nursery = None
+                    await self._end_services(services, log)
         finally:
-            self._nursery = None
-            self._recorder.close()
             if ours:
                 store.close()
         self._raise_failures(failure)
 
-    async def _start_services(self, services: trio.Nursery, store: Store) -> LogFollower | None:
-        await services.start(self._recorder.run)
+    async def _start_services(self, services: trio.Nursery) -> None:
         if self._takes_signals():
             await services.start(self._heed_signals)
         if self._deadline_s != inf:
             services.start_soon(self._heed_deadline)
-        if self._log is None:
-            return None
-        log = LogFollower(store, self._log)
-        await services.start(log.run, self._recorder)
-        return log
+        self._services = services
 
     async def _end_services(self, services: trio.Nursery, log: LogFollower | None) -> None:
         with trio.CancelScope(shield=True):
@@ -250,9 +272,9 @@ class Orchestrator:
 
     async def _all_done(self) -> None:
         """Return when every harness has ended, those started meanwhile too."""
-        while waiting := [child for child in self._children.values() if not child.done.is_set()]:
+        while waiting := [child for child in self._children.values() if not child.done]:
             for child in waiting:
-                await child.done.wait()
+                await child.wait_done()
 
     async def _abort_when_cancelled(self) -> None:
         """Tell the harnesses of a cancellation that they could not see: held ones wait for events only."""
@@ -290,18 +312,18 @@ class Orchestrator:
                 self.signalled = number
                 _say(f"{name}: stopping within {self._drain_s:g} s; a second signal cancels at once")
                 for child in self._children.values():
-                    child.stop(self._drain_s, cause=name)
+                    child.stop(self._drain_s, name, program_ends=True)
                 self._body.cancel()
 
     async def _heed_deadline(self) -> None:
         await trio.sleep(self._deadline_s)
         for child in self._children.values():
-            child.stop(self._grace_s, cause=f"the run's deadline of {self._deadline_s:g} s has passed")
+            child.stop(self._grace_s, f"the run's deadline of {self._deadline_s:g} s has passed", program_ends=True)
         self._body.cancel()
 
     def _post(self, to: str, sender: str, message: object) -> Receipt:
         """Have a message put in a mailbox: of a harness here, or of any that the store knows."""
-        body = encode(message)
+        body = encode(detach(message))
 
         def deliver(seq: int) -> None:
             child = self._children.get(to)
@@ -314,17 +336,26 @@ class Orchestrator:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UsageError(f"name {name!r}: expected letters, digits, '.', '_' and '-', beginning with a letter or digit")
         child = self._children.get(name)
-        if child is not None and not child.done.is_set():
+        if child is not None and not child.done:
             raise AlreadyRunning(f"harness {name!r} runs already: expected one start for each name; wait for its end first")
 
+    def _check_harness(self, name: str, harness: object) -> None:
+        if not isinstance(harness, BaseHarness):
+            raise UsageError(f"start {name!r}: expected a BaseHarness, was {harness!r:.200}; pass an instance of your class")
+        child = self._by_harness.get(id(harness))
+        if child is not None and child.harness is harness and not child.done:
+            raise UsageError(f"start {name!r}: that object runs as {child.name!r}: expected another for each name")
+
     def _open_nursery(self, verb: str) -> trio.Nursery:
-        if self._nursery is None:
+        if self._children_nursery is None:
             raise UsageError(f"{verb}: the Orchestrator is not open: expected a call within `async with Orchestrator(…)`")
-        return self._nursery
+        return self._children_nursery
 
     def _raise_failures(self, failure: BaseException | None) -> None:
         """Raise what failed: the block's own error as it is, else all harnesses that failed as one group."""
         errors: list[Exception] = [] if self._lost is None else [self._lost]
+        if failure is None and not self._is_ending and not errors:
+            errors.append(ScopeError("the Orchestrator's own nursery was cancelled from inside: every harness was stopped"))
         errors += [error for child in self._children.values() if (error := _failure(child)) is not None]
         if failure is not None:
             for error in errors:
@@ -332,6 +363,11 @@ class Orchestrator:
             raise failure
         if errors:
             raise ExceptionGroup(f"{len(errors)} of {len(self._children)} harnesses failed", errors)
+
+
+async def _expire_after(seconds: float, child: Child) -> None:
+    await trio.sleep(seconds)
+    child.expire()
 
 
 def _open(store: str | Path | Store | None) -> tuple[Store, bool]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from queue import SimpleQueue
 from typing import Any
 
@@ -22,7 +22,8 @@ import trio
 from outcome import Error
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
-from orchestrator.errors import OrchestratorError, OwnershipLost, StoreBusy, StoreCorrupt, StoreLost
+from orchestrator.bell import Bell
+from orchestrator.errors import OrchestratorError, OwnershipLost, StoreBusy, StoreCorrupt, StoreLost, UsageError
 from orchestrator.store.protocol import Committed, ConsumedRow, Operation, StepRow, Store
 
 _CHUNK = 512
@@ -52,23 +53,26 @@ class Slot:
 class Receipt:
     """An operation under way. Await it for the result; it is carried out whether or not anyone does."""
 
+    __slots__ = ("_bell", "_result", "_settled")
+
     def __init__(self) -> None:
-        self._done = trio.Event()
+        self._bell = Bell()
+        self._settled = False
         self._result: Any = None
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, Any, Any]:
         return self._wait().__await__()
 
     async def _wait(self) -> Any:
-        await self._done.wait()
+        await self._bell.until(lambda: self._settled)
         if isinstance(self._result, BaseException):
             raise self._result
         return self._result
 
     def settle(self, result: Any) -> None:
         """Give the result, or the error, to whoever waits."""
-        self._result = result
-        self._done.set()
+        self._result, self._settled = result, True
+        self._bell.ring()
 
 
 class Recorder:
@@ -91,8 +95,8 @@ class Recorder:
         self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
-        self._ended = trio.Event()
-        self._news = trio.lowlevel.ParkingLot()
+        self._has_ended = False
+        self._news = Bell()
         self._quick_s = 0.0
         self._lost: StoreLost | None = None
 
@@ -129,6 +133,9 @@ class Recorder:
 
         Args:
             then: is called with the result in the loop's thread, before anyone who awaits the receipt goes on.
+
+        Raises:
+            UsageError: the recorder was closed.
         """
         receipt = Receipt()
         if self._lost is not None:
@@ -143,31 +150,32 @@ class Recorder:
             receipt.settle(result)
 
         slot.result = settle
-        self._send.send_nowait(slot)
+        try:
+            self._send.send_nowait(slot)
+        except trio.ClosedResourceError:
+            raise UsageError("the Orchestrator has ended: expected a call within its `async with` block") from None
         self._waiting += 1
         return receipt
 
     async def wait_news(self, after: int) -> None:
         """Return when something newer than `after` has been committed, or the recorder has ended."""
-        while self.last_seq <= after and not self._ended.is_set():
-            await self._news.park()
+        await self._news.until(lambda: self.last_seq > after or self._has_ended)
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will be committed."""
-        return self._ended.is_set()
+        return self._has_ended
 
     async def wait_ended(self) -> None:
         """Return when `run` has ended: nothing more will be committed."""
-        await self._ended.wait()
+        await self._news.until(lambda: self._has_ended)
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self) -> None:
         """Serve until `close`. Shielded: it ends after those it serves."""
         self._token = trio.lowlevel.current_trio_token()
         if self.store.blocking:
             self._writer = threading.Thread(target=self._write_batches, name="orchestrator-writer", daemon=True)
             self._writer.start()
-        task_status.started()
         with trio.CancelScope(shield=True):
             try:
                 async for slot in self._receive:
@@ -239,7 +247,7 @@ class Recorder:
         """Wake everyone whose step or operation is durable now."""
         self._under_way.discard(batch)
         self.last_seq = max(self.last_seq, batch.settle(committed))
-        self._news.unpark_all()
+        self._news.ring()
 
     def _fail(self, error: BaseException) -> None:
         """Tell everyone who waits, now or later, that the store is lost."""
@@ -257,7 +265,7 @@ class Recorder:
         self._waiting = 0
         for slot in slots:
             _refuse(slot, self._again())
-        self._news.unpark_all()
+        self._news.ring()
         self._on_lost(self._lost)
 
     def _again(self) -> StoreLost:
@@ -273,8 +281,8 @@ class Recorder:
             await trio.to_thread.run_sync(self._writer.join)
             # What the thread told the loop last is still to be done.
             await trio.lowlevel.cancel_shielded_checkpoint()
-        self._ended.set()
-        self._news.unpark_all()
+        self._has_ended = True
+        self._news.ring()
 
 
 class _Batch:

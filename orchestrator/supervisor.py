@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from orchestrator.restart import Again, GiveUp, Intensity, Restart, Stop, Strategy, affected, decide
 
@@ -60,6 +60,9 @@ class Supervisor:
         self.intensity = intensity or Intensity()
         self.restart = restart
         self.restarts: tuple[float, ...] = ()
+        """Of itself, where its parent counts each child by itself."""
+        self.counted: tuple[float, ...] = ()
+        """Of its children, where it counts them together."""
         self.parent = parent
         self.children: list[Node] = []
 
@@ -81,7 +84,7 @@ class Supervisor:
         if self.counts_each:
             child.restarts = tuple(restarts)
         else:
-            self.restarts = tuple(sorted({*self.restarts, *restarts}))
+            self.counted = tuple(sorted({*self.counted, *restarts}))
 
 
 Node: TypeAlias = Leaf | Supervisor
@@ -96,10 +99,10 @@ def judge(node: Node, *, crashed: bool, now: float) -> Verdict:
     """
     supervisor = node.parent
     assert supervisor is not None
-    counter = node if supervisor.counts_each else supervisor
-    match decide(node.restart, supervisor.intensity, crashed=crashed, restarts=counter.restarts, now=now):
+    earlier = node.restarts if supervisor.counts_each else supervisor.counted
+    match decide(node.restart, supervisor.intensity, crashed=crashed, restarts=earlier, now=now):
         case Again(restarts):
-            counter.restarts = restarts
+            _count(node, restarts)
             names = affected(supervisor.strategy, [child.name for child in supervisor.children], node.name)
             chosen = [child for child in supervisor.children if child.name in names]
             return Verdict(Action.RESTART, tuple(leaf for child in chosen for leaf in _below(child)), restarts)
@@ -108,11 +111,21 @@ def judge(node: Node, *, crashed: bool, now: float) -> Verdict:
                 return Verdict(Action.GIVE_UP, tuple(node.leaves()))
             return Verdict(Action.LEAVE)
         case GiveUp():
-            restarts, counter.restarts = counter.restarts, ()
+            _count(node, ())
             if supervisor.parent is not None:
-                return judge(supervisor, crashed=True, now=now)
+                verdict = judge(supervisor, crashed=True, now=now)
+                return verdict if verdict.restarts else evolve(verdict, restarts=earlier)
             concerned = _below(node) if supervisor.counts_each else supervisor.leaves()
-            return Verdict(Action.GIVE_UP, tuple(concerned), restarts)
+            return Verdict(Action.GIVE_UP, tuple(concerned), earlier)
+
+
+def _count(node: Node, restarts: tuple[float, ...]) -> None:
+    supervisor = node.parent
+    assert supervisor is not None
+    if supervisor.counts_each:
+        node.restarts = restarts
+    else:
+        supervisor.counted = restarts
 
 
 def _below(node: Node) -> Iterator[Leaf]:

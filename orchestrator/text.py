@@ -18,6 +18,11 @@ def one_line(text: str, width: int = 200) -> str:
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
+def inert_json(text: str) -> str:
+    """Return JSON text with the same meaning in which control characters are escaped, those too that JSON allows."""
+    return _LIVE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
 def _written_out(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

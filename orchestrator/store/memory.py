@@ -166,7 +166,6 @@ class MemoryStore:
             harness.harness_class = claim.harness_class
         head = len(harness.steps)
         saved = max(harness.snapshots)
-        recent = harness.rows(max(0, head - claim.recent_steps), claim.recent_steps)
         return Claimed(
             harness=harness.number,
             epoch=harness.epoch,
@@ -174,8 +173,8 @@ class MemoryStore:
             attempt=harness.attempt,
             step=head,
             state=replay(harness.snapshots[saved], [row[4] for row in harness.rows(saved, head)]),
-            recent=tuple(decode_step(claim.name, *row) for row in recent),
             mailbox=tuple(harness.mailbox.values()),
+            event=decode(harness.event),
             supervision=decode(harness.supervision),
             unsaved_steps=head - saved,
         )

@@ -58,7 +58,6 @@ class Claim:
     initial_state: str
     """JSON; used if the harness is new."""
     harness_class: str = ""
-    recent_steps: int = 10
     take_over: bool = False
     """Take it even from a living process, which will then fail with `OwnershipLost`."""
 
@@ -112,10 +111,10 @@ class Claimed:
     step: int
     state: str
     """JSON of the state after `step`."""
-    recent: tuple[StepRecord, ...]
-    """The last steps, oldest first."""
     mailbox: tuple[Message, ...]
     """Messages not yet consumed, oldest first."""
+    event: dict[str, Any]
+    """Fields of the last lifecycle event."""
     supervision: dict[str, Any]
     """Fields of the last `Restarting`, empty if there was none since the last end: the restarts that count, the due time."""
     unsaved_steps: int

@@ -9,11 +9,10 @@ from typing import Any
 from attrs import define, field
 
 from harnesses.errors import OrchestratorError
-from orchestrator.codec import decode, decode_step, encode, replay
+from orchestrator.codec import decode, encode, replay
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt, UnknownHarness
 from orchestrator.events import Restarting
 from orchestrator.lifecycle import Status, remembers_restarts
-from orchestrator.records import StepRecord
 from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post
 from orchestrator.store.schema import LAST_SNAPSHOT
@@ -58,13 +57,13 @@ class Operations:
 
     def _claim(self, claim: Claim, holdings: Holdings) -> Claimed:
         row = self._db.execute(
-            "SELECT id, owner, epoch, status, attempt, supervision FROM harnesses WHERE name = ?", (claim.name,)
+            "SELECT id, owner, epoch, status, attempt, event, supervision FROM harnesses WHERE name = ?", (claim.name,)
         ).fetchone()
         if row is None:
             return self._make(claim, holdings)
-        harness, owner, epoch, status, attempt, supervision = row
+        harness, owner, epoch, status = row[:4]
         if status == Status.COMPLETED:
-            return self._claimed(claim, harness, epoch, status, attempt, supervision)
+            return self._claimed(claim.name, epoch, row)
         if owner is not None and not claim.take_over and (owner == self._run or is_alive(self._path, owner)):
             raise OwnedElsewhere(_owned(claim.name, pid_of(self._path, owner)))
         self._db.execute(
@@ -72,7 +71,7 @@ class Operations:
             (self._run, epoch + 1, claim.harness_class, harness),
         )
         self._change_hands(harness, epoch + 1, holdings)
-        claimed = self._claimed(claim, harness, epoch + 1, status, attempt, supervision)
+        claimed = self._claimed(claim.name, epoch + 1, row)
         holdings.heads[harness] = claimed.step
         return claimed
 
@@ -82,8 +81,9 @@ class Operations:
         holdings.ownership += 1
         holdings.epochs[harness] = epoch
 
-    def _claimed(self, claim: Claim, harness: int, epoch: int, status: str, attempt: int, supervision: str) -> Claimed:
-        step, state, recent, unsaved = self._load(harness, claim)
+    def _claimed(self, name: str, epoch: int, row: tuple[Any, ...]) -> Claimed:
+        harness, _, _, status, attempt, event, supervision = row
+        step, state, unsaved = self._load(harness, name)
         return Claimed(
             harness=harness,
             epoch=epoch,
@@ -91,8 +91,8 @@ class Operations:
             attempt=attempt,
             step=step,
             state=state,
-            recent=recent,
             mailbox=self._waiting(harness),
+            event=decode(event),
             supervision=decode(supervision),
             unsaved_steps=unsaved,
         )
@@ -107,26 +107,23 @@ class Operations:
         assert harness is not None
         self._change_hands(harness, 1, holdings)
         holdings.heads[harness] = 0
-        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, (), (), {}, 0)
+        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, (), {}, {}, 0)
 
-    def _load(self, harness: int, claim: Claim) -> tuple[int, str, tuple[StepRecord, ...], int]:
-        """Return the last step, the state after it, the recent steps, and how many steps the last snapshot is old."""
+    def _load(self, harness: int, name: str) -> tuple[int, str, int]:
+        """Return the last step, the state after it, and how many steps ago the last snapshot was taken."""
         head = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()[0] or 0
         saved, state = self._db.execute(LAST_SNAPSHOT, {"harness": harness, "step": head}).fetchone()
-        first = min(saved, max(0, head - claim.recent_steps)) + 1
-        rows = self._db.execute(
-            "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
-            "WHERE i.harness = ? AND i.step >= ? ORDER BY i.step",
-            (harness, first),
+        bodies = self._db.execute(
+            "SELECT r.body FROM step_index i JOIN records r ON r.seq = i.seq "
+            "WHERE i.harness = ? AND i.step > ? ORDER BY i.step",
+            (harness, saved),
         ).fetchall()
-        if len(rows) != head - first + 1:
+        if len(bodies) != head - saved:
             raise StoreCorrupt(
-                f"harness {claim.name!r} in {self._location}: expected its steps {first} to {head}, found {len(rows)} of "
+                f"harness {name!r} in {self._location}: expected its steps {saved + 1} to {head}, found {len(bodies)} of "
                 "them; restore the file from a copy"
             )
-        recent = rows[-claim.recent_steps :] if claim.recent_steps else []
-        state = replay(state, [row[4] for row in rows if row[2] > saved])
-        return head, state, tuple(decode_step(claim.name, *row) for row in recent), head - saved
+        return head, replay(state, [body for (body,) in bodies]), head - saved
 
     def _waiting(self, harness: int) -> tuple[Message, ...]:
         rows = self._db.execute(
