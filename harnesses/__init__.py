@@ -3,7 +3,7 @@
 from harnesses.agent import Agent, AgentRun
 from harnesses.base import BaseHarness
 from harnesses.config import HarnessConfig
-from harnesses.driver import Ending
+from harnesses.control import Ending
 from harnesses.errors import (
     DeadlineExceeded,
     HarnessError,

@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar, cast
 import trio
 
 from harnesses.agent import Agent
-from harnesses.control import Control
+from harnesses.control import Control, Ending
 from harnesses.delta import Delta
-from harnesses.driver import Ending, drive, explained
+from harnesses.driver import drive, explained
 from harnesses.errors import HarnessMisuse, StateError, Unstorable
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import LoadSteps, PersistentState
@@ -238,28 +238,28 @@ class _Ledger:
 async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) -> Ending:
     """Run a harness beside a watcher, which tells the loop of a cancellation that it could not see from the generator."""
     control = runtime.control
+    control.ending = None
     failure: BaseException | None = None
-    ending: Ending | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_abort_when_cancelled, control)
         try:
             with trio.CancelScope() as scope:
                 control.attach(scope)
-                ending = await harness._run_in(runtime)
+                control.ending = await harness._run_in(runtime)
+            if control.ending is None:
+                failure = control.why_cancelled()
         except trio.Cancelled:
             raise
         except BaseException as error:
             failure = explained(error)
         nursery.cancel_scope.cancel()
-    failure = failure or (control.why_cancelled() if ending is None else None)
-    if ending is None:
-        harness.rewind()
     if failure is not None:
+        harness.rewind()
         try:
             raise failure
         finally:
             del failure
-    return ending or Ending.STOPPED
+    return control.ending or Ending.STOPPED
 
 
 async def _abort_when_cancelled(control: Control) -> None:

@@ -8,11 +8,23 @@ no cancellation can end, and whoever sees a cancellation from outside calls `abo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
 from math import inf
 
 import trio
 
 from harnesses.errors import DeadlineExceeded, HarnessError, ScopeError, StepTimeout, Stopping
+
+
+class Ending(StrEnum):
+    """How an attempt that did not fail came to its end."""
+
+    COMPLETED = "completed"
+    """`is_complete()` was true."""
+    EXHAUSTED = "exhausted"
+    """`execute()` returned."""
+    STOPPED = "stopped"
+    """It was told to stop."""
 
 
 class Control:
@@ -31,6 +43,7 @@ class Control:
         "_naps",
         "_scope",
         "aborted",
+        "ending",
         "grace_s",
         "held",
         "paused",
@@ -45,6 +58,8 @@ class Control:
         self.paused = False
         self.stopping = False
         self.aborted = False
+        self.ending: Ending | None = None
+        """What the loop has decided; it stands although clean-up may be cancelled after it."""
         self.held = False
         """Whether the loop has an order to look at before it resumes `execute()`."""
         self.timed = step_timeout_s is not None or deadline != inf
@@ -113,6 +128,11 @@ class Control:
     def overdue(self) -> bool:
         """Return whether the harness has used up its time."""
         return self._limit != inf and trio.current_time() >= self._limit
+
+    def end(self, ending: Ending) -> Ending:
+        """Note what the loop has decided, and return it."""
+        self.ending = ending
+        return ending
 
     def begin_close(self) -> None:
         """Give the clean-up of `execute()` its grace period."""

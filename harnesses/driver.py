@@ -12,24 +12,12 @@ the user's may be open. What holds across a `yield`:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable
-from enum import StrEnum
 from typing import Any, Protocol
 
-from harnesses.control import Control
+from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import HarnessMisuse, ScopeError, Stopping
 from harnesses.step import Step
-
-
-class Ending(StrEnum):
-    """How an attempt that did not fail came to its end."""
-
-    COMPLETED = "completed"
-    """`is_complete()` was true."""
-    EXHAUSTED = "exhausted"
-    """`execute()` returned."""
-    STOPPED = "stopped"
-    """It was told to stop."""
 
 
 class Ledger(Protocol):
@@ -65,14 +53,14 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
     advance = generator.__anext__
     try:
         if control.held and await _held(control):
-            return Ending.STOPPED
+            return control.end(Ending.STOPPED)
         while True:
             if control.timed:
                 control.begin_step()
             try:
                 pair = await advance()
             except StopAsyncIteration:
-                return Ending.EXHAUSTED
+                return control.end(Ending.EXHAUSTED)
             if control.timed:
                 control.end_step()
             step, delta = ledger.make(pair)
@@ -83,9 +71,9 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
                 raise
             ledger.accept(step)
             if ledger.is_complete():
-                return Ending.COMPLETED
+                return control.end(Ending.COMPLETED)
             if control.held and await _held(control):
-                return Ending.STOPPED
+                return control.end(Ending.STOPPED)
             if control.timed and control.overdue():
                 raise control.why_cancelled() or HarnessMisuse("out of time")
     finally:

@@ -14,9 +14,8 @@ import trio
 from attrs import frozen
 
 from harnesses.base import BaseHarness
-from harnesses.control import Control
+from harnesses.control import Control, Ending
 from harnesses.delta import Delta
-from harnesses.driver import Ending
 from harnesses.errors import ScopeError, Unstorable
 from harnesses.step import Step
 from orchestrator.bell import Bell
@@ -155,8 +154,8 @@ class Actor:
         finally:
             self._mailbox.put_back()
         if self._exit is None:
-            reason = self.control.why_cancelled()
-            self._exit = Exit(ending=Ending.STOPPED) if reason is None else Exit(error=reason)
+            reason = self.control.why_cancelled() if self.control.ending is None else None
+            self._exit = Exit(ending=self.control.ending or Ending.STOPPED) if reason is None else Exit(error=reason)
         return self._exit
 
     async def _attempt_once(self) -> None:

@@ -16,8 +16,7 @@ import trio
 from attrs import define, field, frozen
 
 from harnesses.base import BaseHarness
-from harnesses.control import Control
-from harnesses.driver import Ending
+from harnesses.control import Control, Ending
 from harnesses.errors import DeadlineExceeded, OrchestratorError, Unstorable
 from harnesses.step import Step
 from orchestrator import events
