@@ -6,7 +6,7 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -25,6 +25,11 @@ def make(path: Path) -> None:
     with closing(SqliteStore(path)) as store:
         claimed = claim(store, "one")
         store.commit([step_row(claimed, number) for number in (1, 2, 3)])
+
+
+def read(path: Path) -> object:
+    """Open a store to read only."""
+    return SqliteReader(path).harnesses()
 
 
 def make_version_1(path: Path) -> None:
@@ -49,15 +54,15 @@ def make_version_1(path: Path) -> None:
 
 
 @contextmanager
-def without_rights() -> Iterator[Path]:
-    """Give a folder, and run what is inside as a user whom permissions bind."""
+def open_folder() -> Generator[Path]:
+    """Give a folder that every user can reach, as those of pytest are not."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def as_nobody() -> Generator[None]:
     """Give up root's right to pass over permissions, for a while."""
     root = os.geteuid() == 0
     if root:
@@ -80,8 +85,8 @@ def test_a_file_of_text_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["notes.txt"]
 
 
-@pytest.mark.parametrize("opens", [SqliteStore, lambda path: SqliteReader(path).harnesses()])
-def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path, opens: type[SqliteStore]) -> None:
+@pytest.mark.parametrize("opens", [SqliteStore, read])
+def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path, opens: Callable[[Path], object]) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE harnesses (name TEXT)")
@@ -93,8 +98,8 @@ def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: 
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("opens", [SqliteStore, lambda path: SqliteReader(path).harnesses()])
-def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path, opens: type[SqliteStore]) -> None:
+@pytest.mark.parametrize("opens", [SqliteStore, read])
+def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path, opens: Callable[[Path], object]) -> None:
     path = tmp_path / "run.db"
     make(path)
     with closing(sqlite3.connect(path)) as db:
@@ -160,12 +165,12 @@ def test_a_reader_does_not_make_a_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_can_not_be_written_is_refused() -> None:
-    with without_rights() as folder, as_nobody(), pytest.raises(StoreUnusable, match=r"can not be opened|can not be written"):
+    with open_folder() as folder, as_nobody(), pytest.raises(StoreUnusable, match=r"can not be opened|can not be written"):
         SqliteStore(folder / "run.db")
 
 
 def test_a_file_that_can_not_be_read_is_refused() -> None:
-    with without_rights() as folder:
+    with open_folder() as folder:
         make(folder / "run.db")
         os.chmod(folder / "run.db", 0o000)
 
@@ -175,7 +180,7 @@ def test_a_file_that_can_not_be_read_is_refused() -> None:
 
 @pytest.mark.parametrize(("file", "folder_mode"), [(0o444, 0o777), (0o666, 0o555), (0o444, 0o555)])
 def test_a_file_that_can_not_be_written_is_refused_when_it_is_opened(file: int, folder_mode: int) -> None:
-    with without_rights() as folder:
+    with open_folder() as folder:
         make(folder / "run.db")
         os.chmod(folder / "run.db", file)
         os.chmod(folder, folder_mode)

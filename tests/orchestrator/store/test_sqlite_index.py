@@ -1,0 +1,97 @@
+"""The index over the steps is filled in bulk: what is read is the same right before it runs, at it, and after it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from orchestrator.codec import decode
+from orchestrator.events import Started
+from orchestrator.lifecycle import Status
+from orchestrator.store import SqliteStore
+from orchestrator.store.conformance import claim, event_row, numbers, step_row
+from orchestrator.store.protocol import Claimed
+from orchestrator.store.schema import INDEX_EVERY
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "run.db")) as store:
+        yield store
+
+
+def indexed_seq(store: SqliteStore) -> int:
+    """Return up to which record the index goes."""
+    with closing(sqlite3.connect(store.path)) as db:
+        return int(db.execute("SELECT indexed_seq FROM meta").fetchone()[0])
+
+
+def commit_up_to(store: SqliteStore, claimed: Claimed, first: int, last: int) -> None:
+    """Commit steps, a few hundred at a time, with a snapshot now and then."""
+    rows = [step_row(claimed, n, state=f'{{"total":{n}}}' if n % 100 == 0 else None) for n in range(first, last + 1)]
+    for start in range(0, len(rows), 500):
+        store.commit(rows[start : start + 500])
+
+
+def test_what_is_read_is_the_same_before_at_and_after_a_run_of_the_index(store: SqliteStore) -> None:
+    claimed = claim(store, "one")
+    commit_up_to(store, claimed, 1, INDEX_EVERY - 20)
+    before = indexed_seq(store)
+
+    for head in range(INDEX_EVERY - 19, INDEX_EVERY + 20):
+        store.commit([step_row(claimed, head, state=f'{{"total":{head}}}' if head % 10 == 0 else None)])
+        last = [record.step_number for record in store.steps("one", after=head - 30)]
+        assert last == list(range(head - 29, head + 1))
+        assert [decode(store.state_at("one", step))["total"] for step in (0, 5, head - 25, head)] == [0, 5, head - 25, head]
+        assert store.harnesses()[0].current_step == head
+
+    assert before < INDEX_EVERY - 20
+    assert indexed_seq(store) > before
+    assert numbers(store, "one") == list(range(1, INDEX_EVERY + 20))
+
+
+def test_pages_reach_over_the_end_of_the_index(store: SqliteStore) -> None:
+    claimed = claim(store, "one")
+    commit_up_to(store, claimed, 1, 100)
+    claim(store, "two")
+    commit_up_to(store, claimed, 101, 200)
+
+    pages = [store.steps("one", after=after, limit=30) for after in range(0, 210, 30)]
+
+    assert indexed_seq(store) == 100
+    assert [record.step_number for page in pages for record in page] == list(range(1, 201))
+
+
+def test_a_claim_reads_what_is_not_indexed_yet(store: SqliteStore) -> None:
+    commit_up_to(store, claim(store, "one"), 1, 123)
+
+    again = claim(store, "one", take_over=True)
+
+    assert (again.step, again.unsaved_steps) == (123, 23)
+    assert decode(again.state) == {"total": 123}
+
+
+def test_only_steps_are_indexed(store: SqliteStore) -> None:
+    claimed = claim(store, "one")
+    for step in range(1, 4):
+        store.commit([step_row(claimed, step)], [event_row(claimed, Started(step), Status.RUNNING, step=step)])
+    store.close()
+
+    with closing(sqlite3.connect(store.path)) as db:
+        assert db.execute("SELECT step, seq FROM step_index ORDER BY step").fetchall() == [(1, 1), (2, 3), (3, 5)]
+    assert numbers(store, "one") == [1, 2, 3]
+
+
+def test_what_a_killed_run_left_unindexed_is_indexed_by_the_next(tmp_path: Path, store: SqliteStore) -> None:
+    commit_up_to(store, claim(store, "one"), 1, 50)
+    for suffix in ("", "-wal"):
+        (tmp_path / f"killed.db{suffix}").write_bytes((tmp_path / f"run.db{suffix}").read_bytes())
+
+    with closing(SqliteStore(tmp_path / "killed.db")) as next_run:
+        commit_up_to(next_run, claim(next_run, "one"), 51, 60)
+        assert indexed_seq(next_run) == 50
+        assert numbers(next_run, "one") == list(range(1, 61))
