@@ -25,6 +25,7 @@ from harnesses import (
     StepYield,
     Unstorable,
 )
+from harnesses.delta import Delta
 
 
 @frozen
@@ -209,6 +210,26 @@ async def test_a_run_after_a_failed_one_goes_on_numbering() -> None:
     assert numbers(harness.step_history) == [1, 2]
 
 
+async def test_execute_called_anew_has_the_state_of_the_last_recorded_step() -> None:
+    seen: list[int] = []
+
+    async def script(harness: Scripted) -> AsyncIterator[tuple[int, int]]:
+        seen.append(harness.state)
+        harness.update_state(lambda state: state + 1)
+        yield 1, 1
+        harness.update_state(lambda state: state + 100)
+        raise LookupError
+
+    harness = Scripted(script, 0)
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            await harness.run()
+
+    assert seen == [0, 1]
+    assert harness.state == 2
+    assert [step.state_delta.modified for step in harness.step_history] == [("state",), ("state",)]
+
+
 async def test_a_second_run_at_the_same_time_is_refused_and_the_first_goes_on() -> None:
     gate = trio.Event()
 
@@ -329,13 +350,21 @@ def _plain_generator(harness: Scripted) -> Any:
     yield 1, 1
 
 
+def _list(harness: Scripted) -> Any:
+    return [(1, 1)]
+
+
+def _nothing(harness: Scripted) -> Any:
+    return None
+
+
 @pytest.mark.parametrize(
     ("script", "was"),
     [
         (_not_a_generator, "coroutine"),
         (_plain_generator, "generator"),
-        (lambda harness: [(1, 1)], "list"),
-        (lambda harness: None, "NoneType"),
+        (_list, "list"),
+        (_nothing, "NoneType"),
     ],
 )
 async def test_an_execute_that_is_no_async_generator_is_an_error_that_says_so(script: Any, was: str) -> None:
@@ -399,6 +428,29 @@ async def test_an_unstorable_step_is_refused_with_harness_step_and_path(pair: An
 
     assert harness.current_step == 0
     assert list(harness.step_history) == []
+
+
+class FullRuntime(LocalRuntime):
+    """A recorder that can not record."""
+
+    async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
+        raise OSError("disk full")
+
+
+async def test_a_step_that_can_not_be_recorded_is_not_shown_and_its_change_is_still_to_be_recorded() -> None:
+    async def script(harness: Scripted) -> AsyncIterator[tuple[int, int]]:
+        harness.update_state(lambda count: Count(7))
+        yield 1, 1
+
+    harness = Scripted(script, Count())
+    with pytest.raises(OSError, match="disk full"):
+        await harness.run(FullRuntime("full"))
+    assert harness.current_step == len(harness.step_history) == 0
+
+    await harness.run()
+
+    assert numbers(harness.step_history) == [1]
+    assert harness.step_history[0].state_delta.modified == ("total",)
 
 
 # state
@@ -619,17 +671,10 @@ def test_the_callers_constraints_are_not_shared() -> None:
 # what needs surroundings
 
 
-@pytest.mark.parametrize(
-    ("verb", "call"),
-    [
-        ("sleep", lambda harness: harness.sleep(1)),
-        ("receive", lambda harness: harness.receive()),
-        ("send", lambda harness: harness.send("other", 1)),
-    ],
-)
-async def test_what_only_a_running_harness_can_do_says_so(verb: str, call: Any) -> None:
+@pytest.mark.parametrize(("verb", "args"), [("sleep", (1,)), ("receive", ()), ("send", ("other", 1))])
+async def test_what_only_a_running_harness_can_do_says_so(verb: str, args: tuple[object, ...]) -> None:
     with pytest.raises(HarnessMisuse, match=rf"{verb}: Counting is not running; call it from execute\(\)"):
-        await call(Counting(Count()))
+        await getattr(Counting(Count()), verb)(*args)
 
 
 async def _count_for_ever(harness: Scripted) -> AsyncIterator[tuple[int, int]]:

@@ -150,6 +150,18 @@ async def test_a_paused_harness_can_be_cancelled_from_outside(autojump_clock: Mo
     assert harness.current_step == 0
 
 
+async def test_a_resume_does_not_take_a_stop_back(autojump_clock: MockClock) -> None:
+    def pause_stop_resume(control: Control) -> None:
+        control.pause()
+        control.stop()
+        control.resume()
+
+    harness = await at(poll, {2.5: pause_stop_resume})
+
+    assert harness.ending is Ending.STOPPED
+    assert harness.ended_at == 3
+
+
 # stop
 
 

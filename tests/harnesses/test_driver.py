@@ -9,8 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from harnesses import BaseHarness, DeadlineExceeded, Ending, LocalRuntime, ScopeError, StepTimeout, Unstorable
+from harnesses import BaseHarness, DeadlineExceeded, Ending, LocalRuntime, ScopeError, Step, StepTimeout, Unstorable
 from harnesses.control import Control
+from harnesses.delta import Delta
 
 Steps: TypeAlias = AsyncIterator[tuple[Any, Any]]
 
@@ -38,7 +39,7 @@ class Scripted(BaseHarness[Any, Any, Any]):
 class SlowRuntime(LocalRuntime):
     """A recorder that takes ten seconds for each step."""
 
-    async def commit(self, *args: Any) -> None:
+    async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         with trio.CancelScope(shield=True):
             await trio.sleep(10)
 

@@ -26,6 +26,7 @@ from harnesses import (
     Step,
     StepYield,
 )
+from harnesses import step as nouns
 
 pytestmark = pytest.mark.seed
 
@@ -443,11 +444,11 @@ def test_the_modules_hold_the_primitives_that_the_package_exports() -> None:
 
 
 def test_the_modules_hold_the_types_that_the_package_exports() -> None:
-    nouns: Sequence[type] = (Step, StateDelta, LoadedContext, StepYield)
+    classes: Sequence[type] = (Step, StateDelta, LoadedContext, StepYield)
 
-    assert {noun.__module__ for noun in nouns} == {"harnesses.step"}
+    assert {cls.__module__ for cls in classes} == {"harnesses.step"}
     assert HarnessConfig.__module__ == "harnesses.config"
-    assert Constraints is harnesses.step.Constraints
+    assert Constraints is nouns.Constraints
 
 
 def test_the_package_exports_the_primitives() -> None:

@@ -19,7 +19,7 @@ class Account:
 
 @define
 class Basket:
-    items: list[str] = field(factory=list)
+    items: list[str] = field(factory=list[str])
 
 
 def recorded(steps: int, max_context_steps: int = 10) -> PersistentState[int, int, int]:
@@ -39,7 +39,7 @@ def restored(steps: int, max_context_steps: int) -> tuple[PersistentState[int, i
         return past[after : after + count]
 
     state: PersistentState[int, int, int] = PersistentState(0, max_context_steps)
-    state.restore(steps, steps, past[len(past) - min(steps, max_context_steps) :], load)
+    state.restore(steps, steps, load)
     return state, reads
 
 
@@ -303,12 +303,20 @@ def test_an_empty_slice_reads_nothing(part: slice) -> None:
     assert reads == []
 
 
-def test_the_recent_steps_of_a_restored_history_are_not_read_again() -> None:
+def test_the_recent_steps_of_a_restored_history_are_read_once_and_not_before_they_are_asked_for() -> None:
     state, reads = restored(10, 4)
-
-    assert numbers(state.recent_steps(4)) == numbers(state.step_history[-4:]) == [7, 8, 9, 10]
-    assert state.step_history[-1].step_number == 10
     assert reads == []
+
+    for _ in range(3):
+        assert numbers(state.recent_steps(4)) == numbers(state.load_context().recent_steps) == [7, 8, 9, 10]
+        assert numbers(state.step_history[-4:]) == [7, 8, 9, 10]
+
+    assert reads == [(6, 4)]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, []), (1, [10]), (4, [7, 8, 9, 10]), (6, [5, 6, 7, 8, 9, 10])])
+def test_the_recent_steps_of_a_restored_history_may_be_more_than_its_context(count: int, expected: list[int]) -> None:
+    assert numbers(restored(10, 4)[0].recent_steps(count)) == expected
 
 
 @pytest.mark.parametrize("index", [10, -11, 1_000])
@@ -324,13 +332,18 @@ def test_a_long_history_is_read_page_by_page() -> None:
     assert reads == [(0, 500), (500, 500), (1_000, 200)]
 
 
-def test_a_restored_history_grows_and_memory_does_not() -> None:
-    state, _ = restored(10, 4)
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_a_restored_history_grows_with_what_is_recorded_and_stored(asked_before: bool) -> None:
+    stored = list(recorded(11).step_history)
+    state: PersistentState[int, int, int] = PersistentState(0, 4)
+    state.restore(10, 10, lambda after, count: stored[after : after + count])
+    if asked_before:
+        state.load_context()
 
-    state.record(11, 0, 0, StateDelta())
+    state.append(stored[10])
 
     assert len(state.step_history) == 11
-    assert numbers(state.recent_steps(100)) == [8, 9, 10, 11]
+    assert numbers(state.step_history) == list(range(1, 12))
     assert numbers(state.load_context().recent_steps) == [8, 9, 10, 11]
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import attrs
@@ -45,7 +45,7 @@ class Leaf:
 @define
 class Node:
     value: Any = 0
-    children: list[Any] = field(factory=list)
+    children: list[Any] = field(factory=list[Any])
 
 
 @dataclasses.dataclass
@@ -118,10 +118,11 @@ def written(value: object) -> bytes:
 
 def parts(value: Any) -> list[Any]:
     """Return the value and everything inside it."""
+    inside: list[Any]
     if isinstance(value, dict):
         inside = list(value.values())
     elif isinstance(value, list | tuple | set):
-        inside = list(value)
+        inside = list(cast("list[Any]", value))
     else:
         inside = [getattr(value, name) for name in fields_of(type(value)) or ()]
     return [value, *(part for item in inside for part in parts(item))]
@@ -191,7 +192,15 @@ def test_only_the_part_that_can_change_is_copied() -> None:
     assert copy["changeable"] is not changeable
 
 
-@pytest.mark.parametrize("make", [Leaf, FrozenRecord, lambda item: Pair(0, item), lambda item: (item,)])
+def _single(item: Any) -> Any:
+    return (item,)
+
+
+def _pair(item: Any) -> Any:
+    return Pair(0, item)
+
+
+@pytest.mark.parametrize("make", [Leaf, FrozenRecord, _pair, _single])
 def test_something_frozen_around_something_changeable_is_copied(make: Callable[[Any], Any]) -> None:
     inside = [1]
 
