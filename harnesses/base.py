@@ -146,11 +146,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """
         if self._task is not None:
             raise HarnessMisuse(self._already_running())
-        if runtime is None or isinstance(runtime, LocalRuntime):
+        if runtime is None or (isinstance(runtime, LocalRuntime) and not runtime.control.attached):
             return await run_alone(self, runtime or LocalRuntime(type(self).__name__))
-        return await self._run_in(runtime)
-
-    async def _run_in(self, runtime: Runtime) -> Ending:
         self._task, self._runtime = trio.lowlevel.current_task(), runtime
         try:
             if runtime.resumed and self._current_step and self.is_complete():
@@ -201,14 +198,12 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 class _Ledger:
     """Takes the steps of one attempt from the loop to the runtime and back. It knows the harness from within."""
 
-    __slots__ = ("_commit", "_harness", "_snapshot", "_state", "is_complete")
+    __slots__ = ("_harness", "_runtime", "_state")
 
     def __init__(self, harness: BaseHarness[Any, Any, Any], runtime: Runtime) -> None:
         self._harness = harness
         self._state = harness._state
-        self._commit = runtime.commit
-        self._snapshot = harness._state.snapshot
-        self.is_complete = harness.is_complete
+        self._runtime = runtime
 
     def make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
         harness = self._harness
@@ -225,11 +220,14 @@ class _Ledger:
         return Step(harness._current_step + 1, datetime.now(UTC), given, made, state_delta), delta
 
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
-        return self._commit(step, delta, self._snapshot)
+        return self._runtime.commit(step, delta, self._state.snapshot)
 
     def accept(self, step: Step[Any, Any]) -> None:
         self._harness._current_step = step.step_number
         self._state.append(step)
+
+    def is_complete(self) -> bool:
+        return self._harness.is_complete()
 
     def take_back(self) -> None:
         self._state.untake_delta()
@@ -245,7 +243,7 @@ async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) 
         try:
             with trio.CancelScope() as scope:
                 control.attach(scope)
-                control.ending = await harness._run_in(runtime)
+                control.ending = await harness.run(runtime)
             if control.ending is None:
                 failure = control.why_cancelled()
         except trio.Cancelled:
@@ -253,6 +251,7 @@ async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) 
         except BaseException as error:
             failure = explained(error)
         nursery.cancel_scope.cancel()
+    control.detach()
     if failure is not None:
         harness.rewind()
         try:

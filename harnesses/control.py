@@ -69,6 +69,15 @@ class Control:
         self._gate: trio.lowlevel.Task | None = None
         self._naps: set[trio.CancelScope] | None = None
 
+    @property
+    def attached(self) -> bool:
+        """Whether somebody has taken charge of the scope."""
+        return self._scope is not None
+
+    def detach(self) -> None:
+        """Let go of the scope: the attempt is over."""
+        self._scope = None
+
     def attach(self, scope: trio.CancelScope) -> None:
         """Take `scope`, which the attempt runs in, to be the one that orders and limits act on."""
         self._scope = scope

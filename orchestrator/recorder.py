@@ -155,6 +155,8 @@ class Recorder:
         except trio.ClosedResourceError:
             raise UsageError("the Orchestrator has ended: expected a call within its `async with` block") from None
         self._waiting += 1
+        if self._waiting >= _CHUNK:
+            self._hand_over()
         return receipt
 
     async def wait_news(self, after: int) -> None:
