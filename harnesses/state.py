@@ -18,8 +18,6 @@ from harnesses.errors import HarnessMisuse, StateError
 from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step
 from harnesses.values import detach
 
-_NO_CHANGE = StateDelta()
-
 LoadSteps: TypeAlias = Callable[[int, int], Sequence[Step[Any, Any]]]
 
 
@@ -120,8 +118,11 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
     def take_delta(self) -> tuple[StateDelta, Delta]:
         """Return what changed since the last call, as names and as values; the present state is the next baseline."""
         delta = self._baseline.advance(self._state)
-        summary, self._summary = self._summary, None
-        return (_named(modified(delta), summary) if delta or summary else _NO_CHANGE), delta
+        names = modified(delta) if delta else ()
+        if self._summary is not None:
+            summary, self._summary = self._summary, None
+            return StateDelta(names, summary), delta
+        return _NAMED.get(names) or _named(names), delta
 
     def untake_delta(self) -> None:
         """Take the last `take_delta` back: the step it was for was not recorded."""
@@ -208,15 +209,11 @@ _PAGE = 500
 _NAMED: dict[tuple[str, ...], StateDelta] = {}
 
 
-def _named(names: tuple[str, ...], summary: str | None) -> StateDelta:
-    """Return the delta of these names; the usual ones are made once and shared."""
-    if summary is not None:
-        return StateDelta(names, summary)
-    delta = _NAMED.get(names)
-    if delta is None:
-        if len(_NAMED) >= 1024:
-            _NAMED.clear()
-        delta = _NAMED[names] = StateDelta(names)
+def _named(names: tuple[str, ...]) -> StateDelta:
+    """Make the delta of these names; the usual ones are made once and shared."""
+    if len(_NAMED) >= 1024:
+        _NAMED.clear()
+    delta = _NAMED[names] = StateDelta(names)
     return delta
 
 
