@@ -42,6 +42,8 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         self.constraints: Constraints = dict(constraints or {})
         self._current_step = 0
         self._state: PersistentState[StateT, InputT, OutputT] = PersistentState(initial_state, max_context_steps)
+        self.runs_as: str | None = None
+        """The name it runs under, while somebody else than its author has charge of it."""
         self._runtime: Runtime | None = None
         self._task: trio.lowlevel.Task | None = None
 

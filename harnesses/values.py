@@ -19,6 +19,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from math import isfinite
 from operator import attrgetter
 from typing import Any, TypeVar, cast
@@ -164,6 +165,7 @@ def _record_copier(cls: type, names: tuple[str, ...]) -> _Copier:
     return copy
 
 
+@cache
 def field_values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """Return a function from an object to the tuple of its fields' values."""
     if len(names) > 1:

@@ -45,28 +45,29 @@ class Mailbox:
 
     __slots__ = ("_bell", "_waiting", "taken")
 
-    def __init__(self) -> None:
-        self._waiting: list[Message] = []
-        self.taken: list[Message] = []
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+        self._waiting: list[Message] | None = None
+        self.taken: list[Message] | None = None
         """What was taken since the last step, in order."""
-        self._bell = Bell()
 
     def deliver(self, message: Message) -> None:
         """Add a message that is in the store."""
-        self._waiting.append(message)
+        self.merge((message,))
         self._bell.ring()
 
     def merge(self, messages: Iterable[Message]) -> None:
-        """Add what the store held when the harness was claimed; some of it may have been delivered meanwhile."""
-        known = {message.seq: message for message in (*self._waiting, *messages)}
-        self._waiting = [known[seq] for seq in sorted(known)]
+        """Add messages that are in the store, those that are known already but once."""
+        known = {message.seq: message for message in (*(self._waiting or ()), *messages)}
+        if known:
+            self._waiting = [known[seq] for seq in sorted(known)]
 
     def take(self) -> Message | None:
         """Take the oldest message for the step being made, if there is one."""
         if not self._waiting:
             return None
         message = self._waiting.pop(0)
-        self.taken.append(message)
+        self.taken = [*(self.taken or ()), message]
         return message
 
     async def wait_arrival(self) -> None:
@@ -75,16 +76,17 @@ class Mailbox:
 
     def settle(self) -> None:
         """Forget what was taken: the step that used it is recorded."""
-        self.taken.clear()
+        self.taken = None
 
     def put_back(self) -> None:
         """Give back what was taken for a step that was never recorded."""
-        self._waiting[:0] = self.taken
-        self.taken.clear()
+        if self.taken:
+            self.merge(self.taken)
+            self.taken = None
 
 
-class Actor:
-    """The `Runtime` of one attempt.
+class Actor(Slot):
+    """The `Runtime` of one attempt, and its place in the recorder's channel.
 
     Args:
         number, epoch: the store's name for the harness, and for its ownership.
@@ -102,7 +104,6 @@ class Actor:
         "_post",
         "_recorder",
         "_saved_bytes",
-        "_slot",
         "_unsaved_bytes",
         "control",
         "name",
@@ -124,6 +125,7 @@ class Actor:
         post: Callable[[str, str, object], Receipt],
         unsaved_steps: int = 0,
     ) -> None:
+        super().__init__()
         self.name = name
         self.control = control
         self.resumed = True
@@ -135,7 +137,6 @@ class Actor:
         self._post = post
         self._unsaved_bytes = 0
         self._saved_bytes = 0
-        self._slot = Slot()
         self._exit: Exit | None = None
 
     async def run(self) -> Exit:
@@ -170,22 +171,21 @@ class Actor:
 
     async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
         """Return when the step is on disk; see `Runtime.commit`."""
-        slot = self._slot
         try:
             body = encode_step(step, delta)
             saved = self._snapshot_if_due(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
         time_us = int(step.timestamp.timestamp() * 1e6 + 0.5)
-        slot.row = _row(StepRow, (self._number, self._epoch, self._attempt, step.step_number, time_us, body, saved))
+        self.row = _row(StepRow, (self._number, self._epoch, self._attempt, step.step_number, time_us, body, saved))
         used = self._mailbox.taken
         if used:
-            slot.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
-        self._recorder.enqueue(slot)
+            self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
+        self._recorder.enqueue(self)
         await settled()
-        slot.row = None
+        self.row = None
         if used:
-            slot.consumed = ()
+            self.consumed = ()
             self._mailbox.settle()
 
     async def sleep(self, seconds: float) -> None:

@@ -33,7 +33,7 @@ from orchestrator.store.protocol import Append, Claim, Claimed
 from orchestrator.supervisor import Action, Supervisor, Verdict, judge
 
 
-@frozen(kw_only=True)
+@frozen
 class Terms:
     """On what terms a harness is run."""
 
@@ -105,11 +105,11 @@ class Child:
         self.restart = terms.restart
         self.restarts: tuple[float, ...] = ()
         self.parent = parent
-        self.mailbox = Mailbox()
         self.status = Status.NEW
         self.attempt = 0
         self.outcome: Outcome | None = None
         self.bell = Bell()
+        self.mailbox = Mailbox(self.bell)
         self._terms = terms
         self._common = common
         self._control: Control | None = None
@@ -225,6 +225,7 @@ class Child:
             raise Unstorable(f"harness {self.name!r}: its initial state can not be stored: {error}") from error
         claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)
         self._claiming = self._common.recorder.submit(claim)
+        self.harness.runs_as = self.name
 
     async def live(self) -> None:
         """Run attempts until there is an outcome. Raises nothing but `Cancelled`."""
@@ -248,7 +249,7 @@ class Child:
             if cancelled is not None:
                 raise
         finally:
-            self._control, self._idle = None, True
+            self._control, self._idle, self.harness.runs_as = None, True, None
             self.bell.ring()
 
     async def _take_up(self) -> None:

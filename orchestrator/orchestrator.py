@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -88,7 +89,6 @@ class Orchestrator:
         self._deadline_s = inf if deadline_s is None else deadline_s
         self._handle_signals = handle_signals
         self._children: dict[str, Child] = {}
-        self._by_harness: dict[int, Child] = {}
         self._common: Common
         self._lost: StoreLost | None = None
         self._children_nursery: trio.Nursery | None = None
@@ -145,21 +145,15 @@ class Orchestrator:
         nursery = self._open_nursery("start")
         self._check_name(name)
         self._check_harness(name, harness)
-        terms = Terms(
-            restart=_restart(restart),
-            backoff=backoff or self._backoff,
-            grace_s=self._grace_s if grace_s is None else grace_s,
-            step_timeout_s=step_timeout_s,
-            deadline_s=deadline_s,
-            take_over=take_over,
-        )
+        grace_s = self._grace_s if grace_s is None else grace_s
+        terms = _terms(_restart(restart), backoff or self._backoff, grace_s, step_timeout_s, deadline_s, take_over)
         parent = supervisor or self._root
         child = Child(name, harness, terms, parent, self._common)
         child.claim()
         before = self._children.get(name)
         if before is not None:
             before.parent.children.remove(before)
-        self._children[name] = self._by_harness[id(harness)] = child
+        self._children[name] = child
         parent.children.append(child)
         nursery.start_soon(child.live, name=name)
         if deadline_s is not None and self._services is not None:
@@ -342,9 +336,8 @@ class Orchestrator:
     def _check_harness(self, name: str, harness: object) -> None:
         if not isinstance(harness, BaseHarness):
             raise UsageError(f"start {name!r}: expected a BaseHarness, was {harness!r:.200}; pass an instance of your class")
-        child = self._by_harness.get(id(harness))
-        if child is not None and child.harness is harness and not child.done:
-            raise UsageError(f"start {name!r}: that object runs as {child.name!r}: expected another for each name")
+        if harness.runs_as is not None:
+            raise UsageError(f"start {name!r}: that object runs as {harness.runs_as!r}: expected another for each name")
 
     def _open_nursery(self, verb: str) -> trio.Nursery:
         if self._children_nursery is None:
@@ -389,6 +382,12 @@ def _failure(child: Child) -> Exception | None:
     error = cls(f"harness {child.name!r} {outcome.kind.replace('_', ' ')} at step {outcome.step + 1}: {outcome.cause}")
     error.__cause__ = outcome.error
     return error
+
+
+@lru_cache(maxsize=128)
+def _terms(*args: Any) -> Terms:
+    """Return the terms; thousands of harnesses share the same ones."""
+    return Terms(*args)
 
 
 def _restart(word: Restart | str) -> Restart:

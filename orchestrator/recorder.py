@@ -39,7 +39,7 @@ _BUFFER = 1_000_000
 class Slot:
     """One sender's place in the channel; it is used again for each of its steps."""
 
-    __slots__ = ("consumed", "error", "operation", "result", "row", "task")
+    __slots__ = ("consumed", "operation", "result", "row", "task")
 
     def __init__(self) -> None:
         self.row: StepRow | None = None
@@ -47,7 +47,6 @@ class Slot:
         self.operation: Operation | None = None
         self.task: Task | None = None
         self.result: Any = None
-        self.error: BaseException | None = None
 
 
 class Receipt:

@@ -38,6 +38,50 @@ class Stepping(BaseHarness[Position, str, str]):
 
     async def execute(self) -> AsyncIterator[tuple[str, str]]:
         while (count := self.state.count + 1) <= self.steps:
-            text = f"{count:010d}"
-            self.update_state(lambda state: evolve(state, count=count, price=text, cash=text, note=text))
-            yield GIVEN + text, MADE + text
+            self.advance(count)
+            yield self.pair(count)
+
+    def advance(self, count: int) -> None:
+        """Change four of the ten fields."""
+        text = f"{count:010d}"
+        self.update_state(lambda state: evolve(state, count=count, price=text, cash=text, note=text))
+
+    def pair(self, count: int) -> tuple[str, str]:
+        """Return 90 characters in and 90 out."""
+        text = f"{count:010d}"
+        return GIVEN + text, MADE + text
+
+
+@frozen
+class Items:
+    """A state that grows, or does not."""
+
+    count: int = 0
+    items: tuple[str, ...] = ()
+    last: str = ""
+
+
+class Appending(BaseHarness[Items, int, int]):
+    """Appends one 100-byte item to a list in each step."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(Items())
+        self.steps = steps
+
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        while (count := self.state.count + 1) <= self.steps:
+            self.update_state(lambda state: evolve(state, count=state.count + 1, items=(*state.items, _item(state))))
+            yield count, count
+
+
+class Replacing(Appending):
+    """Replaces one 100-byte field in each step."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        while (count := self.state.count + 1) <= self.steps:
+            self.update_state(lambda state: evolve(state, count=state.count + 1, last=_item(state)))
+            yield count, count
+
+
+def _item(state: Items) -> str:
+    return f"{state.count:0100d}"

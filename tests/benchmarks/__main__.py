@@ -1,0 +1,28 @@
+"""`python -m tests.benchmarks [NAME …]`: one JSON line for each measure."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.benchmarks.measures import MEASURES
+
+
+def main(names: list[str]) -> int:
+    """Run the measures named, or all."""
+    unknown = [name for name in names if name not in MEASURES]
+    if unknown:
+        print(f"no measure {unknown[0]!r}: expected {', '.join(MEASURES)}", file=sys.stderr)
+        return 2
+    for name in names or MEASURES:
+        with tempfile.TemporaryDirectory() as folder:
+            figures = MEASURES[name](Path(folder))
+        print(json.dumps({"measure": name, "cores": os.cpu_count(), **figures}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

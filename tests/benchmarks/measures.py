@@ -1,0 +1,247 @@
+"""What is measured. Each function takes a folder and returns the figures of one run, compared within that run."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import trio
+
+from harnesses import BaseHarness
+from orchestrator import Orchestrator, SqliteStore
+from tests.benchmarks.work import Appending, Replacing, Stepping
+
+Figures = dict[str, Any]
+
+
+def throughput(folder: Path, harnesses: int = 1000, steps: int = 50, rounds: int = 5) -> Figures:
+    """Durable steps a second against the bare pipeline: same generators, one channel, one receiver, nothing stored."""
+    pairs = []
+    for number in range(rounds):
+        bare = _rate(harnesses * steps, _bare, harnesses, steps)
+        ours = _rate(harnesses * steps, _durable, folder / f"throughput-{harnesses}-{number}.db", harnesses, steps)
+        pairs.append((ours, bare))
+    return {
+        "harnesses": harnesses,
+        "steps_each": steps,
+        "bare_per_s": round(median(bare for _, bare in pairs)),
+        "durable_per_s": round(median(ours for ours, _ in pairs)),
+        "ratio": round(median(ours / bare for ours, bare in pairs), 3),
+        "ratios": [round(ours / bare, 3) for ours, bare in pairs],
+    }
+
+
+def scale(folder: Path) -> Figures:
+    """Durable steps a second at 1, 10, 100, 1,000 and 10,000 harnesses."""
+    plan = {1: 3000, 10: 2000, 100: 500, 1000: 100, 10_000: 10}
+    return {
+        f"at_{count}": round(_rate(count * steps, _durable, folder / f"scale-{count}.db", count, steps))
+        for count, steps in plan.items()
+    }
+
+
+def one_alone(folder: Path, steps: int = 3000, rounds: int = 5) -> Figures:
+    """One harness against a loop that does one INSERT and COMMIT per step on such a file."""
+    pairs = []
+    for number in range(rounds):
+        loop = steps / _time(lambda number=number: _insert_and_commit(folder / f"loop-{number}.db", steps))
+        ours = _rate(steps, _durable, folder / f"alone-{number}.db", 1, steps)
+        pairs.append((ours, loop))
+    return {
+        "insert_commit_per_s": round(median(loop for _, loop in pairs)),
+        "harness_per_s": round(median(ours for ours, _ in pairs)),
+        "ratio": round(median(ours / loop for ours, loop in pairs), 3),
+    }
+
+
+def live(folder: Path, harnesses: int = 10_000, steps: int = 10) -> Figures:
+    """Memory of ten thousand live harnesses that have made ten steps each, in a process of its own."""
+    code = f"from tests.benchmarks.measures import _live; _live({str(folder / 'live.db')!r}, {harnesses}, {steps})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    made, bytes_each = map(int, done.stdout.split())
+    return {"harnesses": harnesses, "steps": made, "bytes_each": bytes_each}
+
+
+def growth(folder: Path, steps: int = 10_000) -> Figures:
+    """Appending one item to a list a step, against replacing one field as large."""
+    sizes, times = [], []
+    for cls in (Appending, Replacing):
+        path = folder / f"{cls.__name__}.db"
+        times.append(_time(lambda path=path, cls=cls: trio.run(_run_all, path, [cls(steps)])))
+        sizes.append(path.stat().st_size)
+    return {
+        "steps": steps,
+        "appending_bytes": sizes[0],
+        "replacing_bytes": sizes[1],
+        "bytes_ratio": round(sizes[0] / sizes[1], 2),
+        "appending_s": round(times[0], 2),
+        "replacing_s": round(times[1], 2),
+        "time_ratio": round(times[0] / times[1], 2),
+    }
+
+
+def long_run(folder: Path, steps: int = 200_000) -> Figures:
+    """Resident memory over the steps of one harness, in a process of its own."""
+    code = f"from tests.benchmarks.measures import _long_run; _long_run({str(folder / 'long.db')!r}, {steps})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    kilobytes = [int(text) // 1024 for text in done.stdout.split()]
+    return {"steps": steps, "resident_kb_by_tenth": kilobytes, "grown_kb_after_first_tenth": kilobytes[-1] - kilobytes[1]}
+
+
+def resume(folder: Path, harnesses: int = 1000, steps: int = 200) -> Figures:
+    """From entering an Orchestrator over a store with many steps to the first new step of every harness."""
+    path = folder / "resume.db"
+    trio.run(_run_all, path, [Stepping(steps) for _ in range(harnesses)])
+    to_first_step = trio.run(_first_steps, path, harnesses, steps)
+    store = SqliteStore(path)
+    asked = [_time(lambda name=f"h{n}": store.steps(name, limit=10 * steps)) for n in range(0, harnesses, harnesses // 20)]
+    with sqlite3.connect(path) as db:
+        seen = _time(lambda: db.execute("SELECT * FROM steps WHERE harness = 'h7'").fetchall())
+    db.close()
+    store.close()
+    return {
+        "stored_steps": harnesses * steps,
+        "first_step_of_all_s": round(to_first_step, 3),
+        "steps_of_one_ms": round(max(asked) * 1000, 1),
+        "steps_of_one_by_view_ms": round(seen * 1000, 1),
+    }
+
+
+def size(folder: Path, harnesses: int = 100, steps: int = 200) -> Figures:
+    """Bytes on disk for a step of about 200 bytes, the ten-field state, index and snapshots included."""
+    path = folder / "size.db"
+    trio.run(_run_all, path, [Stepping(steps) for _ in range(harnesses)])
+    return {"bytes_per_step": round(path.stat().st_size / (harnesses * steps))}
+
+
+def imports(folder: Path, rounds: int = 7) -> Figures:
+    """What `import harnesses, orchestrator` takes over importing trio, attrs and structlog."""
+    base, ours = "import trio, attrs, structlog", "import trio, attrs, structlog, harnesses, orchestrator"
+    pairs = [(_import_s(ours), _import_s(base)) for _ in range(rounds)]
+    return {"over_ms": round(1000 * median(one - other for one, other in pairs))}
+
+
+MEASURES: dict[str, Callable[[Path], Figures]] = {
+    "throughput": throughput,
+    "scale": scale,
+    "one_alone": one_alone,
+    "live": live,
+    "growth": growth,
+    "long_run": long_run,
+    "resume": resume,
+    "size": size,
+    "imports": imports,
+}
+
+
+async def _bare(harnesses: int, steps: int) -> None:
+    send, receive = trio.open_memory_channel[trio.lowlevel.Task](harnesses)
+
+    async def one(harness: Stepping) -> None:
+        async for _ in harness.execute():
+            send.send_nowait(trio.lowlevel.current_task())
+            await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+
+    async def wake() -> None:
+        async for task in receive:
+            trio.lowlevel.reschedule(task)
+
+    async with trio.open_nursery() as outer:
+        outer.start_soon(wake)
+        async with trio.open_nursery() as nursery:
+            for _ in range(harnesses):
+                nursery.start_soon(one, Stepping(steps))
+        outer.cancel_scope.cancel()
+
+
+async def _durable(path: Path, harnesses: int, steps: int) -> None:
+    await _run_all(path, [Stepping(steps) for _ in range(harnesses)])
+
+
+async def _run_all(path: Path, harnesses: list[BaseHarness[Any, Any, Any]]) -> None:
+    async with Orchestrator(path) as orchestrator:
+        for number, harness in enumerate(harnesses):
+            orchestrator.start(harness, name=f"h{number}")
+
+
+async def _first_steps(path: Path, harnesses: int, steps: int) -> float:
+    begin = time.perf_counter()
+    async with Orchestrator(path) as orchestrator:
+        made = [Stepping(steps + 1) for _ in range(harnesses)]
+        for number, harness in enumerate(made):
+            orchestrator.start(harness, name=f"h{number}")
+        while any(harness.current_step <= steps for harness in made):  # noqa: ASYNC110
+            await trio.sleep(0.005)
+        return time.perf_counter() - begin
+
+
+def _insert_and_commit(path: Path, steps: int) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("CREATE TABLE steps (step INTEGER PRIMARY KEY, time REAL, body TEXT)")
+    for step in range(steps):
+        db.execute("BEGIN")
+        db.execute("INSERT INTO steps VALUES (?, ?, ?)", (step, time.time(), "x" * 300))
+        db.execute("COMMIT")
+    db.close()
+
+
+def _live(path: str, harnesses: int, steps: int) -> None:
+    class Waiting(Stepping):
+        async def execute(self) -> Any:
+            while (count := self.state.count + 1) <= self.steps:
+                self.advance(count)
+                yield self.pair(count)
+            await trio.sleep_forever()
+
+    async def main() -> None:
+        made = [Waiting(steps) for _ in range(harnesses)]
+        before = _resident()
+        async with Orchestrator(path) as orchestrator:
+            for number, harness in enumerate(made):
+                orchestrator.start(harness, name=f"h{number}")
+            while any(harness.current_step < steps for harness in made):  # noqa: ASYNC110
+                await trio.sleep(0.05)
+            print(sum(harness.current_step for harness in made), (_resident() - before) // harnesses)
+            orchestrator.stop(grace=0)
+
+    trio.run(main)
+
+
+def _long_run(path: str, steps: int) -> None:
+    class Watched(Stepping):
+        async def execute(self) -> Any:
+            async for pair in super().execute():
+                if self.current_step % (steps // 10) == 0:
+                    print(_resident())
+                yield pair
+            print(_resident())
+
+    trio.run(_run_all, Path(path), [Watched(steps)])
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def _import_s(statement: str) -> float:
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], check=True)
+    return time.perf_counter() - begin
+
+
+def _rate(steps: int, work: Callable[..., Awaitable[None]], *args: Any) -> float:
+    return steps / _time(lambda: trio.run(work, *args))
+
+
+def _time(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
