@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from attrs import evolve, frozen
@@ -10,7 +11,7 @@ from trio.testing import MockClock
 
 from harnesses import BaseHarness
 from orchestrator import OutcomeKind, StoreError, StoreLost
-from orchestrator.store import MemoryStore, Store
+from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.conformance import LAWS, Law
 from orchestrator.testing import FaultyStore, run_in_lives, run_to_end
 
@@ -148,5 +149,5 @@ def test_a_fault_may_be_anything_that_can_be_called() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_faulty_store_without_its_fault_is_a_store(law: Law) -> None:
-    law(lambda: FaultyStore(MemoryStore(), StoreError("never"), at=0))
+def test_a_faulty_store_without_its_fault_is_a_store(law: Law, tmp_path: Path) -> None:
+    law(lambda: FaultyStore(SqliteStore(tmp_path / "run.db"), StoreError("never"), at=0))
