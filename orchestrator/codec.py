@@ -61,28 +61,38 @@ def encode_step(step: Step[Any, Any], delta: Delta) -> str:
 
 def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, body: str | bytes) -> StepRecord:
     """Return a record of a step; input and output as plain data."""
-    data = _decode(body)
-    return StepRecord(
-        harness=harness,
-        attempt=attempt,
-        seq=seq,
-        step_number=step,
-        timestamp=datetime.fromtimestamp(time_us / 1e6, UTC),
-        input=data["input"],
-        output=data["output"],
-        state_delta=StateDelta(modified(data["delta"]), data.get("summary")),
-    )
+    try:
+        data = _decode(body)
+        return StepRecord(
+            harness=harness,
+            attempt=attempt,
+            seq=seq,
+            step_number=step,
+            timestamp=datetime.fromtimestamp(time_us / 1e6, UTC),
+            input=data["input"],
+            output=data["output"],
+            state_delta=StateDelta(modified(data["delta"]), data.get("summary")),
+        )
+    except _UNREADABLE as error:
+        raise _corrupt(f"harness {harness!r}, step {step}", error) from error
 
 
 def replay(state: str | bytes, bodies: Iterable[str | bytes]) -> str:
-    """Return the JSON of the state after the steps with these bodies, from the state before them."""
+    """Return the JSON of the state after the steps with these bodies, from the state before them.
+
+    Raises:
+        StoreCorrupt: one of them is not what was written.
+    """
     data, changed = None, False
-    for body in bodies:
-        delta = _decode(body)["delta"]
-        if delta:
-            if not changed:
-                data, changed = _decode(state), True
-            data = apply_to_state(data, delta)
+    try:
+        for body in bodies:
+            delta = _decode(body)["delta"]
+            if delta:
+                if not changed:
+                    data, changed = _decode(state), True
+                data = apply_to_state(data, delta)
+    except _UNREADABLE as error:
+        raise _corrupt("a state", error) from error
     if not changed:
         return state if isinstance(state, str) else str(state, "utf-8")
     return str(_encode(data), "utf-8")
@@ -216,6 +226,9 @@ def _explain_step(step: Step[Any, Any], delta: Delta) -> str:
     return "the step can not be stored"
 
 
-def corrupt(where: str, error: Exception) -> StoreCorrupt:
+_UNREADABLE = (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError)
+
+
+def _corrupt(where: str, error: Exception) -> StoreCorrupt:
     """Return the error for a record that is not what was written."""
     return StoreCorrupt(f"{where} can not be read back: {error}; restore the store from a copy, it was changed from outside")

@@ -90,6 +90,8 @@ class Recorder:
         self._send, self._receive = trio.open_memory_channel[Slot](_BUFFER)
         self._waiting = 0
         self._waiting_bytes = 0
+        self._arrivals = Bell()
+        self._closed = False
         self._under_way: set[_Batch] = set()
         self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
@@ -108,12 +110,7 @@ class Recorder:
         if self._lost is not None:
             raise self._again()
         slot.task = current_task()
-        self._send.send_nowait(slot)
-        self._waiting = waiting = self._waiting + 1
-        if slot.row is not None:
-            self._waiting_bytes += len(slot.row[5])
-        if waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES:
-            self._hand_over()
+        self._send_slot(slot)
 
     async def do(self, operation: Operation) -> Any:
         """Return the result of an operation when it is durable. No cancellation ends the wait.
@@ -150,12 +147,9 @@ class Recorder:
 
         slot.result = settle
         try:
-            self._send.send_nowait(slot)
+            self._send_slot(slot)
         except trio.ClosedResourceError:
             raise UsageError("the Orchestrator has ended: expected a call within its `async with` block") from None
-        self._waiting += 1
-        if self._waiting >= _CHUNK:
-            self._hand_over()
         return receipt
 
     async def wait_news(self, after: int) -> None:
@@ -179,11 +173,12 @@ class Recorder:
             self._writer.start()
         with trio.CancelScope(shield=True):
             try:
-                async for slot in self._receive:
+                while not (self._closed and not self._waiting):
+                    await self._arrivals.until(lambda: self._waiting or self._closed)
                     # One pass of the scheduler: whatever is runnable now joins the batch.
                     await trio.lowlevel.cancel_shielded_checkpoint()
-                    self._hand_over(slot)
-                    if self.store.blocking and self._quick_s > _QUICK_S:
+                    self._hand_over()
+                    if self._quick_s > _QUICK_S:
                         self._quick_s *= 0.99
             except BaseException as error:
                 self._fail(error)
@@ -193,11 +188,13 @@ class Recorder:
 
     def close(self) -> None:
         """End `run` when what was sent is committed."""
+        self._closed = True
         self._send.close()
+        self._arrivals.ring()
 
-    def _hand_over(self, first: Slot | None = None) -> None:
+    def _hand_over(self) -> None:
         """Make a batch of what waits and have it committed."""
-        slots = [] if first is None else [first]
+        slots: list[Slot] = []
         receive, add = self._receive.receive_nowait, slots.append
         try:
             while True:
@@ -208,10 +205,23 @@ class Recorder:
             return
         batch = _Batch(slots)
         self._under_way.add(batch)
-        if not self.store.blocking or (len(slots) == 1 and len(self._under_way) == 1 and self._quick_s < _QUICK_S):
+        if self._lost is not None:
+            self._refuse_all()
+        elif not self.store.blocking or (len(slots) == 1 and len(self._under_way) == 1 and self._quick_s < _QUICK_S):
             self._commit_here(batch)
         else:
             self._queue.put(batch)
+
+    def _send_slot(self, slot: Slot) -> None:
+        """Put a slot in the channel. The recorder sleeps beside the channel, not in it: what is sent stays in order."""
+        self._send.send_nowait(slot)
+        self._waiting = waiting = self._waiting + 1
+        if slot.row is not None:
+            self._waiting_bytes += len(slot.row[5])
+        if waiting == 1:
+            self._arrivals.ring()
+        elif waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES:
+            self._hand_over()
 
     def _commit_here(self, batch: _Batch) -> None:
         begin = time.perf_counter()
@@ -256,18 +266,16 @@ class Recorder:
             return
         self._lost = StoreLost(f"{self.store.location} failed while steps waited for it: {error}")
         self._lost.__cause__ = error
-        slots = [slot for batch in self._under_way for slot in batch.slots]
-        self._under_way.clear()
-        try:
-            while True:
-                slots.append(self._receive.receive_nowait())
-        except (trio.WouldBlock, trio.EndOfChannel):
-            pass
-        self._waiting = 0
-        for slot in slots:
-            _refuse(slot, self._again())
+        self._hand_over()
+        self._refuse_all()
         self._news.ring()
         self._on_lost(self._lost)
+
+    def _refuse_all(self) -> None:
+        slots = [slot for batch in self._under_way for slot in batch.slots]
+        self._under_way.clear()
+        for slot in slots:
+            _refuse(slot, self._again())
 
     def _again(self) -> StoreLost:
         """Return the error anew: an exception raised in a thousand tasks would collect a thousand tracebacks."""

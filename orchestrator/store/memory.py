@@ -73,6 +73,8 @@ class MemoryStore:
         wait: bool = True,
     ) -> Committed:
         """Keep all of it; see `Store.commit`."""
+        # Whatever can fail is looked at before anything is changed: all or nothing.
+        steps, operations, consumed = list(steps), list(operations), list(consumed)
         with self._lock:
             lost = frozenset(row.harness for row in steps if self._harnesses[row.harness].epoch != row.epoch)
             seqs = [0 if row.harness in lost else self._add_step(row) for row in steps]
@@ -88,35 +90,29 @@ class MemoryStore:
 
     def harnesses(self) -> list[HarnessRecord]:
         """Return every harness, in the order of their first start."""
-        return [
-            HarnessRecord(
-                name=harness.name,
-                status=harness.status,
-                attempt=harness.attempt,
-                current_step=len(harness.steps),
-                harness_class=harness.harness_class,
-                owned=harness.owned,
-                last_time_us=harness.time_us,
-                event=decode(harness.event),
-            )
-            for harness in list(self._harnesses.values())
-        ]
+        with self._lock:
+            return [_known(harness) for harness in self._harnesses.values()]
 
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
         """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
-        return [decode_step(name, *row) for row in self._named(name).rows(after, limit)]
+        with self._lock:
+            rows = self._named(name).rows(after, limit)
+        return [decode_step(name, *row) for row in rows]
 
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial one."""
-        harness = self._named(name)
-        if not 0 <= step <= len(harness.steps):
-            raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
-        saved = max(number for number in harness.snapshots if number <= step)
-        return replay(harness.snapshots[saved], [row[4] for row in harness.rows(saved, step - saved)])
+        with self._lock:
+            harness = self._named(name)
+            if not 0 <= step <= len(harness.steps):
+                raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
+            saved = max(number for number in harness.snapshots if number <= step)
+            state, rows = harness.snapshots[saved], harness.rows(saved, step - saved)
+        return replay(state, [row[4] for row in rows])
 
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
-        return self._records[max(after, 0) : max(after, 0) + limit]
+        with self._lock:
+            return self._records[max(after, 0) : max(after, 0) + limit]
 
     def _named(self, name: str) -> _Harness:
         harness = self._by_name.get(name)
@@ -137,7 +133,7 @@ class MemoryStore:
 
     def _add(self, name: str, attempt: int, step: int, time_us: int, kind: str, body: str) -> int:
         seq = len(self._records) + 1
-        self._records.append(Record(seq, name, attempt, step, time_us, kind, body, self.run))
+        self._records.append(Record(seq, name, attempt, step, time_us, kind, body, "" if kind == "message" else self.run))
         return seq
 
     def _do(self, operation: Operation) -> Any:
@@ -196,3 +192,16 @@ class MemoryStore:
         seq = self._add(harness.name, 0, 0, post.time_us, "message", body)
         harness.mailbox[seq] = Message(seq, post.sender, post.body)
         return seq
+
+
+def _known(harness: _Harness) -> HarnessRecord:
+    return HarnessRecord(
+        name=harness.name,
+        status=harness.status,
+        attempt=harness.attempt,
+        current_step=len(harness.steps),
+        harness_class=harness.harness_class,
+        owned=harness.owned,
+        last_time_us=harness.time_us,
+        event=decode(harness.event),
+    )

@@ -30,6 +30,10 @@ def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
             _check(db, path)
             _configure(db, path)
             _migrate(db)
+            # SQLite opens a file that it may not write without a word, and would say so at the first commit.
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("ROLLBACK")
+            db.execute("PRAGMA busy_timeout = 0")
     except BaseException:
         db.close()
         raise
@@ -117,7 +121,6 @@ def _configure(db: sqlite3.Connection, path: Path) -> None:
     if mode != "wal":
         raise StoreUnusable(f"{path} can not use a write-ahead log (journal mode {mode!r}): put it on a local disk")
     db.execute("PRAGMA synchronous = FULL")
-    db.execute("PRAGMA busy_timeout = 0")
 
 
 def _migrate(db: sqlite3.Connection) -> None:
