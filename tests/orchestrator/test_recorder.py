@@ -246,11 +246,8 @@ async def test_an_operation_is_carried_out_whether_or_not_anyone_waits() -> None
     assert [record.kind for record in store.records()] == ["message"]
 
 
-OVERTAKEN = pytest.mark.xfail(strict=True, reason="the slot that woke the recorder is overtaken by a batch that is full")
-
-
 @pytest.mark.parametrize("make", stores())
-@pytest.mark.parametrize("messages", [20, pytest.param(2000, marks=OVERTAKEN)])
+@pytest.mark.parametrize("messages", [20, 2000])
 async def test_what_one_sender_sends_stays_in_order(make: Callable[[], Store], messages: int) -> None:
     store = make()
     claim(store, "one")
@@ -413,7 +410,6 @@ class _AtTheWorstMoment(trio.abc.Instrument):
                     thread.join()
 
 
-@pytest.mark.xfail(strict=True, reason="the slot that woke the recorder is forgotten when the store is lost meanwhile")
 def test_who_sends_while_the_commit_fails_is_told_too() -> None:
     async def send_while_it_fails() -> None:
         store = Threaded(MemoryStore(), fails_at=1)
