@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, cast
 
 from harnesses import BaseHarness
-from orchestrator import Store
+from orchestrator import Backoff, Orchestrator, OrchestratorError, Store
 
 Steps: TypeAlias = AsyncIterator[Any]
+
+STEADY = Backoff(base_s=1, factor=1, jitter=0)
+"""A second before each restart."""
 
 
 class Scripted(BaseHarness[Any, Any, Any]):
@@ -49,6 +53,20 @@ async def crash(harness: Scripted) -> Steps:
     yield harness.current_step + 1, None
     await harness.sleep(1)
     raise ValueError("boom")
+
+
+@asynccontextmanager
+async def to_the_end(
+    store: Store | None = None, **options: Any
+) -> AsyncGenerator[tuple[Orchestrator, list[BaseException]], None]:
+    """A program that runs until its harnesses have ended, and the list of what it raises then."""
+    errors: list[BaseException] = []
+    options.setdefault("backoff", STEADY)
+    try:
+        async with Orchestrator(store, handle_signals=False, **options) as orchestrator:
+            yield orchestrator, errors
+    except* OrchestratorError as group:
+        errors.extend(group.exceptions)
 
 
 def numbers(store: Store, name: str) -> list[int]:

@@ -19,7 +19,6 @@ from orchestrator import (
     Handle,
     MemoryStore,
     Orchestrator,
-    OrchestratorError,
     OutcomeKind,
     Restart,
     Status,
@@ -30,10 +29,7 @@ from orchestrator import (
 from orchestrator.codec import decode
 from orchestrator.store.protocol import Committed, ConsumedRow, Operation, StepRow
 from orchestrator.testing import FaultyStore
-from tests.orchestrator.scripted import Scripted, Steps, crash, events, numbers, poll, three
-
-STEADY = Backoff(base_s=1, factor=1, jitter=0)
-"""A second before each restart."""
+from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, events, numbers, poll, three, to_the_end
 
 
 def crashing(times: int, *, after_s: float = 1) -> Callable[[Scripted], Steps]:
@@ -83,20 +79,6 @@ async def life(store: Store, *, killed: bool = False, **options: Any) -> AsyncGe
     except* StoreLost:
         pass
     store.close()
-
-
-@asynccontextmanager
-async def to_the_end(
-    store: Store | None = None, **options: Any
-) -> AsyncGenerator[tuple[Orchestrator, list[BaseException]], None]:
-    """A program that runs until its harnesses have ended, and what it raises then."""
-    errors: list[BaseException] = []
-    options.setdefault("backoff", STEADY)
-    try:
-        async with Orchestrator(store, handle_signals=False, **options) as orchestrator:
-            yield orchestrator, errors
-    except* OrchestratorError as group:
-        errors.extend(group.exceptions)
 
 
 ENDS = pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
