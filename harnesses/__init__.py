@@ -3,7 +3,7 @@
 from harnesses.agent import Agent, AgentRun
 from harnesses.base import BaseHarness
 from harnesses.config import HarnessConfig
-from harnesses.control import Ending
+from harnesses.control import Control, Ending
 from harnesses.errors import (
     DeadlineExceeded,
     HarnessError,
@@ -24,6 +24,7 @@ __all__ = [
     "AgentRun",
     "BaseHarness",
     "Constraints",
+    "Control",
     "DeadlineExceeded",
     "Ending",
     "HarnessConfig",

@@ -9,21 +9,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
 import trio
 
 from harnesses.agent import Agent
-from harnesses.control import Control, Ending
+from harnesses.control import Ending
 from harnesses.delta import Delta
 from harnesses.driver import drive, explained
-from harnesses.errors import HarnessMisuse, StateError, Unstorable
+from harnesses.errors import HarnessMisuse, StateError, Unstorable, located
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
 from harnesses.ticks import Every
 from harnesses.values import ATOMS, detach, explain
 
+_NO_CONSTRAINTS: Constraints = MappingProxyType({})
 AskT = TypeVar("AskT")
 AnswerT = TypeVar("AnswerT")
 
@@ -39,7 +41,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     """
 
     def __init__(self, initial_state: StateT, *, max_context_steps: int = 10, constraints: Constraints | None = None) -> None:
-        self.constraints: Constraints = dict(constraints or {})
+        self.constraints: Constraints = MappingProxyType(dict(constraints)) if constraints else _NO_CONSTRAINTS
         self._current_step = 0
         self._state: PersistentState[StateT, InputT, OutputT] = PersistentState(initial_state, max_context_steps)
         self.runs_as: str | None = None
@@ -157,10 +159,11 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             return await drive(self._generator(), runtime.control, _Ledger(self, runtime))
         except BaseException as error:
             rest = explained(error)
-            if rest is error:
-                raise
             if rest is None:
                 return Ending.STOPPED
+            rest = located(rest, self._where())
+            if rest is error:
+                raise
             raise rest from error
         finally:
             self._task = self._runtime = None
@@ -236,36 +239,53 @@ class _Ledger:
 
 
 async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) -> Ending:
-    """Run a harness beside a watcher, which tells the loop of a cancellation that it could not see from the generator."""
+    """Run a harness beside a watcher, which tells the loop of a cancellation that it could not see from the generator.
+
+    The loop has a task of its own: a nursery that `execute()` leaves open spoils that one, not the caller's.
+    """
     control = runtime.control
-    control.ending = None
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_abort_when_cancelled, control)
+    control.ending = control.failure = failure = None
+    ended = False
+
+    async def attempt() -> None:
+        nonlocal failure, ended
         try:
             with trio.CancelScope() as scope:
                 control.attach(scope)
                 control.ending = await harness.run(runtime)
             if control.ending is None:
-                failure = control.why_cancelled()
+                failure = control.failure or control.why_cancelled()
         except trio.Cancelled:
             raise
         except BaseException as error:
             failure = explained(error)
+        finally:
+            ended = True
+            control.detach()
         nursery.cancel_scope.cancel()
-    control.detach()
+
+    async def watch() -> None:
+        try:
+            await trio.sleep_until(control.deadline)
+            control.expire()
+            await trio.sleep_forever()
+        finally:
+            if not ended:
+                control.abort()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            nursery.start_soon(attempt)
+    except (trio.Cancelled, BaseExceptionGroup) as error:
+        rest = error.split(trio.Cancelled)[1] if isinstance(error, BaseExceptionGroup) else None
+        if failure is None and rest is None:
+            raise
+        failure = failure or explained(cast(Any, rest).exceptions[0])
     if failure is not None:
         harness.rewind()
         try:
-            raise failure
+            raise located(failure, harness._where())
         finally:
             del failure
     return control.ending or Ending.STOPPED
-
-
-async def _abort_when_cancelled(control: Control) -> None:
-    try:
-        await trio.sleep_forever()
-    except trio.Cancelled:
-        control.abort()
-        raise

@@ -44,6 +44,7 @@ class Control:
         "_scope",
         "aborted",
         "ending",
+        "failure",
         "grace_s",
         "held",
         "paused",
@@ -60,6 +61,8 @@ class Control:
         self.aborted = False
         self.ending: Ending | None = None
         """What the loop has decided; it stands although clean-up may be cancelled after it."""
+        self.failure: BaseException | None = None
+        """The error that ended the loop; it stands likewise."""
         self.held = False
         """Whether the loop has an order to look at before it resumes `execute()`."""
         self.timed = step_timeout_s is not None or deadline != inf
@@ -68,6 +71,11 @@ class Control:
         self._deadline = self._limit = deadline
         self._gate: trio.lowlevel.Task | None = None
         self._naps: set[trio.CancelScope] | None = None
+
+    @property
+    def deadline(self) -> float:
+        """The moment on Trio's clock at which the harness must have ended."""
+        return self._deadline
 
     @property
     def attached(self) -> bool:
@@ -131,11 +139,13 @@ class Control:
 
     def end_step(self) -> None:
         """Disarm the step's limit: what the recorder and the gate take is not the step's time."""
-        if self._scope is not None and self.step_timeout_s is not None:
+        if self._scope is not None and self.step_timeout_s is not None and not self._scope.cancel_called:
             self._scope.deadline = self._limit
 
     def overdue(self) -> bool:
-        """Return whether the harness has used up its time."""
+        """Return whether the harness has used up its time, or was cancelled for it and went on nevertheless."""
+        if self._scope is not None and self._scope.cancel_called:
+            return True
         return self._limit != inf and trio.current_time() >= self._limit
 
     def end(self, ending: Ending) -> Ending:

@@ -4,11 +4,12 @@ A delta is as large as the change, not as the state: growing a list stores what 
 the way there and the new value. Both states must be private (`values.detach`): identical parts are known to be unchanged
 without being looked at.
 
+    {"drop": {key: null}}      this key is gone (before all others)
     {"set": {key: value}}      this key, field or index now has this value
-    {"drop": {key: null}}      this key is gone
     {"in": {key: delta}}       something changed inside
     {"keep": [start, stop]}    of the old list only old[start:stop] is left (before `set` and `in`)
     {"append": [value, …]}     and these follow
+    {"value": value}           the whole state is new (of classes that are written in a way of their own)
 
 A state without fields of its own (a number, a list) is treated as the one field `state`.
 """
@@ -19,6 +20,8 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any, TypeAlias, cast
 
+import msgspec
+
 from harnesses.values import field_values, fields_of
 
 Delta: TypeAlias = dict[str, Any]
@@ -26,6 +29,7 @@ Delta: TypeAlias = dict[str, Any]
 _EXACT = frozenset({type(None), bool, int, str, bytes})
 """Types whose equal values are written alike. Others may be equal and differ on disk: 0.0 and -0.0, 1.0 and 1.00."""
 _WHOLE = ("state",)
+_written = msgspec.json.Encoder().encode
 
 
 class Baseline:
@@ -36,7 +40,7 @@ class Baseline:
     def __init__(self, state: object) -> None:
         self.state = state
         cls = type(state)
-        self._names = None if cls is dict else _WHOLE if cls in (list, tuple) else fields_of(cls) or _WHOLE
+        self._names = _names_of(cls)
         self._values_of: Callable[[Any], tuple[Any, ...]] = (
             _itself if self._names is _WHOLE else field_values(self._names or ())
         )
@@ -52,7 +56,7 @@ class Baseline:
         self._undo = (old, self._values)
         self.state = new
         if self._names is None:
-            return _between_dicts(cast(Any, old), new)
+            return _between_dicts(cast(Any, old), new) if type(new) is dict else _between(old, new)
         before, self._values = self._values, self._values_of(new)
         return _between_fields(self._names, before, self._values)
 
@@ -67,13 +71,28 @@ class Baseline:
         self._undo = None
 
 
+def _names_of(cls: type) -> tuple[str, ...] | None:
+    """Return the fields that states of a class are compared by; None for a dict, and for a class with a way of its own."""
+    if cls is dict:
+        return None
+    names = fields_of(cls)
+    if names is None:
+        return None if issubclass(cls, msgspec.Struct) else _WHOLE
+    return names or _WHOLE
+
+
 def modified(delta: Delta) -> tuple[str, ...]:
     """Return the names of the top-level fields that `delta` changes; the same for a delta and for its JSON read back."""
-    return tuple(str(name) for part in ("set", "in", "drop") for name in delta.get(part, ()))
+    if "value" in delta:
+        return _WHOLE
+    names = [str(name) for part in ("set", "in", "drop") for name in delta.get(part, ())]
+    return tuple(dict.fromkeys(names))
 
 
 def apply_to_state(data: Any, delta: Delta) -> Any:
     """Return the JSON data of a whole state with `delta`, read back from JSON, applied. `data` is used up."""
+    if "value" in delta:
+        return delta["value"]
     if isinstance(data, dict):
         return apply(cast(Any, data), delta)
     return apply({"state": data}, delta)["state"]
@@ -85,12 +104,12 @@ def apply(data: Any, delta: Delta) -> Any:
         start, stop = delta["keep"]
         data = data[start:stop]
     index: Callable[[str], Any] = int if isinstance(data, list) else str
+    for key in delta.get("drop", {}):
+        del data[key]
     for key, value in delta.get("set", {}).items():
         data[index(key)] = value
     for key, inner in delta.get("in", {}).items():
         data[index(key)] = apply(data[index(key)], inner)
-    for key in delta.get("drop", {}):
-        del data[key]
     if "append" in delta:
         data.extend(delta["append"])
     return data
@@ -115,7 +134,7 @@ def _between(old: Any, new: Any) -> Delta:
         return _between_lists(old, new)
     names = fields_of(cls)
     if names is None:
-        return {} if repr(old) == repr(new) else {"value": new}
+        return {} if _written(old) == _written(new) else {"value": new}
     values_of = field_values(names)
     return _between_fields(names, values_of(old), values_of(new))
 
@@ -157,15 +176,18 @@ def _note(delta: Delta, key: Any, old: Any, new: Any) -> bool:
 
 
 def _between_dicts(old: dict[Any, Any], new: dict[Any, Any]) -> Delta:
+    kept = [key for key in old if key in new]
+    if kept != list(new)[: len(kept)]:
+        # The order has changed, and it may mean something: everything goes and comes again.
+        return {"drop": dict.fromkeys(old), "set": dict(new)}
     delta: Delta = {}
     for key, value in new.items():
         if key not in old:
             delta.setdefault("set", {})[key] = value
         elif value is not old[key]:
             _note(delta, key, old[key], value)
-    gone = {key: None for key in old if key not in new}
-    if gone:
-        delta["drop"] = gone
+    if len(kept) < len(old):
+        delta["drop"] = {key: None for key in old if key not in new}
     return delta
 
 
@@ -174,7 +196,7 @@ def _between_lists(old: Any, new: Any) -> Delta:
     if all(map(is_, old, new)):
         delta: Delta = {} if shared == len(old) else {"keep": [0, shared]}
     else:
-        start = _slid(old, new)
+        start = _slid(old, new) if _between(old[0], new[0]) else 0
         if start:
             delta, shared = {"keep": [start, len(old)]}, len(old) - start
         elif len(new) < len(old):
@@ -206,4 +228,8 @@ def _slid(old: Any, new: Any) -> int:
             tried += 1
             if tried == 4:
                 break
+    for start in range(1, min(len(old), 5)):
+        # Records that can be changed are copies, so they are not the same objects: look at what is in them.
+        if len(old) - start <= len(new) and not any(map(_between, old[start:], new)):
+            return start
     return 0

@@ -76,6 +76,9 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
                 return control.end(Ending.STOPPED)
             if control.timed and control.overdue():
                 raise control.why_cancelled() or HarnessMisuse("out of time")
+    except Exception as error:
+        control.failure = error
+        raise
     finally:
         control.begin_close()
         await _close(generator)

@@ -41,3 +41,13 @@ class Stopping(BaseException):
     Not an `Exception`, so that `except Exception` in a harness lets it pass. Clean-up that it runs through may await: it
     has the grace period.
     """
+
+
+def located(error: BaseException, where: str) -> BaseException:
+    """Return one of our errors with the harness and step it belongs to in its message; any other as it is."""
+    text = str(error) if isinstance(error, HarnessError) else ""
+    if not text or text.startswith("harness "):
+        return error
+    named = type(error)(f"{where}: {text}")
+    named.__cause__, named.__traceback__ = error.__cause__, error.__traceback__
+    return named

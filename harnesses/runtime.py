@@ -14,6 +14,7 @@ import trio
 from harnesses.control import Control
 from harnesses.delta import Delta
 from harnesses.step import Step
+from harnesses.values import detach
 
 
 class Runtime(Protocol):
@@ -72,5 +73,5 @@ class LocalRuntime:
     async def send(self, to: str, message: object) -> None:
         if to != self.name:
             raise KeyError(f"no harness {to!r}: {self.name!r} runs alone; start both in an Orchestrator")
-        self._mailbox.append(message)
+        self._mailbox.append(detach(message))
         await trio.lowlevel.checkpoint()

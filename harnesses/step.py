@@ -20,7 +20,7 @@ Constraints: TypeAlias = Mapping[str, object]
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(names)
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _steps(steps: Iterable[Step[Any, Any]]) -> tuple[Step[Any, Any], ...]:

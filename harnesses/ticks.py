@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import ceil
 
 import trio
 
@@ -28,7 +29,7 @@ class Every:
         if self._start is None:
             self._start = now
         else:
-            self._tick = max(self._tick + 1, int((now - self._start) // self._period_s))
+            self._tick = max(self._tick + 1, ceil((now - self._start) / self._period_s - 1e-9))
         due = self._start + self._tick * self._period_s
         await self._sleep(max(0.0, due - now))
         return self._tick

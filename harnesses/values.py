@@ -19,7 +19,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from operator import attrgetter
 from typing import Any, TypeVar, cast
@@ -46,18 +46,19 @@ def detach(value: T) -> T:
     """
     try:
         return cast(T, _detach(value))
-    except (_Refused, RecursionError) as error:
+    except (_Refused, RecursionError, TypeError) as error:
         raise Unstorable(explain(value)) from error
 
 
 def fields_of(cls: type) -> tuple[str, ...] | None:
-    """Return the names of the stored fields of an attrs class, dataclass or Struct, or None for any other class."""
+    """Return the names of the stored fields of an attrs class, dataclass or plain Struct, or None for any other class."""
     if attrs.has(cls):
         return tuple(field.name for field in attrs.fields(cls))
     if dataclasses.is_dataclass(cls):
         return tuple(field.name for field in dataclasses.fields(cls))
     if issubclass(cls, msgspec.Struct):
-        return cls.__struct_fields__
+        plain = cls.__struct_encode_fields__ == cls.__struct_fields__ and not cls.__struct_config__.array_like
+        return cls.__struct_fields__ if plain else None
     return None
 
 
@@ -106,7 +107,8 @@ def _named_tuple(value: Any) -> Any:
 
 
 def _dict(value: dict[Any, Any]) -> dict[Any, Any]:
-    if not _KEYS.issuperset(map(type, value)) and not all(isinstance(key, Enum) for key in value):
+    kinds = set(map(type, value))
+    if len(kinds) > 1 or not (kinds <= _KEYS or all(issubclass(kind, Enum) for kind in kinds)):
         raise _Refused
     if _all_atoms(map(type, value.values())):
         return dict(value)
@@ -135,16 +137,25 @@ def _copier_for(cls: type) -> _Copier:
         return _same
     if issubclass(cls, tuple) and hasattr(cls, "_make"):
         return _named_tuple
+    if issubclass(cls, msgspec.Struct):
+        return _record_copier(cls, cls.__struct_fields__, cls)
     names = fields_of(cls)
     if names is None or any(name.startswith("_") for name in names):
         return _refuse
-    return _record_copier(cls, names)
+    return _record_copier(cls, names, partial(_build, cls))
 
 
-def _record_copier(cls: type, names: tuple[str, ...]) -> _Copier:
+def _build(cls: type, **values: Any) -> Any:
+    """Make an object without its `__init__`, which may check, convert or count."""
+    twin: Any = object.__new__(cls)
+    for name, value in values.items():
+        object.__setattr__(twin, name, value)
+    return twin
+
+
+def _record_copier(cls: type, names: tuple[str, ...], build: Callable[..., Any]) -> _Copier:
     frozen = _is_frozen(cls)
     values_of = field_values(names)
-    new, put = object.__new__, object.__setattr__
 
     def copy(value: Any) -> Any:
         items: Any
@@ -157,10 +168,7 @@ def _record_copier(cls: type, names: tuple[str, ...]) -> _Copier:
             items = [_detach(item) for item in values]
             if frozen and all(map(_is, items, values)):
                 return value
-        twin: Any = new(cls)
-        for name, item in zip(names, items, strict=True):
-            put(twin, name, item)
-        return twin
+        return build(**dict(zip(names, items, strict=True)))
 
     return copy
 
@@ -178,7 +186,7 @@ def field_values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 def _is_frozen(cls: type) -> bool:
     if attrs.has(cls):
-        return cls.__setattr__ is not object.__setattr__ and "frozen" in cls.__setattr__.__qualname__.lower()
+        return cls.__setattr__ is not object.__setattr__ and "frozen" in cls.__setattr__.__name__
     if issubclass(cls, msgspec.Struct):
         return cls.__struct_config__.frozen
     parameters = getattr(cls, "__dataclass_params__", None)
@@ -211,7 +219,7 @@ def _find(value: Any, path: str, depth: int) -> str | None:
     if cls in (list, tuple, set, frozenset) or (issubclass(cls, tuple) and hasattr(cls, "_make")):
         found = (_find(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value))
         return next(filter(None, found), None)
-    names = fields_of(cls)
+    names = cls.__struct_fields__ if issubclass(cls, msgspec.Struct) else fields_of(cls)
     if names is None:
         return (
             f"{path} can not be stored: expected numbers, text, Decimal, datetime, enums, lists, tuples, dicts, "
@@ -225,6 +233,9 @@ def _find(value: Any, path: str, depth: int) -> str | None:
 
 
 def _find_in_dict(value: dict[Any, Any], path: str, depth: int) -> str | None:
+    kinds = sorted({type(key).__name__ for key in value})
+    if len(kinds) > 1:
+        return f"{path} has keys of several types ({', '.join(kinds)}): expected one, since on disk all of them are text"
     for key, item in value.items():
         if type(key) not in _KEYS and not isinstance(key, Enum):
             return f"{path} has the key {key!r}: expected text, a number, a date or an enum, was {type(key).__name__}"

@@ -16,7 +16,7 @@ from attrs import frozen
 from harnesses.base import BaseHarness
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
-from harnesses.errors import ScopeError, Unstorable
+from harnesses.errors import ScopeError, Unstorable, located
 from harnesses.step import Step
 from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode, encode_step
@@ -151,13 +151,20 @@ class Actor(Slot):
             if trio.current_effective_deadline() == -inf:
                 raise
             if self._exit is None or self._exit.error is None:
-                self._exit = Exit(error=_leaked(error))
+                self._exit = Exit(error=located(_leaked(error), f"harness {self.name!r}"))
         finally:
             self._mailbox.put_back()
         if self._exit is None:
-            reason = self.control.why_cancelled() if self.control.ending is None else None
-            self._exit = Exit(ending=self.control.ending or Ending.STOPPED) if reason is None else Exit(error=reason)
+            self._exit = self._exit_after_cancellation()
         return self._exit
+
+    def _exit_after_cancellation(self) -> Exit:
+        """Return what the loop had decided before its clean-up was cancelled, or what the cancellation stands for."""
+        control = self.control
+        error = control.failure or (control.why_cancelled() if control.ending is None else None)
+        if error is None:
+            return Exit(ending=control.ending or Ending.STOPPED)
+        return Exit(error=located(error, f"harness {self.name!r}, step {self._harness.current_step + 1}"))
 
     async def _attempt_once(self) -> None:
         try:
