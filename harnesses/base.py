@@ -285,7 +285,7 @@ async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) 
     if failure is not None:
         harness.rewind()
         try:
-            raise located(failure, harness._where())
+            raise located(failure, f"harness {runtime.name!r}, step {harness.current_step + 1}")
         finally:
             del failure
     return control.ending or Ending.STOPPED

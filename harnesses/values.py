@@ -52,6 +52,12 @@ def detach(value: T) -> T:
 
 def fields_of(cls: type) -> tuple[str, ...] | None:
     """Return the names of the stored fields of an attrs class, dataclass or plain Struct, or None for any other class."""
+    if cls not in _FIELDS:
+        _FIELDS[cls] = _fields_of(cls)
+    return _FIELDS[cls]
+
+
+def _fields_of(cls: type) -> tuple[str, ...] | None:
     if attrs.has(cls):
         return tuple(field.name for field in attrs.fields(cls))
     if dataclasses.is_dataclass(cls):
@@ -60,6 +66,9 @@ def fields_of(cls: type) -> tuple[str, ...] | None:
         plain = cls.__struct_encode_fields__ == cls.__struct_fields__ and not cls.__struct_config__.array_like
         return cls.__struct_fields__ if plain else None
     return None
+
+
+_FIELDS: dict[type, tuple[str, ...] | None] = {}
 
 
 def explain(value: object, path: str = "$") -> str:
