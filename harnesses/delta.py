@@ -9,6 +9,7 @@ without being looked at.
     {"in": {key: delta}}       something changed inside
     {"keep": [start, stop]}    of the old list only old[start:stop] is left (before `set` and `in`)
     {"append": [value, …]}     and these follow
+    {"order": {key: null, …}}  the keys are in this order now
     {"value": value}           the whole state is new (of classes that are written in a way of their own)
 
 A state without fields of its own (a number, a list) is treated as the one field `state`.
@@ -85,8 +86,7 @@ def modified(delta: Delta) -> tuple[str, ...]:
     """Return the names of the top-level fields that `delta` changes; the same for a delta and for its JSON read back."""
     if "value" in delta:
         return _WHOLE
-    names = [str(name) for part in ("set", "in", "drop") for name in delta.get(part, ())]
-    return tuple(dict.fromkeys(names))
+    return tuple(str(name) for part in ("set", "in", "drop") for name in delta.get(part, ()))
 
 
 def apply_to_state(data: Any, delta: Delta) -> Any:
@@ -112,6 +112,8 @@ def apply(data: Any, delta: Delta) -> Any:
         data[index(key)] = apply(data[index(key)], inner)
     if "append" in delta:
         data.extend(delta["append"])
+    if "order" in delta:
+        data = {key: data[key] for key in delta["order"]}
     return data
 
 
@@ -176,18 +178,17 @@ def _note(delta: Delta, key: Any, old: Any, new: Any) -> bool:
 
 
 def _between_dicts(old: dict[Any, Any], new: dict[Any, Any]) -> Delta:
-    kept = [key for key in old if key in new]
-    if kept != list(new)[: len(kept)]:
-        # The order has changed, and it may mean something: everything goes and comes again.
-        return {"drop": dict.fromkeys(old), "set": dict(new)}
     delta: Delta = {}
     for key, value in new.items():
         if key not in old:
             delta.setdefault("set", {})[key] = value
         elif value is not old[key]:
             _note(delta, key, old[key], value)
+    kept = [key for key in old if key in new]
     if len(kept) < len(old):
         delta["drop"] = {key: None for key in old if key not in new}
+    if kept != list(new)[: len(kept)]:
+        delta["order"] = dict.fromkeys(new)
     return delta
 
 
