@@ -1,0 +1,200 @@
+"""The walls of the house: every import points down, no module is without a place, and what is pure stays pure.
+
+Imports within functions and under `TYPE_CHECKING` count like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+HARNESSES = (
+    # nouns
+    ("errors", "step"),
+    ("agent", "config", "values"),
+    ("delta",),
+    # orders, and the loop that obeys them
+    ("control", "ticks"),
+    ("driver", "runtime", "state"),
+    ("base",),
+    # the front door
+    ("",),
+    # ready-made harnesses
+    ("coding.features", "coding.process", "trading.bars", "trading.rsi"),
+    ("coding.validators", "trading.account", "trading.feed"),
+    ("trading.strategy",),
+    ("coding.harness", "trading.harness"),
+    ("coding", "trading"),
+)
+
+ORCHESTRATOR = (
+    # nouns and decisions
+    ("bell", "events", "outcome", "restart", "text"),
+    ("errors", "failure", "supervisor"),
+    ("lifecycle",),
+    ("records",),
+    # what remembers
+    ("store.owner", "store.protocol", "store.schema"),
+    ("codec", "store.sqlite_file"),
+    ("store.memory", "store.sqlite_operations", "store.sqlite_reader"),
+    ("store.sqlite",),
+    ("store",),
+    # what runs
+    ("recorder",),
+    ("actor", "log"),
+    ("child",),
+    ("handle",),
+    ("orchestrator",),
+    # the front door
+    ("",),
+    # for the tests of users
+    ("store.conformance", "testing"),
+    # the command
+    ("exits", "streams"),
+    ("lines", "loading", "progress", "runfile"),
+    ("pages", "report", "tail", "watchdog"),
+    ("commands", "display", "export", "making", "script"),
+    ("running",),
+    ("cli",),
+    ("__main__",),
+)
+"""The floors of each package, from the ground up. A module imports from the floors below its own, and from nowhere else."""
+
+PURE = (
+    "harnesses.agent",
+    "harnesses.config",
+    "harnesses.delta",
+    "harnesses.errors",
+    "harnesses.step",
+    "harnesses.values",
+    "orchestrator.errors",
+    "orchestrator.events",
+    "orchestrator.lifecycle",
+    "orchestrator.outcome",
+    "orchestrator.records",
+    "orchestrator.restart",
+    "orchestrator.store.protocol",
+    "orchestrator.store.schema",
+    "orchestrator.supervisor",
+    "orchestrator.text",
+)
+"""Functions of their arguments: no Trio, no input or output, no clock, no chance."""
+
+PURE_IMPORTS = frozenset(
+    {"__future__", "abc", "attrs", "collections", "dataclasses", "datetime", "decimal", "enum"}
+) | frozenset({"functools", "itertools", "json", "math", "msgspec", "operator", "re", "types", "typing", "uuid"})
+IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "uuid1", "uuid4", "urandom", "getenv"})
+
+CORE_THIRD_PARTY = frozenset({"attrs", "msgspec", "outcome", "structlog", "trio"})
+OPTIONAL_THIRD_PARTY = frozenset({"pyarrow", "rich"})
+
+
+def _sources() -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for package in ("harnesses", "orchestrator"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+SOURCES = _sources()
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in SOURCES.items()}
+
+
+def _floors() -> dict[str, int]:
+    """Return the floor of every placed module; all of `orchestrator` is above all of `harnesses`."""
+    floors: dict[str, int] = {}
+    for package, storeys in (("harnesses", HARNESSES), ("orchestrator", ORCHESTRATOR)):
+        base = len(HARNESSES) if package == "orchestrator" else 0
+        for floor, names in enumerate(storeys):
+            floors.update({f"{package}.{name}".rstrip("."): base + floor for name in names})
+    return floors
+
+
+FLOORS = _floors()
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules that a module imports, wherever in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where they point"
+            module = node.module or ""
+            for alias in node.names:
+                yield f"{module}.{alias.name}" if f"{module}.{alias.name}" in SOURCES else module
+
+
+def _ours(name: str) -> set[str]:
+    return {other for other in _imported(TREES[name]) if other in SOURCES}
+
+
+def _third_party(tree: ast.AST) -> set[str]:
+    tops = {module.split(".")[0] for module in _imported(tree)}
+    return tops - sys.stdlib_module_names - {"harnesses", "orchestrator"}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_module_has_a_place(name: str) -> None:
+    assert name in FLOORS, f"{name} has no place: give it one in tests/test_layers.py"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_module_imports_only_from_below(name: str) -> None:
+    upward = {other for other in _ours(name) if FLOORS[other] >= FLOORS[name]}
+
+    assert not upward, f"{name} imports {', '.join(sorted(upward))}, which is not below it"
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name.split(".")[0] == "harnesses"])
+def test_what_a_harness_is_knows_nothing_of_who_runs_it(name: str) -> None:
+    assert not any(module.split(".")[0] == "orchestrator" for module in _imported(TREES[name]))
+
+
+def test_no_modules_import_each_other_in_a_ring() -> None:
+    done: set[str] = set()
+    while ready := {name for name in SOURCES if name not in done and _ours(name) <= done}:
+        done |= ready
+
+    assert done == set(SOURCES)
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_a_pure_module_imports_only_what_is_pure(name: str) -> None:
+    ours = _ours(name)
+    others = {module.split(".")[0] for module in _imported(TREES[name])} - {"harnesses", "orchestrator"}
+
+    assert ours <= set(PURE)
+    assert others <= PURE_IMPORTS
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_a_pure_module_asks_neither_the_clock_nor_the_world(name: str) -> None:
+    calls = [node.func for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)]
+    names = {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
+
+    assert not names & IMPURE_CALLS
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_only_the_declared_packages_are_needed(name: str) -> None:
+    functions = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    within = {package for function in functions for package in _third_party(function)}
+    outside = _third_party(TREES[name]) - (within & OPTIONAL_THIRD_PARTY)
+
+    assert within <= CORE_THIRD_PARTY | OPTIONAL_THIRD_PARTY
+    assert outside <= CORE_THIRD_PARTY
+    assert not {package for node in TREES[name].body for package in _direct(node)} & OPTIONAL_THIRD_PARTY
+
+
+def _direct(node: ast.stmt) -> set[str]:
+    """Return the other people's packages that a statement at the top of a module imports."""
+    return _third_party(node) if isinstance(node, ast.Import | ast.ImportFrom) else set()
