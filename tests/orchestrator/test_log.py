@@ -1,0 +1,258 @@
+"""G9: the log has a line for every record and for records only, whatever happened to it or to the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Status, Store, UsageError
+from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, poll, three, to_the_end
+
+FIRST_FIELDS = ["timestamp", "level", "event", "run", "harness", "attempt", "step", "seq"]
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202etxt.exe\u2066\x9b31m\r\nline two\x00\x7f"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def seqs(store: Store) -> list[int]:
+    return [record.seq for record in store.records(limit=1_000_000)]
+
+
+async def record_some(store: Store, log: Path | StringIO | None, name: str = "a", script: Any = three) -> None:
+    """Run a harness to its end."""
+    async with Orchestrator(store, log=log, handle_signals=False) as orchestrator:
+        orchestrator.start(Scripted(script), name=name)
+    store.close()
+
+
+async def test_every_record_has_a_line_with_the_same_seq(tmp_path: Path, autojump_clock: MockClock) -> None:
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+    async with to_the_end(store, log=log, intensity=2) as (orchestrator, _):
+        orchestrator.start(Scripted(crash), name="a").send({"hello": "world"})
+        orchestrator.start(Scripted(three), name="b")
+
+    by_seq = {line["seq"]: line for line in lines(log)}
+    assert [line["seq"] for line in lines(log)] == seqs(store)
+    for record in store.records():
+        line = by_seq[record.seq]
+        assert (line["harness"], line["attempt"], line["step"]) == (record.harness, record.attempt, record.step)
+        assert (line["event"], line["run"]) == (f"harness.{record.kind}", record.run)
+
+
+async def test_the_fields_of_a_line_come_in_one_order(tmp_path: Path, autojump_clock: MockClock) -> None:
+    log = tmp_path / "log.jsonl"
+
+    await record_some(MemoryStore(), log)
+
+    assert all(list(line)[:8] == FIRST_FIELDS for line in lines(log))
+    step = lines(log)[1]
+    assert step["event"] == "harness.step"
+    assert step["timestamp"].endswith("Z")
+    assert len(step["timestamp"]) == len("2026-01-01T00:00:00.000000Z")
+    assert step["input"] == 1
+
+
+async def test_failures_are_errors_and_restarts_are_warnings(tmp_path: Path, autojump_clock: MockClock) -> None:
+    log = tmp_path / "log.jsonl"
+    async with to_the_end(MemoryStore(), log=log, intensity=1) as (orchestrator, _):
+        orchestrator.start(Scripted(crash), name="a")
+
+    levels = {line["event"]: line["level"] for line in lines(log)}
+    assert levels == {
+        "harness.started": "info",
+        "harness.step": "info",
+        "harness.failed": "error",
+        "harness.restarting": "warning",
+        "harness.gave_up": "error",
+    }
+
+
+async def test_a_later_program_goes_on_in_the_same_file(tmp_path: Path, autojump_clock: MockClock) -> None:
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+
+    for name in "abc":
+        await record_some(store, log, name)
+
+    assert [line["seq"] for line in lines(log)] == seqs(store)
+
+
+@pytest.mark.parametrize("kept_bytes", [1, 40, -1])
+async def test_a_torn_last_line_is_written_anew(kept_bytes: int, tmp_path: Path, autojump_clock: MockClock) -> None:
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+    await record_some(store, log)
+    *whole, last = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(whole) + last[:kept_bytes])
+
+    await record_some(store, log, "b")
+
+    assert [line["seq"] for line in lines(log)] == seqs(store)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])
+async def test_lines_that_a_kill_kept_out_are_written_at_the_next_start(
+    kept: int, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+    await record_some(store, log)
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:kept]))
+
+    await record_some(store, log, "b")
+
+    assert [line["seq"] for line in lines(log)] == seqs(store)
+
+
+async def test_a_last_line_of_megabytes_is_found(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async def large(harness: Scripted) -> Steps:
+        yield "x" * (2 << 20), None
+
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+    await record_some(store, log, script=large)
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+
+    await record_some(store, log, "b")
+
+    assert [line["seq"] for line in lines(log)] == seqs(store)
+
+
+@pytest.mark.parametrize("foreign", ["", "not a log\n", "[]\n", '{"seq": 3}\n', '{"seq": "x", "timestamp": ""}\n', "\n\n"])
+async def test_a_file_that_is_not_the_log_of_this_store_is_kept_and_added_to(
+    foreign: str, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+    log.write_text(foreign)
+
+    await record_some(store, log)
+
+    text = log.read_text()
+    assert text.startswith(foreign)
+    assert [json.loads(line)["seq"] for line in text[len(foreign) :].splitlines()] == seqs(store)
+
+
+async def test_the_log_of_another_store_is_added_to_from_the_first_record(tmp_path: Path, autojump_clock: MockClock) -> None:
+    log, other = tmp_path / "log.jsonl", MemoryStore()
+    await record_some(other, log)
+    store = MemoryStore()
+
+    await record_some(store, log, "b")
+
+    assert [line["seq"] for line in lines(log)] == seqs(other) + seqs(store)
+
+
+async def test_a_log_beside_a_real_file_is_whole_too(tmp_path: Path) -> None:
+    async def quick(harness: Scripted) -> Steps:
+        while harness.current_step < 500:
+            yield harness.current_step + 1, None
+
+    path, log = tmp_path / "run.db", tmp_path / "log.jsonl"
+    await record_some(SqliteStore(path), log, script=quick)
+    store = SqliteStore(path)
+
+    assert [line["seq"] for line in lines(log)] == seqs(store)
+    store.close()
+
+
+async def test_an_open_stream_gets_what_happens_from_now_on(autojump_clock: MockClock) -> None:
+    store, stream = MemoryStore(), StringIO()
+    await record_some(store, None)
+    before = len(seqs(store))
+
+    await record_some(store, stream, "b")
+
+    assert [json.loads(line)["seq"] for line in stream.getvalue().splitlines()] == seqs(store)[before:]
+    assert not stream.closed
+
+
+# a log that fails
+
+
+def _full() -> Any:
+    return Path("/dev/full").open("w", encoding="utf-8", buffering=1)
+
+
+def _closed() -> Any:
+    stream = StringIO()
+    stream.close()
+    return _NeverClosedYet(stream)
+
+
+class _NeverClosedYet:
+    """A stream that breaks at its first line."""
+
+    def __init__(self, stream: StringIO) -> None:
+        self.stream = stream
+
+    def isatty(self) -> bool:
+        return False
+
+    def write(self, text: str) -> int:
+        return self.stream.write(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
+@pytest.mark.parametrize("broken", [_full, _closed])
+async def test_a_log_that_fails_does_not_hurt_the_run(
+    broken: Callable[[], Any], autojump_clock: MockClock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stream = broken()
+    async with Orchestrator(log=stream, handle_signals=False, backoff=STEADY) as orchestrator:
+        handle = orchestrator.start(Scripted(poll, until=5), name="a")
+
+    assert handle.status is Status.COMPLETED
+    assert "log: not written any further" in capfd.readouterr().err
+    if broken is _full:
+        with pytest.raises(OSError, match="No space left"):
+            stream.close()
+
+
+@pytest.mark.parametrize("path", ["missing/log.jsonl", "."])
+async def test_a_log_that_can_not_be_opened_is_an_error_before_anything_is_started(path: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="can not be written"):
+        async with Orchestrator(log=tmp_path / path, handle_signals=False):
+            pytest.fail("the block was entered")
+
+
+# for people, and against hostile agents
+
+
+async def hostile(harness: Scripted) -> Steps:
+    yield HOSTILE, {HOSTILE: HOSTILE}
+    raise ValueError(HOSTILE)
+
+
+async def test_hostile_text_is_inert_in_the_file_and_means_the_same(tmp_path: Path, autojump_clock: MockClock) -> None:
+    log = tmp_path / "log.jsonl"
+    async with to_the_end(MemoryStore(), log=log) as (orchestrator, _):
+        orchestrator.start(Scripted(hostile), name="a", restart="temporary")
+
+    text = log.read_text(encoding="utf-8")
+    assert not set(text) & set("\x1b\x07\u202e\u2066\x9b\r\x00\x7f")
+    assert lines(log)[1]["input"] == HOSTILE
+    assert len(lines(log)) == 3
+
+
+async def test_a_terminal_gets_a_short_inert_line_for_each_record(autojump_clock: MockClock) -> None:
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w", encoding="utf-8") as terminal:
+        async with to_the_end(MemoryStore(), log=terminal) as (orchestrator, _):
+            handle = orchestrator.start(Scripted(hostile), name="a", restart="temporary")
+        shown = os.read(leader, 1 << 16).decode()
+    os.close(leader)
+
+    rows = shown.splitlines()
+    assert handle.outcome is not None
+    assert handle.outcome.kind is OutcomeKind.FAILED
+    assert [row.split()[2] for row in rows] == ["harness.started", "harness.step", "harness.failed"]
+    assert not set(shown) & set("\x1b\x07\u202e\u2066\x9b\x00\x7f")
+    assert all(len(row) < 300 for row in rows)
