@@ -531,6 +531,18 @@ def who_is_taken_over_loses_that_harness_and_no_other(open_store: Open) -> None:
         assert decode(second.state_at("one", 2)) == {"total": 2}
 
 
+def who_is_taken_over_is_told_at_the_next_step(open_store: Open) -> None:
+    with closing(open_store()) as first, closing(open_store()) as second:
+        old = claim(first, "one")
+        first.commit([step_row(old, 1)])
+        claim(second, "one", take_over=True)
+
+        lost = first.commit([step_row(old, 2)])
+
+        assert (list(lost.seqs), lost.lost) == ([0], {old.harness})
+        assert numbers(second, "one") == [1]
+
+
 def closing_gives_back_only_what_is_still_owned(open_store: Open) -> None:
     with closing(open_store()) as second:
         with closing(open_store()) as first:
@@ -608,6 +620,7 @@ LAWS_BETWEEN_RUNS: tuple[Law, ...] = (
     a_harness_of_a_living_run_is_owned_elsewhere,
     a_run_that_has_closed_its_store_owns_nothing,
     who_is_taken_over_loses_that_harness_and_no_other,
+    who_is_taken_over_is_told_at_the_next_step,
     closing_gives_back_only_what_is_still_owned,
     runs_write_side_by_side,
     a_message_reaches_the_next_run,
