@@ -410,11 +410,19 @@ async def leaves_a_thread_that_outlives_it(harness: Scripted) -> Steps:
     yield 2, 2
 
 
-@fault(FAILED, "StepTimeout: no step within 0.05 s", steps=1, step_timeout_s=0.05)
+@fault(FAILED, "no step within 0.2 s", steps=1, step_timeout_s=0.2)
 async def takes_too_long_over_a_step(harness: Scripted) -> Steps:
     yield 1, 1
     await trio.sleep_forever()
     yield 2, 2
+
+
+@fault(FAILED, "no step within 0.2 s", steps=-1, step_timeout_s=0.2)
+async def swallows_the_limit_on_its_steps(harness: Scripted) -> Steps:
+    while True:
+        with suppress(trio.Cancelled):
+            await trio.sleep_forever()
+        yield 1, 1
 
 
 @fault(FAILED, "its deadline has passed", steps=-1, deadline_s=0.1)
@@ -509,9 +517,19 @@ async def swallows_its_cancellation_and_goes_on(harness: Scripted) -> Steps:
         yield 2, 2
 
 
-@fault(FAILED, "ValueError: boom", steps=1)
+@fault(FAILED, "expected it to cancel only scopes that it has opened, and closes", steps=1)
 async def raises_a_cancellation_it_has_kept(harness: Scripted) -> Steps:
     yield 1, 1
+    raise await _kept_cancellation()
+
+
+@fault(FAILED, "ValueError: boom", steps=1)
+async def raises_a_cancellation_it_has_kept_with_an_error(harness: Scripted) -> Steps:
+    yield 1, 1
+    raise BaseExceptionGroup("two", [await _kept_cancellation(), ValueError("boom")])
+
+
+async def _kept_cancellation() -> trio.Cancelled:
     kept: list[trio.Cancelled] = []
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -520,7 +538,7 @@ async def raises_a_cancellation_it_has_kept(harness: Scripted) -> Steps:
         except trio.Cancelled as error:
             kept.append(error)
             raise
-    raise BaseExceptionGroup("two", [*kept, ValueError("boom")])
+    return kept[0]
 
 
 @fault(FAILED, "boom", steps=-1)

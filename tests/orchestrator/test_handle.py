@@ -187,12 +187,12 @@ async def test_several_iterators_each_show_every_step_once_at_their_own_pace(aut
 async def test_an_iterator_goes_over_more_steps_than_are_read_at_a_time(tmp_path: Path) -> None:
     seen: list[list[int]] = [[], []]
     async with Orchestrator(tmp_path / "run.db", handle_signals=False) as orchestrator:
-        handle = orchestrator.start(Scripted(quick(2000)), name="a")
+        handle = orchestrator.start(Scripted(quick(600)), name="a")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_collect, handle, seen[0])
-            nursery.start_soon(lambda: _collect(handle, seen[1], after=999))
+            nursery.start_soon(lambda: _collect(handle, seen[1], after=299))
 
-    assert seen == [list(range(1, 2001)), list(range(1000, 2001))]
+    assert seen == [list(range(1, 601)), list(range(300, 601))]
 
 
 async def test_an_iterator_goes_on_over_crashes(autojump_clock: MockClock) -> None:
@@ -260,16 +260,16 @@ async def test_a_step_that_is_shown_is_a_step_on_disk(tmp_path: Path) -> None:
 async def test_the_history_of_a_resumed_harness_is_all_there(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     async with Orchestrator(path, handle_signals=False) as orchestrator:
-        orchestrator.start(Scripted(quick(1500)), name="a")
+        orchestrator.start(Scripted(quick(400)), name="a")
     async with Orchestrator(path, handle_signals=False) as orchestrator:
-        harness = Scripted(quick(2000))
+        harness = Scripted(quick(600))
         await orchestrator.start(harness, name="a").wait()
         history = harness.step_history
 
-        assert len(history) == 2000
-        assert [history[0].step_number, history[-1].step_number] == [1, 2000]
+        assert len(history) == 600
+        assert [history[0].step_number, history[-1].step_number] == [1, 600]
         assert [step.step_number for step in history[10:13]] == [11, 12, 13]
-        assert [step.step_number for step in history[-2:]] == [1999, 2000]
-        assert [step.input for step in history] == list(range(1, 2001))
+        assert [step.step_number for step in history[-2:]] == [599, 600]
+        assert [step.input for step in history] == list(range(1, 601))
         with pytest.raises(IndexError):
-            history[2000]
+            history[600]

@@ -27,8 +27,12 @@ COMPLETED, EXHAUSTED, STOPPED, FAILED = (
 )
 
 
+_BAD = 1
+"""The store's number for the harness with the scopes: it is started first."""
+
+
 class SlowStore(FaultyStore):
-    """A store in which each commit of steps takes as long as `pass_time()`."""
+    """A store in which each commit of a step of the harness with the scopes takes as long as `pass_time()`."""
 
     def __init__(self, store: Store, pass_time: Callable[[], object]) -> None:
         super().__init__(store, lambda: None, at=0)
@@ -42,7 +46,7 @@ class SlowStore(FaultyStore):
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:
-        if steps:
+        if any(row.harness == _BAD for row in steps):
             self.pass_time()
         return super().commit(steps, operations, consumed=consumed, wait=wait)
 
@@ -335,6 +339,21 @@ async def test_a_harness_that_swallows_its_cancellation_ends_at_its_next_step(au
     assert end.outcome.kind is STOPPED
     assert end.at_s == pytest.approx(4, abs=0.1)
     assert end.steps == [1, 2]
+
+
+async def test_a_harness_that_swallows_its_step_limit_fails_at_its_next_step(autojump_clock: MockClock) -> None:
+    async def stubborn(harness: Scripted) -> Steps:
+        while True:
+            with suppress(trio.Cancelled):
+                await trio.sleep_forever()
+            yield 1, None
+
+    end = await run(stubborn, step_timeout_s=2)
+
+    assert end.outcome.kind is FAILED
+    assert "no step within 2 s" in end.outcome.cause
+    assert end.at_s == pytest.approx(2, abs=0.1)
+    assert end.steps == list(range(1, end.outcome.step + 1))
 
 
 # clean-up that awaits
