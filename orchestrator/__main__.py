@@ -1,0 +1,10 @@
+"""`python -m orchestrator` is the `orchestrator` command."""
+
+from __future__ import annotations
+
+import sys
+
+from orchestrator.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""The `orchestrator` command: what it understands, and what it says when it does not.
+
+The law: standard output is data, standard error is talk; a user's mistake is one line and never a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, TypeAlias
+
+from orchestrator import streams
+from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.exits import EndedBySignal, ExitCode, of_error, of_signal
+from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.text import one_line
+
+DEFAULT_STORE = "run.db"
+_FORMATS = ("jsonl", "csv", "parquet")
+_Add: TypeAlias = Callable[..., argparse.ArgumentParser]
+_EXAMPLE = """\
+example:
+  orchestrator run examples/run.toml     run the harnesses that a run file lists; Ctrl-C stops them
+  orchestrator status                    how far each one is, also while they run
+  orchestrator steps counting            what one of them did
+  orchestrator run examples/run.toml     go on where they stopped
+
+exit codes: 0 ok, 1 a harness failed, 2 usage, 3 stopped and resumable, 4 waiting for a person,
+5 the store contradicts itself, 75 owned by another process, 130 and 143 ended by a signal
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command and return its exit code."""
+    streams.prepare()
+    try:
+        options = parse(arguments)
+        code: int = options.carry_out(options)
+        sys.stdout.flush()
+    except OrchestratorError as error:
+        _complain(str(error))
+        return of_error(error)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough, as in `orchestrator steps NAME | head`.
+        streams.abandon(sys.stdout)
+        return ExitCode.OK
+    except OSError as error:
+        streams.abandon(sys.stdout)
+        _complain(f"the output can not be written: {error.strerror or error}; nothing that is recorded is lost")
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        return of_signal(signal.SIGINT)
+    return code
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options; `carry_out` is what to do with them.
+
+    Raises:
+        UsageError: there is something in them that it does not understand.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.verb is None:
+        parser.print_help(sys.stderr)
+        raise SystemExit(ExitCode.USAGE)
+    return options
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as everything here does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("harness-orchestrator")
+        except PackageNotFoundError:
+            number = "(not installed: run from its sources)"
+        print(f"orchestrator {number}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="orchestrator",
+        description="Run many long-lived harnesses side by side, and never lose a step.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    _add_common(parser, None, default=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+    _add_run(verbs.add_parser)
+    _add_readers(verbs.add_parser)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, json_help: str | None, *, default: bool = False) -> None:
+    """Add what may stand before and after the verb. After it there is no default, which would undo what stood before."""
+    store = "where everything is recorded (default: $ORCHESTRATOR_STORE, what the run file says, or run.db)"
+    parser.add_argument("--store", metavar="PATH", default=None if default else argparse.SUPPRESS, help=store)
+    help = json_help or "standard output is JSON, one object a line"
+    parser.add_argument("--json", action="store_true", default=False if default else argparse.SUPPRESS, help=help)
+
+
+def _verb(add: _Add, name: str, help: str, carry_out: Callable[..., int]) -> argparse.ArgumentParser:
+    parser = add(name, help=help, description=f"{help[0].upper()}{help[1:]}.", allow_abbrev=False)
+    parser.set_defaults(carry_out=carry_out)
+    return parser
+
+
+def _add_run(add: _Add) -> None:
+    run = _verb(add, "run", "run a run file (.toml) or a supervisor script (.py)", _run)
+    run.add_argument(
+        "file", metavar="FILE", type=Path, help="a .toml file, or a .py file with `async def supervise(orchestrator)`"
+    )
+    _add_common(run, "write every record to standard output when it is committed, as JSON")
+    run.add_argument("--log", metavar="PATH", help="append a JSON line for each record to this file")
+    run.add_argument(
+        "--drain",
+        metavar="S",
+        type=_seconds,
+        help="seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once; "
+        "5 s later the program ends in any case",
+    )
+    run.add_argument("--quiet", action="store_true", help="say nothing but what failed")
+
+
+def _add_readers(add: _Add) -> None:
+    status = _verb(add, "status", "show how far each harness is", _status)
+    _add_common(status, None)
+    steps = _verb(add, "steps", "show the recorded steps of a harness", _steps)
+    steps.add_argument("name", metavar="NAME")
+    _add_common(steps, None)
+    steps.add_argument("--after", metavar="N", type=_count, default=0, help="leave out the first N steps")
+    steps.add_argument("--limit", metavar="N", type=_count, help="show at most N steps")
+    show = _verb(add, "show", "show all about one step", _show)
+    show.add_argument("name", metavar="NAME")
+    show.add_argument("step", metavar="STEP", type=_number, help="its number, from 1")
+    show.add_argument("--state", action="store_true", help="also the whole state after the step")
+    _add_common(show, None)
+    export = _verb(add, "export", "write the recorded steps of a harness to a file", _export)
+    export.add_argument("name", metavar="NAME")
+    export.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name, else jsonl")
+    export.add_argument("--output", metavar="FILE", help="default: standard output")
+    export.add_argument("--after", metavar="N", type=_count, default=0, help="leave out the first N steps")
+    _add_common(export, "the same as --format jsonl")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 up, was {text!r}")
+    return int(text)
+
+
+def _number(text: str) -> int:
+    if text.startswith("-") and text[1:].isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a step number from 1 up, was {text!r}")
+    return _count(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 1e9:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0, was {text!r}")
+    return seconds
+
+
+def _run(options: argparse.Namespace) -> int:
+    from orchestrator.running import RunOptions, run
+
+    store = options.store or os.environ.get("ORCHESTRATOR_STORE") or None
+    return run(
+        RunOptions(
+            file=options.file,
+            store=store,
+            default_store=DEFAULT_STORE,
+            log=options.log,
+            as_json=options.json,
+            drain_s=options.drain,
+            quiet=options.quiet,
+        )
+    )
+
+
+def _status(options: argparse.Namespace) -> int:
+    from orchestrator.commands import status_lines
+
+    with closing(_reader(options)) as reader:
+        if not _print(status_lines(reader, as_json=options.json)):
+            streams.say(f"{reader.location} has no harness yet")
+    return ExitCode.OK
+
+
+def _steps(options: argparse.Namespace) -> int:
+    from orchestrator.commands import steps_lines
+
+    with closing(_reader(options)) as reader:
+        _print(steps_lines(reader, options.name, after=options.after, limit=options.limit, as_json=options.json))
+    return ExitCode.OK
+
+
+def _show(options: argparse.Namespace) -> int:
+    from orchestrator.commands import show_lines
+
+    with closing(_reader(options)) as reader:
+        _print(show_lines(reader, options.name, options.step, with_state=options.state, as_json=options.json))
+    return ExitCode.OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    from orchestrator.export import export
+
+    output = None if options.output in (None, "-") else Path(options.output)
+    ending = output.suffix[1:] if output is not None else ""
+    format = options.format or (ending if ending in _FORMATS and not options.json else "jsonl")
+    if options.json and format != "jsonl":
+        raise UsageError(f"--json contradicts --format {format}: expected one of the two; leave one out")
+    _end_on_sigterm()
+    with closing(_reader(options)) as reader:
+        count = export(reader, options.name, format, output, sys.stdout, after=options.after)
+    if output is not None:
+        streams.say(f"{count} steps written to {output}")
+    return ExitCode.OK
+
+
+def _reader(options: argparse.Namespace) -> SqliteReader:
+    return SqliteReader(options.store or os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE)
+
+
+def _print(lines: Iterable[str]) -> int:
+    count = 0
+    for text in lines:
+        sys.stdout.write(f"{text}\n")
+        count += 1
+    return count
+
+
+def _complain(text: str) -> None:
+    streams.say(f"orchestrator: {one_line(text, 2000)}")
+
+
+def _end_on_sigterm() -> None:
+    """Have SIGTERM unwind the program, so that no half-written file is left behind."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise EndedBySignal(number)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)

@@ -1,0 +1,218 @@
+"""How a run shows itself while it goes on: a live table on a terminal, else a line for each event, or JSON for programs.
+
+The law: a view reads what is committed, in a thread, and can not hurt the run: one that fails is given up, and takes at most
+a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Protocol, TextIO
+
+import trio
+
+from orchestrator.codec import decode, decode_step
+from orchestrator.errors import OrchestratorError
+from orchestrator.lifecycle import Status
+from orchestrator.lines import brief, json_line, step_fields
+from orchestrator.log import line
+from orchestrator.progress import Progress, Rest, Row
+from orchestrator.records import Record
+from orchestrator.store.sqlite import SqliteStore
+from orchestrator.streams import abandon, say
+from orchestrator.tail import Tail
+from orchestrator.text import one_line
+
+_PERIOD_S = 0.25
+"""At most four redraws a second; one takes about 20 ms of the interpreter."""
+_POLL_S = 0.1
+_SHARE = 10.0
+_MOST_ROWS = 40
+_OTHER_LINES = 4
+"""Of the screen: head, sums, and the line that the cursor is on."""
+_COLOURS = {
+    Status.RUNNING: "green",
+    Status.PAUSED: "yellow",
+    Status.BACKING_OFF: "yellow",
+    Status.COMPLETED: "cyan",
+    Status.EXHAUSTED: "cyan",
+    Status.FAILED: "red",
+    Status.GAVE_UP: "red",
+    Status.BLOCKED: "magenta",
+}
+
+
+class View(Protocol):
+    """One way to show a run. All are called in threads, one call at a time."""
+
+    period_s: float
+
+    def open(self) -> None:
+        """Begin."""
+        ...
+
+    def show(self) -> None:
+        """Show what is new."""
+        ...
+
+    def close(self) -> None:
+        """Show what is left, and end."""
+        ...
+
+
+async def follow(view: View) -> None:
+    """Show a run until cancelled. A view that fails is given up with a word; the run goes on."""
+    try:
+        while True:
+            begin = time.perf_counter()
+            await trio.to_thread.run_sync(view.show)
+            await trio.sleep(max(view.period_s, _SHARE * (time.perf_counter() - begin)))
+    except (OSError, OrchestratorError, ValueError) as error:
+        say(f"orchestrator: the run is no longer shown: {one_line(str(error))}; it goes on")
+
+
+class EventLines:
+    """A line for each lifecycle event."""
+
+    period_s = _POLL_S
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._tail = Tail(store)
+
+    def open(self) -> None:
+        """Nothing is to be prepared."""
+
+    def show(self) -> None:
+        """Write what happened since the last call."""
+        while records := self._tail.events():
+            sys.stderr.write("".join(f"{event_line(record)}\n" for record in records))
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Write the rest."""
+        try:
+            self.show()
+        finally:
+            self._tail.close()
+
+
+def event_line(record: Record) -> str:
+    """Return a lifecycle event as a line for people."""
+    own = decode(record.body)
+    delay = f" in {own['delay_s']:.2g} s" if "delay_s" in own else ""
+    cause = f": {one_line(str(own['cause']))}" if own.get("cause") else ""
+    kind = record.kind.replace("_", " ")
+    return f"{record.harness}: {kind}{delay} at step {record.step}, attempt {record.attempt}{cause}"
+
+
+class JsonLines:
+    """A JSON object for each record: steps as everywhere, whatever else happened as in the log."""
+
+    period_s = _POLL_S
+
+    def __init__(self, store: SqliteStore, file: TextIO) -> None:
+        self._tail = Tail(store)
+        self._file = file
+
+    def open(self) -> None:
+        """Nothing is to be prepared."""
+
+    def show(self) -> None:
+        """Write what was committed since the last call."""
+        while records := self._tail.records():
+            try:
+                self._file.write("".join(f"{json_line(_fields(record))}\n" for record in records))
+                self._file.flush()
+            except OSError:
+                abandon(self._file)
+                raise
+
+    def close(self) -> None:
+        """Write the rest."""
+        try:
+            self.show()
+        finally:
+            self._tail.close()
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    if record.kind == "step":
+        step = decode_step(record.harness, record.attempt, record.seq, record.step, record.time_us, record.body)
+        return step_fields(step)
+    return line(record)
+
+
+class LiveTable:
+    """A table on the terminal, a row for each harness, drawn anew several times a second. Needs rich.
+
+    Args:
+        names: the harnesses of this run; the store may know more.
+
+    Raises:
+        ImportError: rich is not installed.
+    """
+
+    period_s = _PERIOD_S
+
+    def __init__(self, store: SqliteStore, names: Callable[[], Collection[str]]) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._store = store
+        self._names = names
+        self._progress = Progress()
+        self._outputs: dict[str, tuple[int, str]] = {}
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        # Standard output is captured only where it would be written into the table: on the same terminal.
+        self._live = Live(
+            console=self._console, auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty(), screen=False
+        )
+
+    def open(self) -> None:
+        """Take the lower part of the terminal."""
+        self._live.start()
+
+    def show(self) -> None:
+        """Draw the table."""
+        names = self._names()
+        self._progress.look((one for one in self._store.harnesses() if one.name in names), time.monotonic())
+        rows = self._progress.rows(min(_MOST_ROWS, max(1, self._console.height - _OTHER_LINES)))
+        outputs = [self._last_output(row) for row in rows]
+        self._live.update(_table(rows, outputs, self._progress.all()), refresh=True)
+
+    def close(self) -> None:
+        """Give the terminal back as it was."""
+        self._live.stop()
+
+    def _last_output(self, row: Row) -> str:
+        """Return the output of the last step, read when there is a new one, or why there will be none."""
+        if row.cause:
+            return one_line(row.cause)
+        known = self._outputs.get(row.name, (0, ""))
+        if row.step != known[0]:
+            steps = self._store.steps(row.name, after=row.step - 1, limit=1)
+            known = (row.step, brief(steps[-1].output, 200) if steps else "")
+            self._outputs[row.name] = known
+        return known[1]
+
+
+def _table(rows: list[Row], outputs: list[str], total: Rest) -> Any:
+    """Return the rows for rich. Every cell is a `Text`: nothing in it is read as markup."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, expand=True, pad_edge=False, show_footer=False)
+    for title in ("harness", "status"):
+        table.add_column(Text(title), no_wrap=True)
+    for title in ("attempt", "step", "steps/s"):
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    table.add_column(Text("last output"), no_wrap=True, overflow="ellipsis", ratio=1)
+    for row, output in zip(rows, outputs, strict=True):
+        status = Text(row.status.replace("_", " "), style=_COLOURS.get(row.status, ""))
+        table.add_row(Text(row.name), status, str(row.attempt), str(row.step), f"{row.rate:.1f}", Text(output))
+    more = f"{total.harnesses - len(rows)} more not shown, " if total.harnesses > len(rows) else ""
+    summary = f"{more}{total.ended} of {total.harnesses} ended"
+    table.add_row(Text("all", style="bold"), "", "", str(total.steps), f"{total.rate:.1f}", Text(summary))
+    return table

@@ -1,0 +1,169 @@
+"""Making the harness that a table of a run file describes: find the class or function, convert the state, call it."""
+
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# What TOML gives has no types until it is converted.
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, ForwardRef, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from attrs import frozen
+
+from harnesses.base import BaseHarness
+from harnesses.config import HarnessConfig
+from harnesses.errors import Unstorable
+from harnesses.values import fields_of
+from orchestrator.codec import encode
+from orchestrator.errors import UsageError
+from orchestrator.loading import guarded, load_attribute
+from orchestrator.orchestrator import Orchestrator
+from orchestrator.runfile import RunFile, Table, convert
+
+AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
+Maker: TypeAlias = Callable[..., object]
+_ARGUMENTS = ("initial_state", "max_context_steps", "constraints")
+_WANTED = "expected a class that takes initial_state, or a function that makes the harness"
+
+
+@frozen
+class Made:
+    """A harness, and on what terms it is started."""
+
+    harness: AnyHarness
+    config: HarnessConfig[Any]
+
+    def start(self, orchestrator: Orchestrator) -> None:
+        """Start it."""
+        config = self.config
+        orchestrator.start(
+            self.harness,
+            name=config.name,
+            restart=config.restart,
+            step_timeout_s=config.step_timeout_s,
+            deadline_s=config.deadline_s,
+        )
+
+
+def make_all(file: RunFile) -> tuple[Made, ...]:
+    """Make every harness of a run file.
+
+    Raises:
+        UsageError: one of them can not be made; nothing is started yet.
+    """
+    return tuple(Made(make_harness(table), table.config) for table in file.harnesses)
+
+
+def make_harness(table: Table) -> AnyHarness:
+    """Make the harness of one table.
+
+    Raises:
+        UsageError: it can not be made as the table says.
+    """
+    where, reference = table.where, table.config.harness
+    maker = load_attribute(where, reference)
+    if not callable(maker) or (isinstance(maker, type) and not issubclass(maker, BaseHarness)):
+        raise UsageError(f"{where}: {reference} is {maker!r:.100}: {_WANTED}; name one")
+    made = _called(cast(Maker, maker), table)
+    if inspect.iscoroutine(made):
+        made.close()
+    if not isinstance(made, BaseHarness):
+        raise UsageError(f"{where}: {reference} returned {made!r:.100}: expected a harness; have it return one")
+    harness: AnyHarness = made
+    try:
+        encode(harness.state)
+    except Unstorable as error:
+        raise UsageError(f"{where}: its initial state can not be stored: {error}") from error
+    return harness
+
+
+def _called(maker: Maker, table: Table) -> object:
+    arguments = _arguments(table, maker)
+    return guarded(f"{table.where}: {table.config.harness}", lambda: maker(**arguments))
+
+
+def _arguments(table: Table, maker: Maker) -> dict[str, Any]:
+    """Return what of the table the maker is called with: what the file gives, and no more."""
+    where, reference = table.where, table.config.harness
+    given = {name: getattr(table.config, name) for name in _ARGUMENTS if name in table.given}
+    if "initial_state" in given:
+        given["initial_state"] = _state(given["initial_state"], _state_type(maker), f"{where}: initial_state")
+    signature = _signature(maker, f"{where}: {reference}")
+    takes = signature.parameters
+    for name in given:
+        if name not in takes and not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+            raise UsageError(f"{where}: {name} is given: expected none, for {reference} does not take it; remove it")
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        if "initial_state" in takes and "initial_state" not in given and "initial_state" in str(error):
+            raise UsageError(f"{where} has no initial_state: expected one, for {reference} needs it; add it") from None
+        raise UsageError(f"{where}: {reference} can not be called: {_WANTED}, {error}; write such a function") from None
+    return given
+
+
+def _signature(maker: Maker, where: str) -> inspect.Signature:
+    try:
+        return inspect.signature(maker)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: {_WANTED}, {error}; name one") from error
+
+
+def _state(data: Any, cls: Any, where: str) -> Any:
+    state = convert(data, cls, where)
+    _check_known(data, state, where)
+    return state
+
+
+def _check_known(data: Any, state: Any, path: str) -> None:
+    """Refuse keys that the conversion has passed over: a misspelt field would keep its default without a word."""
+    if isinstance(data, dict):
+        names = fields_of(type(state))
+        given: dict[str, Any] = data
+        for key, value in given.items():
+            if names is not None and key not in names:
+                raise UsageError(f"{path}: unknown key {key!r}: expected one of {', '.join(names)}; correct or remove it")
+            _check_known(value, _inner(state, key), f"{path}.{key}")
+    elif isinstance(data, list) and isinstance(state, list | tuple):
+        values: list[Any] = data
+        pairs = zip(values, cast(Sequence[Any], state), strict=False)
+        for index, (value, inner) in enumerate(pairs):
+            _check_known(value, inner, f"{path}[{index}]")
+
+
+def _inner(state: Any, key: str) -> Any:
+    return cast(dict[str, Any], state).get(key) if isinstance(state, dict) else getattr(state, key, None)
+
+
+def _state_type(maker: Maker) -> Any:
+    """Return the type that a class declares for its state, or a function for its `initial_state`; else Any."""
+    if isinstance(maker, type):
+        declared = declared_state(maker)
+        return Any if isinstance(declared, TypeVar) else declared
+    try:
+        return get_type_hints(maker).get("initial_state", Any)
+    except (NameError, TypeError):
+        return Any
+
+
+def declared_state(cls: type) -> Any:
+    """Return the first argument of `BaseHarness[…]` as `cls` fills it in, through any number of generic bases."""
+    bases: tuple[Any, ...] = cls.__dict__.get("__orig_bases__", cls.__bases__)
+    for base in bases:
+        origin, arguments = get_origin(base) or base, get_args(base)
+        if origin is BaseHarness:
+            return _resolved(arguments[0], cls) if arguments else Any
+        if isinstance(origin, type) and issubclass(origin, BaseHarness):
+            declared = declared_state(origin)
+            parameters: tuple[Any, ...] = getattr(origin, "__parameters__", ())
+            return dict(zip(parameters, arguments, strict=False)).get(declared, declared)
+    return Any
+
+
+def _resolved(declared: Any, cls: type) -> Any:
+    """Return the class that a name in quotes stands for."""
+    if isinstance(declared, ForwardRef):
+        return getattr(sys.modules[cls.__module__], declared.__forward_arg__, Any)
+    return declared

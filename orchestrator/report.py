@@ -1,0 +1,111 @@
+"""What is said when a run has ended: a table, what failed and where, and the exit code."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attrs import define, field
+
+from orchestrator.errors import HarnessFailed, OwnershipError, StoreError, UsageError
+from orchestrator.exits import ExitCode, of_error, of_outcome, of_run
+from orchestrator.lines import columns
+from orchestrator.outcome import Outcome
+from orchestrator.streams import say
+from orchestrator.text import inert, one_line
+
+_ROWS = 40
+_TRACEBACKS = 3
+
+
+@define
+class Result:
+    """How a run ended."""
+
+    outcomes: dict[str, Outcome] = field(factory=dict[str, Outcome])
+    errors: list[BaseException] = field(factory=list[BaseException])
+    """What the orchestrator raised, without groups around it."""
+    signalled: int | None = None
+    script_error: BaseException | None = None
+    """What a script's `supervise()` raised."""
+    script_exit: SystemExit | None = None
+    """It raised this: it wants an exit code of its own."""
+
+    @property
+    def besides(self) -> list[BaseException]:
+        """What failed and is in no outcome."""
+        told = {id(outcome.error) for outcome in self.outcomes.values()}
+        return [error for error in self.errors if id(error) not in told and not isinstance(error, HarnessFailed)]
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        codes = [of_error(error) for error in self.besides]
+        if self.script_error is not None:
+            own = of_error(self.script_error)
+            # Whatever a script raises is a failure of its code, however it was called.
+            codes.append(ExitCode.FAILED if own is ExitCode.USAGE else own)
+        return of_run(self.outcomes.values(), codes, self.signalled)
+
+
+def report(result: Result, *, quiet: bool, file: Path) -> int:
+    """Say how the run ended and return the exit code."""
+    for text in failures(result.outcomes) if quiet else summary(result.outcomes):
+        say(text)
+    for error in result.besides:
+        say(f"orchestrator: {one_line(str(error), 2000)}")
+    for error in _with_tracebacks(result):
+        say(inert("".join(traceback.format_exception(_cut(error)))).rstrip())
+    if not quiet and any(map(_resumable, result.outcomes.values())):
+        say(f"to go on: orchestrator run {file}")
+    return result.code
+
+
+def summary(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    """Yield a table of how the harnesses ended; of very many, those that did not end well first."""
+    if not outcomes:
+        yield "no harness was started"
+        return
+    rows = list(outcomes.items())
+    if len(rows) > _ROWS:
+        rows.sort(key=lambda row: of_outcome(row[1]) == ExitCode.OK)
+    yield from columns(("HARNESS", "OUTCOME", "STEP", "ATTEMPT", "CAUSE"), (_cells(*row) for row in rows[:_ROWS]))
+    if len(rows) > _ROWS:
+        yield f"and {len(rows) - _ROWS} more: see `orchestrator status`"
+
+
+def failures(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    """Yield a line for each harness that failed."""
+    for name, outcome in outcomes.items():
+        if not outcome.ok:
+            yield f"orchestrator: harness {name!r} {one_line(str(outcome), 2000)}"
+
+
+def _cells(name: str, outcome: Outcome) -> tuple[str, ...]:
+    kind = outcome.kind.replace("_", " ")
+    return name, kind, str(outcome.step), str(outcome.attempt), one_line(outcome.cause, 300)
+
+
+def _resumable(outcome: Outcome) -> bool:
+    return of_outcome(outcome) in (ExitCode.STOPPED, ExitCode.FAILED, ExitCode.BLOCKED)
+
+
+def _with_tracebacks(result: Result) -> Iterator[BaseException]:
+    """Yield the errors of the user's code: what the first few harnesses raised, and what `supervise` did."""
+    errors = [outcome.error for outcome in result.outcomes.values() if outcome.error is not None]
+    yield from [error for error in errors if not isinstance(error, OwnershipError | StoreError | UsageError)][:_TRACEBACKS]
+    if result.script_error is not None:
+        yield result.script_error
+
+
+def _cut(error: BaseException) -> BaseException:
+    """Drop the frames of this program above those of the user's code."""
+    ours = Path(__file__).parent
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        folder = Path(trace.tb_frame.f_code.co_filename).parent
+        if folder not in (ours, ours.parent / "harnesses"):
+            break
+        trace = trace.tb_next
+    return error.with_traceback(trace)

@@ -1,0 +1,209 @@
+"""A run file: which harnesses to run, and how. TOML in, values out; `make_harness` then makes what a table describes.
+
+    store = "run.db"                    paths are relative to the run file
+    strategy = "one_for_one"            and the other options of `Orchestrator`
+
+    [[harness]]                         the fields of `harnesses.HarnessConfig`
+    name = "eurusd"
+    harness = "trading:make"            a class, or a function that makes the harness
+    initial_state = { cash = "1000" }   converted to the state type that it declares
+
+Every mistake is a `UsageError` of one line with the place in the file.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import attrs
+import msgspec
+from attrs import field, frozen
+from msgspec import UNSET, Meta
+
+from harnesses.config import HarnessConfig
+from orchestrator.errors import UsageError
+from orchestrator.restart import Backoff, Restart, Strategy
+
+_ConvertedT = TypeVar("_ConvertedT")
+_Seconds = Annotated[float, Meta(gt=0, le=1e9)]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_EXPECTED = re.compile(r"Expected `(.+?)`(.*)", re.DOTALL)
+
+
+@frozen(kw_only=True)
+class RunFile:
+    """A run file, checked; nothing of it is loaded yet."""
+
+    path: Path
+    harnesses: tuple[Table, ...]
+    store: Path | None = None
+    log: Path | None = None
+    options: Mapping[str, Any] = field(factory=dict[str, Any])
+    """Keyword arguments of `Orchestrator`."""
+
+
+@frozen
+class Table:
+    """A `[[harness]]` table."""
+
+    config: HarnessConfig[Any]
+    given: frozenset[str]
+    """The keys that are in the file; the other fields have their defaults."""
+    where: str
+    """For messages."""
+
+
+@frozen(kw_only=True)
+class _Top:
+    """What a run file may say outside of the tables, and of what type."""
+
+    harness: list[dict[str, Any]]
+    store: str | None = None
+    log: str | None = None
+    strategy: Strategy = Strategy.ONE_FOR_ONE
+    intensity: Annotated[int, Meta(ge=0)] = 5
+    period_s: _Seconds = 60.0
+    backoff: Backoff | None = None
+    grace_s: _Seconds = 5.0
+    drain_s: _Seconds = 10.0
+    deadline_s: _Seconds | None = None
+
+
+def read_run_file(path: Path) -> RunFile:
+    """Read and check a run file.
+
+    Raises:
+        UsageError: it can not be read, or something in it is not as expected.
+    """
+    try:
+        return parse_run_file(path.read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise UsageError(f"{path} can not be read: {error.strerror}; check the path") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path} is not text: expected UTF-8, {error.reason} at byte {error.start}; save it as UTF-8"
+        ) from error
+
+
+def parse_run_file(text: str, path: Path) -> RunFile:
+    """Return what the text of a run file says. Pure.
+
+    Raises:
+        UsageError: something in it is not as expected.
+    """
+    where = str(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{where} is not valid TOML: {error}; correct it") from error
+    _check_keys(data, _Top, where)
+    if not isinstance(data.get("harness"), list):
+        was = "one [harness] table" if isinstance(data.get("harness"), dict) else repr(data.get("harness", "nothing"))
+        raise UsageError(f"{where}: harness: expected [[harness]] tables, was {was}; write each with two brackets")
+    if isinstance(data.get("backoff"), dict):
+        _check_keys(data["backoff"], Backoff, f"{where}: backoff")
+    top = convert(data, _Top, where)
+    tables = tuple(_table(table, f"{where}: harness {_called(table, place)}") for place, table in enumerate(top.harness, 1))
+    _check_names(tables, where)
+    plain = {name: getattr(top, name) for name in data if name not in ("store", "log", "harness")}
+    return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=_beside(path, top.log), options=plain)
+
+
+def _table(data: dict[str, Any], where: str) -> Table:
+    _check_keys(data, HarnessConfig, where)
+    for key in ("name", "harness"):
+        if not data.get(key):
+            raise UsageError(f"{where} has no {key}: expected each [[harness]] to have one; add it")
+    config: HarnessConfig[Any] = convert({"initial_state": UNSET, **data}, HarnessConfig[Any], where)
+    if not _NAME.fullmatch(config.name):
+        raise UsageError(
+            f"{where}: name: expected letters, digits, '.', '_' and '-', beginning with a letter or digit, "
+            f"was {config.name!r}; choose another"
+        )
+    _check(config.restart in tuple(Restart), f"{where}: restart: expected {_either(Restart)}", config.restart)
+    _check(config.max_context_steps >= 0, f"{where}: max_context_steps: expected 0 or more", config.max_context_steps)
+    for key in ("step_timeout_s", "deadline_s"):
+        seconds = getattr(config, key)
+        _check(seconds is None or 0 < seconds <= 1e9, f"{where}: {key}: expected seconds above 0", seconds)
+    return Table(config, frozenset(data), where)
+
+
+def convert(data: Any, cls: type[_ConvertedT], where: str) -> _ConvertedT:
+    """Return plain data as a `cls`.
+
+    Raises:
+        UsageError: with the path to the value that does not fit, after `where`.
+    """
+    try:
+        return msgspec.convert(data, cls, str_keys=True)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        raise UsageError(f"{where}{_join(where, path)}: {_told(message, data, path)}; correct it") from error
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where} can not be read as {getattr(cls, '__name__', cls)}: {error}; correct it") from error
+
+
+def _join(where: str, path: str) -> str:
+    """Return the path so that it goes on from `where`: after the name of a table as a key, else as it is."""
+    path = path.rstrip("`")
+    return path if where.endswith("initial_state") else path.replace(".", ": ", 1)
+
+
+def _told(message: str, data: Any, path: str) -> str:
+    """Return what `msgspec` says, with the value instead of its type."""
+    match = _EXPECTED.fullmatch(message)
+    if match is None:
+        return message[:1].lower() + message[1:]
+    wanted, rest = match.groups()
+    limits = rest.partition(", got")[0]
+    return f"expected {wanted}{limits}, was {_at(data, path)!r:.100}"
+
+
+def _at(data: Any, path: str) -> Any:
+    """Return the value at a path of `msgspec`, such as `.children[0].price`; what contains it, if part of it is unnamed."""
+    for key, index in re.findall(r"\.([^.\[\]`]+)|\[(\d+)\]", path):
+        try:
+            data = data[key] if key else data[int(index)]
+        except (KeyError, IndexError, TypeError):
+            return data
+    return data
+
+
+def _check_keys(data: Mapping[str, Any], cls: type, where: str) -> None:
+    known = [attribute.name for attribute in attrs.fields(cls)]
+    for key in data:
+        if key not in known:
+            raise UsageError(f"{where}: unknown key {key!r}: expected one of {', '.join(known)}; correct or remove it")
+
+
+def _check_names(tables: tuple[Table, ...], where: str) -> None:
+    if not tables:
+        raise UsageError(f"{where} has no harness: expected at least one [[harness]] table; add one")
+    names = [table.config.name for table in tables]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{where}: name {name!r} is used twice: expected a name of its own for each; rename one")
+
+
+def _check(right: bool, expectation: str, value: object) -> None:
+    if not right:
+        raise UsageError(f"{expectation}, was {value!r}; correct it")
+
+
+def _called(table: dict[str, Any], place: int) -> str:
+    name = table.get("name")
+    return repr(name) if isinstance(name, str) and name else f"number {place}"
+
+
+def _beside(path: Path, other: str | None) -> Path | None:
+    """Return a path of the run file: the same run file means the same files wherever it is run from."""
+    return None if other is None else path.parent / other
+
+
+def _either(words: type[Restart]) -> str:
+    *some, last = [word.value for word in words]
+    return f"{', '.join(some)} or {last}"

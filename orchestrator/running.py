@@ -1,0 +1,231 @@
+"""The `run` verb: a run file or a supervisor script, from the first import to the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias, cast
+
+import trio
+from attrs import define, field, frozen
+
+from orchestrator.display import EventLines, JsonLines, LiveTable, View, follow
+from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.exits import EndedBySignal
+from orchestrator.loading import find_modules_in
+from orchestrator.making import make_all
+from orchestrator.orchestrator import Orchestrator
+from orchestrator.report import Result, report
+from orchestrator.runfile import read_run_file
+from orchestrator.script import read_script
+from orchestrator.store.sqlite import SqliteStore
+from orchestrator.streams import keep_talking, say
+from orchestrator.watchdog import Watchdog
+
+Group: TypeAlias = BaseExceptionGroup[BaseException]
+_DRAIN_S = 10.0
+_MARGIN_S = 5.0
+"""After the drain bound, until the program is ended by force: for the last commits, the log and the store."""
+_GIVE_TERMINAL_BACK = "\x1b[?25h\n"
+"""Shows the cursor, and leaves the table's last line."""
+
+
+@frozen(kw_only=True)
+class RunOptions:
+    """What the command line says."""
+
+    file: Path
+    store: str | None = None
+    """From the command line or the environment; it goes before what the run file says."""
+    default_store: str = "run.db"
+    log: str | None = None
+    as_json: bool = False
+    drain_s: float | None = None
+    quiet: bool = False
+
+
+@frozen(kw_only=True)
+class Program:
+    """What is run: a run file or a script, loaded."""
+
+    supervise: Callable[[Orchestrator], Awaitable[None]]
+    store: Path | None = None
+    log: Path | None = None
+    options: Mapping[str, Any] = field(factory=dict[str, Any])
+    is_script: bool = False
+
+
+@define
+class _Phase:
+    """Who heeds signals now."""
+
+    in_trio: bool = False
+    early: int | None = None
+    """A signal that came between Trio's start and the orchestrator's."""
+
+
+def run(options: RunOptions) -> int:
+    """Run a file to its end and return the exit code.
+
+    Raises:
+        OrchestratorError: it could not begin.
+        SystemExit: a script's `supervise()` raised it, or a signal came while nothing ran yet.
+    """
+    keep_talking()
+    with _heed_signals() as phase:
+        program = read_program(options.file)
+        log = Path(options.log) if options.log else program.log
+        if log is not None:
+            _check_log(log)
+        store = SqliteStore(options.store or program.store or options.default_store)
+        if not options.quiet:
+            say(f"recording in {store.path}")
+        try:
+            phase.in_trio = True
+            result = trio.run(_run, program, store, log, options, phase)
+        finally:
+            phase.in_trio = False
+            store.close()
+        code = report(result, quiet=options.quiet, file=options.file)
+        if result.script_exit is not None:
+            raise result.script_exit
+        return code
+
+
+def read_program(file: Path) -> Program:
+    """Load a run file or a supervisor script.
+
+    Raises:
+        UsageError: something about it is not as expected.
+    """
+    if file.suffix not in (".py", ".toml"):
+        raise UsageError(f"{file}: expected a run file (.toml) or a supervisor script (.py); give one of those")
+    if not file.is_file():
+        raise UsageError(f"{file} is not there: expected a run file (.toml) or a supervisor script (.py); check the path")
+    if file.suffix == ".py":
+        return Program(supervise=read_script(file), is_script=True)
+    run_file = read_run_file(file)
+    find_modules_in(file.parent, Path.cwd())
+    all_made = make_all(run_file)
+
+    async def supervise(orchestrator: Orchestrator) -> None:
+        for made in all_made:
+            made.start(orchestrator)
+
+    return Program(supervise=supervise, store=run_file.store, log=run_file.log, options=run_file.options)
+
+
+async def _run(program: Program, store: SqliteStore, log: Path | None, options: RunOptions, phase: _Phase) -> Result:
+    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, **program.options}
+    if options.drain_s is not None:
+        keywords["drain_s"] = options.drain_s
+    orchestrator = Orchestrator(store, log=log, **keywords)
+    view = _open_view(store, orchestrator, options)
+    watchdog = Watchdog(
+        bound_s=keywords["drain_s"] + _MARGIN_S,
+        again_s=_MARGIN_S,
+        unfinished=lambda: [f"harness {handle.name!r}" for handle in orchestrator.handles if handle.outcome is None],
+        farewell=_GIVE_TERMINAL_BACK if isinstance(view, LiveTable) else "",
+    )
+    watchdog.open()
+    result = Result()
+    try:
+        async with trio.open_nursery() as views:
+            if view is not None:
+                views.start_soon(follow, view)
+            await _supervise(program, orchestrator, phase, result)
+            views.cancel_scope.cancel()
+    finally:
+        if view is not None:
+            with suppress(OSError, OrchestratorError, ValueError):
+                view.close()
+        watchdog.close()
+    result.outcomes = {handle.name: handle.outcome for handle in orchestrator.handles if handle.outcome is not None}
+    result.signalled = orchestrator.signalled or watchdog.first
+    return result
+
+
+async def _supervise(program: Program, orchestrator: Orchestrator, phase: _Phase, result: Result) -> None:
+    """Run the program's `supervise` in its orchestrator, and note what failed."""
+    failure: BaseException | None = None
+    try:
+        async with orchestrator:
+            if phase.early is not None:
+                signal.raise_signal(phase.early)
+            try:
+                await program.supervise(orchestrator)
+            except Exception as error:
+                failure = error
+                raise
+            except SystemExit as exit:
+                # The script's way to say that it is over; what it started is stopped, not cut off.
+                result.script_exit = exit
+                orchestrator.stop()
+    except Exception as error:
+        if failure is not None and program.is_script:
+            result.script_error = failure
+        else:
+            result.errors = _leaves(error)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in cast(Group, error).exceptions for leaf in _leaves(inner)]
+
+
+def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptions) -> View | None:
+    view: View
+    if options.as_json:
+        view = JsonLines(store, sys.stdout)
+    elif options.quiet:
+        return None
+    elif can_be_drawn_on(os.environ):
+        try:
+            view = LiveTable(store, lambda: {handle.name for handle in orchestrator.handles})
+        except ImportError:
+            say("orchestrator: for a live display, run `pip install 'harness-orchestrator[display]'`")
+            view = EventLines(store)
+    else:
+        view = EventLines(store)
+    view.open()
+    return view
+
+
+def can_be_drawn_on(environment: Mapping[str, str]) -> bool:
+    """Return whether standard error is a terminal that can move its cursor, and nobody minds. Source: no-color.org."""
+    term = environment.get("TERM", "unknown")
+    return sys.stderr.isatty() and not environment.get("NO_COLOR") and term not in ("", "dumb", "unknown")
+
+
+def _check_log(path: Path) -> None:
+    try:
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise UsageError(f"log {path} can not be written: {error.strerror}; check its folder and permissions") from error
+
+
+@contextmanager
+def _heed_signals() -> Generator[_Phase, None, None]:
+    """Have SIGINT and SIGTERM end the program cleanly where the orchestrator does not heed them: before it, and after it.
+
+    Within Trio but outside of the orchestrator they are only noted, for an exception there would cut through Trio itself.
+    """
+    phase = _Phase()
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        if not phase.in_trio:
+            raise EndedBySignal(number)
+        phase.early = number
+
+    before = {number: signal.signal(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield phase
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,70 @@
+"""Standard output for data, standard error for talk, and what to do when nobody reads them any more."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import IO, TextIO
+
+
+def prepare() -> None:
+    """Have data in UTF-8 whatever the locale says, and talk that never fails for a character.
+
+    A stream that was closed before the program began goes nowhere.
+    """
+    if sys.stdout is None:
+        sys.stdout = _nowhere()
+    if sys.stderr is None:
+        sys.stderr = _nowhere()
+    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors=errors)
+
+
+def _nowhere() -> TextIO:
+    """Open the null device; under the lowest number that is free, so that no other file gets that of a closed stream."""
+    return open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", closefd=False)
+
+
+def say(text: str) -> None:
+    """Talk on standard error. If nobody listens any more, that is no reason to end."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        abandon(sys.stderr)
+
+
+class _Talk(io.TextIOWrapper):
+    """Standard error for a long run: when nobody reads it any more, what is written goes nowhere, and nothing fails."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            abandon(self)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            abandon(self)
+
+
+def keep_talking() -> None:
+    """Have no write to standard error fail from now on."""
+    buffer = getattr(sys.stderr, "buffer", None)
+    if buffer is not None:
+        # The stream that it replaces lives on as `sys.__stderr__`; were it collected, it would close the file.
+        sys.stderr = _Talk(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True, write_through=True)
+
+
+def abandon(stream: IO[str]) -> None:
+    """Have all that is written to a stream, and what is still in its buffer, go nowhere: it would fail again and again."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
