@@ -23,13 +23,13 @@ def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: in
 @needs_strace
 @pytest.mark.parametrize("call", [1, 2, 12, 30, 50, 66, 90, 110])
 def test_death_at_a_write_loses_nothing(tmp_path: Path, call: int) -> None:
-    assert die_and_go_on(tmp_path / "run.db", steps=8, before=tampered(WRITES, f"signal=KILL:when={call}"))
+    assert die_and_go_on(tmp_path / "run.db", steps=15, before=tampered(WRITES, f"signal=KILL:when={call}"))
 
 
 @needs_strace
 @pytest.mark.parametrize("call", [1, 3, 5, 7, 8, 9, 12])
 def test_death_at_a_sync_loses_nothing(tmp_path: Path, call: int) -> None:
-    assert die_and_go_on(tmp_path / "run.db", steps=8, before=tampered(SYNCS, f"signal=KILL:when={call}"))
+    assert die_and_go_on(tmp_path / "run.db", steps=15, before=tampered(SYNCS, f"signal=KILL:when={call}"))
 
 
 @needs_strace
@@ -56,7 +56,7 @@ def test_a_disk_that_fails_ends_the_program_loudly_and_loses_nothing(
     number = {SYNCS: 8, "pwrite64": 66}[calls]
     tampering = f"error={error}:when={number}{'' if when == 'once' else '+'}"
 
-    end = fail_and_go_on(tmp_path / "run.db", steps=8, before=tampered(calls, tampering))
+    end = fail_and_go_on(tmp_path / "run.db", steps=15, before=tampered(calls, tampering))
 
     assert end.code == 1
     assert "StoreLost: " in end.errors
