@@ -21,7 +21,8 @@ from harnesses.step import Step
 from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode, encode_step
 from orchestrator.failure import parted
-from orchestrator.recorder import Receipt, Recorder, Slot, settled
+from orchestrator.recorder import Recorder
+from orchestrator.slot import Receipt, Slot, settled
 from orchestrator.store.protocol import ConsumedRow, Message, StepRow
 
 _SNAPSHOT_STEPS = 32

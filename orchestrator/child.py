@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, cast
 
 import trio
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.control import Control, Ending
@@ -27,22 +27,12 @@ from orchestrator.errors import OwnershipError, OwnershipLost, StoreError, Usage
 from orchestrator.failure import failed, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.outcome import Outcome, OutcomeKind
-from orchestrator.recorder import Receipt, Recorder
-from orchestrator.restart import Backoff, Restart, delay_s
+from orchestrator.recorder import Recorder
+from orchestrator.restart import Restart, delay_s
+from orchestrator.slot import Receipt
 from orchestrator.store.protocol import Append, Claim, Claimed
 from orchestrator.supervisor import Action, Supervisor, Verdict, judge
-
-
-@frozen
-class Terms:
-    """On what terms a harness is run."""
-
-    restart: Restart = Restart.TRANSIENT
-    backoff: Backoff = field(factory=Backoff)
-    grace_s: float = 5.0
-    step_timeout_s: float | None = None
-    deadline_s: float | None = None
-    take_over: bool = False
+from orchestrator.terms import Terms
 
 
 @frozen

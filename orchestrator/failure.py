@@ -7,6 +7,8 @@ import traceback
 import trio
 
 from orchestrator import events
+from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StoreError, UsageError
+from orchestrator.outcome import Outcome, OutcomeKind
 
 _MOST = 2000
 _MOST_TRACE = 8000
@@ -39,6 +41,18 @@ def parted(error: BaseException) -> tuple[BaseException | None, BaseException | 
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)
     return None, error
+
+
+def as_error(name: str, outcome: Outcome) -> Exception | None:
+    """Return the error that the outcome of a harness is raised as at the end; None if it did not fail."""
+    if outcome.ok or isinstance(outcome.error, StoreError):
+        return None
+    if isinstance(outcome.error, OwnershipError | UsageError):
+        return outcome.error
+    cls = GaveUp if outcome.kind is OutcomeKind.GAVE_UP else HarnessFailed
+    error = cls(f"harness {name!r} {outcome.kind.replace('_', ' ')} at step {outcome.step + 1}: {outcome.cause}")
+    error.__cause__ = outcome.error
+    return error
 
 
 def _storable(text: str) -> str:

@@ -10,8 +10,9 @@ import trio
 from orchestrator.child import Child, Common
 from orchestrator.lifecycle import Status
 from orchestrator.outcome import Outcome
-from orchestrator.recorder import Receipt, Recorder
+from orchestrator.recorder import Recorder
 from orchestrator.records import StepRecord
+from orchestrator.slot import Receipt
 
 _PAGE = 256
 """Committed steps read at a time."""

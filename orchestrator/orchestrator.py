@@ -6,14 +6,11 @@ async with Orchestrator("run.db", log="steps.jsonl") as orchestrator:
 
 from __future__ import annotations
 
-import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -23,29 +20,20 @@ import trio
 
 from harnesses.base import BaseHarness
 from harnesses.values import detach
-from orchestrator.child import Child, Common, Terms
+from orchestrator.child import Child, Common
 from orchestrator.codec import encode
-from orchestrator.errors import (
-    AlreadyRunning,
-    GaveUp,
-    HarnessFailed,
-    OwnershipError,
-    ScopeError,
-    StoreError,
-    StoreLost,
-    UsageError,
-)
-from orchestrator.failure import parted
+from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
+from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle
 from orchestrator.log import LogFollower
-from orchestrator.outcome import OutcomeKind
-from orchestrator.recorder import Receipt, Recorder
+from orchestrator.recorder import Recorder
 from orchestrator.restart import Backoff, Intensity, Restart, Strategy
+from orchestrator.signals import heed_signals, say
+from orchestrator.slot import Receipt
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.protocol import Message, Post
 from orchestrator.supervisor import Supervisor
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+from orchestrator.terms import check_name, restart_of, strategy_of, terms_of
 
 
 class Orchestrator:
@@ -82,7 +70,7 @@ class Orchestrator:
     ) -> None:
         self._given_store = store
         self._log = log
-        self._root = Supervisor("root", strategy=_strategy(strategy), intensity=Intensity(intensity, period_s))
+        self._root = Supervisor("root", strategy=strategy_of(strategy), intensity=Intensity(intensity, period_s))
         self._backoff = backoff or Backoff()
         self._grace_s = grace_s
         self._drain_s = drain_s
@@ -146,7 +134,7 @@ class Orchestrator:
         self._check_name(name)
         self._check_harness(name, harness)
         grace_s = self._grace_s if grace_s is None else grace_s
-        terms = _terms(_restart(restart), backoff or self._backoff, grace_s, step_timeout_s, deadline_s, take_over)
+        terms = terms_of(restart_of(restart), backoff or self._backoff, grace_s, step_timeout_s, deadline_s, take_over)
         parent = supervisor or self._root
         child = Child(name, harness, terms, parent, self._common)
         child.claim()
@@ -182,9 +170,9 @@ class Orchestrator:
             raise UsageError(f"supervisor {name!r}: there is one of that name under {above.name!r}; choose another")
         made = Supervisor(
             name,
-            strategy=_strategy(strategy),
+            strategy=strategy_of(strategy),
             intensity=Intensity(intensity, period_s),
-            restart=_restart(restart),
+            restart=restart_of(restart),
             parent=above,
         )
         above.children.append(made)
@@ -251,7 +239,7 @@ class Orchestrator:
 
     async def _start_services(self, services: trio.Nursery) -> None:
         if self._takes_signals():
-            await services.start(self._heed_signals)
+            await services.start(heed_signals, self._heed_signal)
         if self._deadline_s != inf:
             services.start_soon(self._heed_deadline)
         self._services = services
@@ -292,22 +280,18 @@ class Orchestrator:
             return threading.current_thread() is threading.main_thread()
         return self._handle_signals
 
-    async def _heed_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    def _heed_signal(self, number: int) -> None:
         """Drain at the first signal, cancel at the second."""
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            task_status.started()
-            async for number in signals:
-                name = signal.Signals(number).name
-                if self.signalled is not None:
-                    _say(f"{name} again: cancelling")
-                    self._abort(f"{name} again")
-                    self._body.cancel()
-                    continue
-                self.signalled = number
-                _say(f"{name}: stopping within {self._drain_s:g} s; a second signal cancels at once")
-                for child in self._children.values():
-                    child.stop(self._drain_s, name, program_ends=True)
-                self._body.cancel()
+        name = signal.Signals(number).name
+        if self.signalled is None:
+            self.signalled = number
+            say(f"{name}: stopping within {self._drain_s:g} s; a second signal cancels at once")
+            for child in self._children.values():
+                child.stop(self._drain_s, name, program_ends=True)
+        else:
+            say(f"{name} again: cancelling")
+            self._abort(f"{name} again")
+        self._body.cancel()
 
     async def _heed_deadline(self) -> None:
         await trio.sleep(self._deadline_s)
@@ -327,8 +311,7 @@ class Orchestrator:
         return self._recorder.submit(Post(to, sender, time.time_ns() // 1000, body), deliver)
 
     def _check_name(self, name: str) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise UsageError(f"name {name!r}: expected letters, digits, '.', '_' and '-', beginning with a letter or digit")
+        check_name(name)
         child = self._children.get(name)
         if child is not None and not child.done:
             raise AlreadyRunning(f"harness {name!r} runs already: expected one start for each name; wait for its end first")
@@ -349,7 +332,8 @@ class Orchestrator:
         errors: list[Exception] = [] if self._lost is None else [self._lost]
         if failure is None and not self._is_ending and not errors:
             errors.append(ScopeError("the Orchestrator's own nursery was cancelled from inside: every harness was stopped"))
-        errors += [error for child in self._children.values() if (error := _failure(child)) is not None]
+        outcomes = {child.name: child.outcome for child in self._children.values() if child.outcome is not None}
+        errors += [error for name, outcome in outcomes.items() if (error := as_error(name, outcome)) is not None]
         if failure is not None:
             for error in errors:
                 failure.add_note(f"besides: {error}")
@@ -370,39 +354,3 @@ def _open(store: str | Path | Store | None) -> tuple[Store, bool]:
     if isinstance(store, str | Path):
         return SqliteStore(store), True
     return store, False
-
-
-def _failure(child: Child) -> Exception | None:
-    outcome = child.outcome
-    if outcome is None or outcome.ok or isinstance(outcome.error, StoreError):
-        return None
-    if isinstance(outcome.error, OwnershipError | UsageError):
-        return outcome.error
-    cls = GaveUp if outcome.kind is OutcomeKind.GAVE_UP else HarnessFailed
-    error = cls(f"harness {child.name!r} {outcome.kind.replace('_', ' ')} at step {outcome.step + 1}: {outcome.cause}")
-    error.__cause__ = outcome.error
-    return error
-
-
-@lru_cache(maxsize=128)
-def _terms(*args: Any) -> Terms:
-    """Return the terms; thousands of harnesses share the same ones."""
-    return Terms(*args)
-
-
-def _restart(word: Restart | str) -> Restart:
-    try:
-        return Restart(word)
-    except ValueError:
-        raise UsageError(f"restart: expected permanent, transient or temporary, was {word!r}") from None
-
-
-def _strategy(word: Strategy | str) -> Strategy:
-    try:
-        return Strategy(word)
-    except ValueError:
-        raise UsageError(f"strategy: expected one_for_one, one_for_all or rest_for_one, was {word!r}") from None
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
 import trio
-from outcome import Error
-from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+from trio.lowlevel import current_task
 
 from orchestrator.bell import Bell
-from orchestrator.errors import OrchestratorError, OwnershipLost, StoreBusy, StoreCorrupt, StoreLost, UsageError
-from orchestrator.store.protocol import Committed, ConsumedRow, Operation, StepRow, Store
+from orchestrator.errors import StoreBusy, StoreLost, UsageError
+from orchestrator.slot import Batch, Receipt, Slot, refuse, settled
+from orchestrator.store.protocol import Committed, Operation, Store
 
 _CHUNK = 512
 """Steps that are handed over without waiting for more: as many as one statement takes. Fewer, and the cost of a transaction
@@ -34,44 +34,6 @@ _QUICK_S = 0.001
 """Commits of one step are done in the loop's own thread while they take less: the loop stands still for them."""
 _BUFFER = 1_000_000
 """Slots of the channel. No sender has more than one thing in it, so this bounds the number of harnesses."""
-
-
-class Slot:
-    """One sender's place in the channel; it is used again for each of its steps."""
-
-    __slots__ = ("consumed", "operation", "result", "row", "task")
-
-    def __init__(self) -> None:
-        self.row: StepRow | None = None
-        self.consumed: tuple[ConsumedRow, ...] = ()
-        self.operation: Operation | None = None
-        self.task: Task | None = None
-        self.result: Any = None
-
-
-class Receipt:
-    """An operation under way. Await it for the result; it is carried out whether or not anyone does."""
-
-    __slots__ = ("_bell", "_result", "_settled")
-
-    def __init__(self) -> None:
-        self._bell = Bell()
-        self._settled = False
-        self._result: Any = None
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> Any:
-        await self._bell.until(lambda: self._settled)
-        if isinstance(self._result, BaseException):
-            raise self._result
-        return self._result
-
-    def settle(self, result: Any) -> None:
-        """Give the result, or the error, to whoever waits."""
-        self._result, self._settled = result, True
-        self._bell.ring()
 
 
 class Recorder:
@@ -92,8 +54,8 @@ class Recorder:
         self._waiting_bytes = 0
         self._arrivals = Bell()
         self._closed = False
-        self._under_way: set[_Batch] = set()
-        self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._under_way: set[Batch] = set()
+        self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._has_ended = False
@@ -203,7 +165,7 @@ class Recorder:
             self._waiting = self._waiting_bytes = 0
         if not slots:
             return
-        batch = _Batch(slots)
+        batch = Batch(slots)
         self._under_way.add(batch)
         if self._lost is not None:
             self._refuse_all()
@@ -223,7 +185,7 @@ class Recorder:
         elif waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES:
             self._hand_over()
 
-    def _commit_here(self, batch: _Batch) -> None:
+    def _commit_here(self, batch: Batch) -> None:
         begin = time.perf_counter()
         try:
             committed = batch.commit(self.store, wait=False)
@@ -254,7 +216,7 @@ class Recorder:
         except trio.RunFinishedError:
             return
 
-    def _settle(self, batch: _Batch, committed: Committed) -> None:
+    def _settle(self, batch: Batch, committed: Committed) -> None:
         """Wake everyone whose step or operation is durable now."""
         self._under_way.discard(batch)
         self.last_seq = max(self.last_seq, batch.settle(committed))
@@ -275,7 +237,7 @@ class Recorder:
         slots = [slot for batch in self._under_way for slot in batch.slots]
         self._under_way.clear()
         for slot in slots:
-            _refuse(slot, self._again())
+            refuse(slot, self._again())
 
     def _again(self) -> StoreLost:
         """Return the error anew: an exception raised in a thousand tasks would collect a thousand tracebacks."""
@@ -292,93 +254,3 @@ class Recorder:
             await trio.lowlevel.cancel_shielded_checkpoint()
         self._has_ended = True
         self._news.ring()
-
-
-class _Batch:
-    """What is committed in one transaction."""
-
-    __slots__ = ("operations", "slots", "steps")
-
-    def __init__(self, slots: list[Slot]) -> None:
-        self.slots = slots
-        self.steps = [slot for slot in slots if slot.operation is None]
-        self.operations = [slot for slot in slots if slot.operation is not None] if len(self.steps) < len(slots) else []
-
-    def commit(self, store: Store, *, wait: bool) -> Committed:
-        steps = self.steps
-        return store.commit(
-            [slot.row for slot in steps],  # type: ignore[misc]
-            [slot.operation for slot in self.operations],  # type: ignore[misc]
-            consumed=[row for slot in steps if slot.consumed for row in slot.consumed],
-            wait=wait,
-        )
-
-    def settle(self, committed: Committed) -> int:
-        """Wake the senders; return the newest `seq`."""
-        newest = max(committed.seqs, default=0)
-        if not all(committed.seqs):
-            self._settle_some(committed)
-        else:
-            for slot in self.steps:
-                reschedule(slot.task, _WAKE)  # type: ignore[arg-type]
-        for slot, result in zip(self.operations, committed.results, strict=True):
-            if isinstance(result, int):
-                newest = max(newest, result)
-            _answer(slot, result)
-        return newest
-
-    def _settle_some(self, committed: Committed) -> None:
-        for slot, seq in zip(self.steps, committed.seqs, strict=True):
-            if seq:
-                reschedule(slot.task, _WAKE)  # type: ignore[arg-type]
-            else:
-                assert slot.row is not None
-                _refuse(slot, _refusal(slot.row, slot.row.harness in committed.lost))
-
-
-def _refusal(row: StepRow, lost: bool) -> OrchestratorError:
-    if lost:
-        return OwnershipLost("another run has taken this harness over; this one has stopped it")
-    return StoreCorrupt(f"step {row.step} is not the next one of its harness in the store; nothing was written")
-
-
-def _answer(slot: Slot, result: Any) -> None:
-    """Give an operation's result to its sender, who may wait in a task or not at all."""
-    if isinstance(result, BaseException):
-        _refuse(slot, result)
-    elif slot.task is not None:
-        slot.result = result
-        reschedule(slot.task)
-    else:
-        slot.result(result)
-
-
-def _refuse(slot: Slot, error: BaseException) -> None:
-    if slot.task is not None:
-        reschedule(slot.task, Error(error))
-    else:
-        slot.result(error)
-
-
-def settled() -> Awaitable[Any]:
-    """Wait for what was enqueued to be durable. No cancellation ends the wait.
-
-    Raises:
-        OwnershipLost: another run has taken the harness over; the step is not recorded.
-        StoreLost: the store has failed; the step is not recorded.
-    """
-    return wait_task_rescheduled(_never)  # noqa: ASYNC105 - the caller awaits it: one coroutine less for each step
-
-
-def _never(_: RaiseCancelT) -> Abort:
-    return Abort.FAILED
-
-
-class _Wake:
-    """Wakes any number of tasks with None. Trio only calls `unwrap`; an `outcome.Value` for each would serve one task."""
-
-    def unwrap(self) -> None:
-        return None
-
-
-_WAKE: Any = _Wake()

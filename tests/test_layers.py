@@ -35,9 +35,9 @@ HARNESSES = (
 
 ORCHESTRATOR = (
     # nouns and decisions
-    ("bell", "events", "outcome", "restart", "text"),
-    ("errors", "failure", "supervisor"),
-    ("lifecycle",),
+    ("bell", "events", "outcome", "restart", "signals", "text"),
+    ("errors", "supervisor"),
+    ("failure", "lifecycle", "terms"),
     ("records",),
     # what remembers
     ("store.owner", "store.protocol", "store.schema"),
@@ -46,6 +46,7 @@ ORCHESTRATOR = (
     ("store.sqlite",),
     ("store",),
     # what runs
+    ("slot",),
     ("recorder",),
     ("actor", "log"),
     ("child",),
@@ -82,6 +83,7 @@ PURE = (
     "orchestrator.store.protocol",
     "orchestrator.store.schema",
     "orchestrator.supervisor",
+    "orchestrator.terms",
     "orchestrator.text",
 )
 """Functions of their arguments: no Trio, no input or output, no clock, no chance."""

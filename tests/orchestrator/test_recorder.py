@@ -24,7 +24,8 @@ from orchestrator.errors import (
 )
 from orchestrator.events import Paused, Resumed
 from orchestrator.lifecycle import Status
-from orchestrator.recorder import Recorder, Slot, settled
+from orchestrator.recorder import Recorder
+from orchestrator.slot import Slot, settled
 from orchestrator.store import MemoryStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, numbers, step_row
 from orchestrator.store.protocol import Claim, Claimed, Committed, ConsumedRow, Operation, Post, StepRow, Store
