@@ -47,7 +47,7 @@ def as_error(name: str, outcome: Outcome) -> Exception | None:
     """Return the error that the outcome of a harness is raised as at the end; None if it did not fail."""
     if outcome.ok or isinstance(outcome.error, StoreError):
         return None
-    if isinstance(outcome.error, OwnershipError | UsageError):
+    if isinstance(outcome.error, OwnershipError) or (isinstance(outcome.error, UsageError) and not outcome.attempt):
         return outcome.error
     cls = GaveUp if outcome.kind is OutcomeKind.GAVE_UP else HarnessFailed
     error = cls(f"harness {name!r} {outcome.kind.replace('_', ' ')} at step {outcome.step + 1}: {outcome.cause}")

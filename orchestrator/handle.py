@@ -119,6 +119,9 @@ class Steps:
     async def __anext__(self) -> StepRecord:
         while not self._page:
             ended, news = self._child.done, self._recorder.last_seq
+            # What is committed by now is shown by its harness within two passes of the scheduler.
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
             if self._child.step > self._after:
                 self._page = (await self._read())[::-1]
             if not self._page:
@@ -149,9 +152,6 @@ class Steps:
             nursery.start_soon(done)
             await self._recorder.wait_news(news)
             nursery.cancel_scope.cancel()
-        # The harness whose step it may be was woken together with us: within two passes it shows it.
-        await trio.lowlevel.checkpoint()
-        await trio.lowlevel.checkpoint()
 
 
 def _recorded(receipt: Receipt | None) -> Order:

@@ -195,6 +195,22 @@ async def test_an_iterator_goes_over_more_steps_than_are_read_at_a_time(tmp_path
     assert seen == [list(range(1, 601)), list(range(300, 601))]
 
 
+async def test_a_step_is_shown_when_it_is_recorded_and_not_with_the_next(autojump_clock: MockClock) -> None:
+    async def one_and_wait(harness: Scripted) -> Steps:
+        yield 1, 1
+        await harness.sleep(1000)
+
+    for _ in range(50):
+        began = trio.current_time()
+        async with Orchestrator(handle_signals=False) as orchestrator:
+            handle = orchestrator.start(Scripted(one_and_wait), name="a")
+            await anext(handle.steps())
+            shown = trio.current_time()
+            handle.stop()
+
+        assert shown - began < 1
+
+
 async def test_an_iterator_goes_on_over_crashes(autojump_clock: MockClock) -> None:
     seen: list[tuple[int, int]] = []
     async with to_the_end(intensity=3) as (orchestrator, _):
