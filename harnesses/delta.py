@@ -57,7 +57,8 @@ class Baseline:
         self._undo = (old, self._values)
         self.state = new
         if self._names is None:
-            return _between_dicts(cast(Any, old), new) if type(new) is dict else _between(old, new)
+            cls = type(new)
+            return _between_dicts(cast(Any, old), new) if cls is dict else _between(old, new)
         before, self._values = self._values, self._values_of(new)
         return _between_fields(self._names, before, self._values)
 
@@ -72,7 +73,7 @@ class Baseline:
         self._undo = None
 
 
-def _names_of(cls: type) -> tuple[str, ...] | None:
+def _names_of(cls: type[Any]) -> tuple[str, ...] | None:
     """Return the fields that states of a class are compared by; None for a dict, and for a class with a way of its own."""
     if cls is dict:
         return None
@@ -103,7 +104,8 @@ def apply(data: Any, delta: Delta) -> Any:
     if "keep" in delta:
         start, stop = delta["keep"]
         data = data[start:stop]
-    index: Callable[[str], Any] = int if isinstance(data, list) else str
+    is_list: bool = isinstance(data, list)
+    index: Callable[[str], Any] = int if is_list else str
     for key in delta.get("drop", {}):
         del data[key]
     for key, value in delta.get("set", {}).items():
@@ -125,7 +127,7 @@ def _between(old: Any, new: Any) -> Delta:
     """Return the delta from `old` to `new`; empty if they would be written alike."""
     if old is new:
         return {}
-    cls = type(new)
+    cls: type[Any] = type(new)
     if type(old) is not cls:
         return {"value": new}
     if cls in _EXACT:

@@ -12,7 +12,7 @@ the user's may be open. What holds across a `yield`:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
@@ -105,7 +105,7 @@ def explained(error: BaseException) -> BaseException | None:
     if isinstance(error, Stopping):
         return None
     if isinstance(error, BaseExceptionGroup):
-        return error.split(Stopping)[1]
+        return cast(BaseExceptionGroup[BaseException], error).split(Stopping)[1]
     if isinstance(error, RuntimeError):
         return _explained_scope(error) or error
     return error

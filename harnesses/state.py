@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from operator import eq
-from typing import Any, Generic, TypeAlias, overload
+from typing import Any, Generic, TypeAlias, cast, overload
 
 from harnesses.delta import Baseline, Delta, modified
 from harnesses.errors import HarnessMisuse, StateError
@@ -42,7 +42,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
     )
 
     def __init__(self, initial_state: StateT, max_context_steps: int = 10) -> None:
-        if not isinstance(max_context_steps, int) or max_context_steps < 0:
+        if not isinstance(cast(object, max_context_steps), int) or max_context_steps < 0:
             raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, was {max_context_steps!r}")
         self.max_context_steps = max_context_steps
         self._state: StateT = detach(initial_state)
@@ -189,7 +189,10 @@ class StepHistory(Sequence[Step[InputT, OutputT]]):
             yield from self._between(start, min(start + _PAGE, self._steps))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+        if not isinstance(other, Sequence):
+            return False
+        steps = cast(Sequence[object], other)
+        return len(self) == len(steps) and all(map(eq, self, steps))
 
     def __hash__(self) -> int:
         return hash((self._steps, self._recent))

@@ -50,14 +50,14 @@ def detach(value: T) -> T:
         raise Unstorable(explain(value)) from error
 
 
-def fields_of(cls: type) -> tuple[str, ...] | None:
+def fields_of(cls: type[Any]) -> tuple[str, ...] | None:
     """Return the names of the stored fields of an attrs class, dataclass or plain Struct, or None for any other class."""
     if cls not in _FIELDS:
         _FIELDS[cls] = _fields_of(cls)
     return _FIELDS[cls]
 
 
-def _fields_of(cls: type) -> tuple[str, ...] | None:
+def _fields_of(cls: type[Any]) -> tuple[str, ...] | None:
     if attrs.has(cls):
         return tuple(field.name for field in attrs.fields(cls))
     if dataclasses.is_dataclass(cls):
@@ -112,7 +112,7 @@ def _tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _named_tuple(value: Any) -> Any:
     items = [_detach(item) for item in value]
-    return value if all(map(_is, items, value)) else type(value)._make(items)
+    return value if all(map(_is, items, value)) else value.__class__._make(items)
 
 
 def _dict(value: dict[Any, Any]) -> dict[Any, Any]:
@@ -140,11 +140,11 @@ def _refuse(value: Any) -> Any:
     raise _Refused
 
 
-def _copier_for(cls: type) -> _Copier:
+def _copier_for(cls: type[Any]) -> _Copier:
     """Decide once for each class how its values are detached."""
     if issubclass(cls, Enum):
         return _same
-    if issubclass(cls, tuple) and hasattr(cls, "_make"):
+    if hasattr(cls, "_make") and issubclass(cls, tuple):
         return _named_tuple
     if issubclass(cls, msgspec.Struct):
         return _record_copier(cls, cls.__struct_fields__, cls)
@@ -154,7 +154,7 @@ def _copier_for(cls: type) -> _Copier:
     return _record_copier(cls, names, partial(_build, cls))
 
 
-def _build(cls: type, **values: Any) -> Any:
+def _build(cls: type[Any], **values: Any) -> Any:
     """Make an object without its `__init__`, which may check, convert or count."""
     twin: Any = object.__new__(cls)
     for name, value in values.items():
@@ -162,7 +162,7 @@ def _build(cls: type, **values: Any) -> Any:
     return twin
 
 
-def _record_copier(cls: type, names: tuple[str, ...], build: Callable[..., Any]) -> _Copier:
+def _record_copier(cls: type[Any], names: tuple[str, ...], build: Callable[..., Any]) -> _Copier:
     frozen = _is_frozen(cls)
     values_of = field_values(names)
 
@@ -193,7 +193,7 @@ def field_values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: ()
 
 
-def _is_frozen(cls: type) -> bool:
+def _is_frozen(cls: type[Any]) -> bool:
     if attrs.has(cls):
         return cls.__setattr__ is not object.__setattr__ and "frozen" in cls.__setattr__.__name__
     if issubclass(cls, msgspec.Struct):
@@ -214,7 +214,7 @@ _COPIERS: dict[type, _Copier] = {
 
 def _find(value: Any, path: str, depth: int) -> str | None:
     """Walk as `detach` does and name the first thing that it, or the encoder, refuses."""
-    cls = value.__class__
+    cls: type[Any] = value.__class__
     if depth > 200:
         return f"{path:.60}… is nested more than 200 deep, or holds itself: expected a tree; break the cycle"
     if cls is str:
@@ -223,9 +223,9 @@ def _find(value: Any, path: str, depth: int) -> str | None:
         return None if isfinite(value) else f"{path} is {value!r}: JSON has no such number; use None or a Decimal"
     if cls in ATOMS or issubclass(cls, Enum):
         return None
-    if issubclass(cls, dict) and cls is dict:
+    if cls is dict:
         return _find_in_dict(value, path, depth)
-    if cls in (list, tuple, set, frozenset) or (issubclass(cls, tuple) and hasattr(cls, "_make")):
+    if cls in (list, tuple, set, frozenset) or (hasattr(cls, "_make") and issubclass(cls, tuple)):
         found = (_find(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value))
         return next(filter(None, found), None)
     names = cls.__struct_fields__ if issubclass(cls, msgspec.Struct) else fields_of(cls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import trio
 from attrs import frozen
@@ -19,7 +19,7 @@ from harnesses.delta import Delta
 from harnesses.errors import ScopeError, Unstorable, located
 from harnesses.step import Step
 from orchestrator.bell import Bell
-from orchestrator.codec import decode, encode, encode_step
+from orchestrator.codec import decode, encode_private, encode_step
 from orchestrator.failure import parted
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt, Slot, settled
@@ -29,7 +29,7 @@ _SNAPSHOT_STEPS = 32
 """Least number of steps between two snapshots: replaying as many deltas takes about 0.1 ms."""
 
 
-_row = tuple.__new__
+_row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
 """Makes a `StepRow` without the call in between."""
 
 
@@ -217,7 +217,7 @@ class Actor(Slot):
             self._unsaved_bytes += len(body)
         if self.unsaved_steps < _SNAPSHOT_STEPS or self._unsaved_bytes < self._saved_bytes:
             return None
-        text = encode(state())
+        text = encode_private(state())
         self._saved_bytes, self._unsaved_bytes, self.unsaved_steps = len(text), 0, 0
         return text
 

@@ -22,7 +22,7 @@ from harnesses.step import Step
 from orchestrator import events
 from orchestrator.actor import Actor, Exit, Mailbox
 from orchestrator.bell import Bell
-from orchestrator.codec import HarnessTypes, encode
+from orchestrator.codec import HarnessTypes, encode_private
 from orchestrator.errors import OwnershipError, OwnershipLost, StoreError, UsageError
 from orchestrator.failure import failed, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
@@ -210,7 +210,7 @@ class Child:
         """
         cls = type(self.harness)
         try:
-            initial = encode(self.harness.state)
+            initial = encode_private(self.harness.state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}: its initial state can not be stored: {error}") from error
         claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)

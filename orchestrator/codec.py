@@ -1,7 +1,8 @@
 """Between values and the JSON on disk. The one place that knows the encoder.
 
-encode_step     a step to the body of its record           body of a record to a step    decode_step
-encode_state    a state to a snapshot                      a snapshot to a state         decode_state
+encode_step   a step to the body of its record           body of a record to a step    decode_step
+encode        any value, checked first                   JSON to plain data            decode
+HarnessTypes  gives plain data the types that a harness declared
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from harnesses.base import BaseHarness
 from harnesses.delta import Delta, apply_to_state, modified
 from harnesses.errors import Unstorable
 from harnesses.step import StateDelta, Step
-from harnesses.values import explain, fields_of
+from harnesses.values import detach, explain, fields_of
 from orchestrator.errors import StoreCorrupt, UsageError
 from orchestrator.records import StepRecord
 
@@ -32,6 +33,11 @@ def encode(value: object) -> str:
     Raises:
         Unstorable: with the path to what can not be stored.
     """
+    return encode_private(detach(value))
+
+
+def encode_private(value: object) -> str:
+    """Return the JSON text of a value that `detach` has let pass already: a state, or something of our own."""
     try:
         return str(_encode(value), "utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -115,8 +121,8 @@ class HarnessTypes:
         """Return the types of a harness; those of a class whose state has declared fields are made once."""
         state, given, output = _declared(type(harness))
         example = harness.state
-        if fields_of(type(example)) is not None:
-            kept: Any = type(example)
+        kept: type[Any] = example.__class__
+        if fields_of(kept) is not None:
             return _types(kept, given, output)
         return cls(state, given, output, example)
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol, TextIO
 import trio
 
 from orchestrator.codec import decode, decode_step
-from orchestrator.errors import OrchestratorError
 from orchestrator.lifecycle import Status
 from orchestrator.lines import brief, json_line, step_fields
 from orchestrator.log import line
@@ -69,8 +68,8 @@ async def follow(view: View) -> None:
             begin = time.perf_counter()
             await trio.to_thread.run_sync(view.show)
             await trio.sleep(max(view.period_s, _SHARE * (time.perf_counter() - begin)))
-    except (OSError, OrchestratorError, ValueError) as error:
-        say(f"orchestrator: the run is no longer shown: {one_line(str(error))}; it goes on")
+    except Exception as error:
+        say(f"orchestrator: the run is no longer shown: {one_line(str(error) or type(error).__name__)}; it goes on")
 
 
 class EventLines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from typing import cast
 
 import trio
 
@@ -26,7 +27,8 @@ def failed(error: BaseException) -> events.Failed:
 def sentence(error: BaseException) -> str:
     """Return an error in one line; of a group, what is in it."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(sentence(inner) for inner in error.exceptions[:20])[:_MOST]
+        inside = cast(BaseExceptionGroup[BaseException], error).exceptions
+        return "; ".join(sentence(inner) for inner in inside[:20])[:_MOST]
     try:
         text = str(error)
     except Exception:
@@ -39,7 +41,7 @@ def parted(error: BaseException) -> tuple[BaseException | None, BaseException | 
     if isinstance(error, trio.Cancelled):
         return error, None
     if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)
+        return cast(BaseExceptionGroup[BaseException], error).split(trio.Cancelled)
     return None, error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -28,7 +29,9 @@ def load_script(path: Path) -> ModuleType:
     Raises:
         UsageError: it can not be read, is not Python, or raised an error.
     """
-    name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"script_{abs(hash(path))}"
+    name = re.sub(r"\W", "_", path.stem)
+    if name in sys.modules:
+        name = f"script_{name}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import Any, TextIO
 import trio
 
 from harnesses.base import BaseHarness
-from harnesses.values import detach
 from orchestrator.child import Child, Common
 from orchestrator.codec import encode
 from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
@@ -200,7 +199,7 @@ class Orchestrator:
     # life
 
     @asynccontextmanager
-    async def _serve(self) -> AsyncIterator[None]:
+    async def _serve(self) -> AsyncGenerator[None]:
         store, ours = _open(self._given_store)
         failure: BaseException | None = None
         try:
@@ -301,7 +300,7 @@ class Orchestrator:
 
     def _post(self, to: str, sender: str, message: object) -> Receipt:
         """Have a message put in a mailbox: of a harness here, or of any that the store knows."""
-        body = encode(detach(message))
+        body = encode(message)
 
         def deliver(seq: int) -> None:
             child = self._children.get(to)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from orchestrator.errors import HarnessFailed, OwnershipError, StoreError, UsageError
+from orchestrator.errors import HarnessFailed, OrchestratorError, OwnershipError, StoreError, UsageError
 from orchestrator.exits import ExitCode, of_error, of_outcome, of_run
 from orchestrator.lines import columns
 from orchestrator.outcome import Outcome
@@ -54,7 +54,8 @@ def report(result: Result, *, quiet: bool, file: Path) -> int:
     for text in failures(result.outcomes) if quiet else summary(result.outcomes):
         say(text)
     for error in result.besides:
-        say(f"orchestrator: {one_line(str(error), 2000)}")
+        if isinstance(error, OrchestratorError):
+            say(f"orchestrator: {one_line(str(error), 2000)}")
     for error in _with_tracebacks(result):
         say(inert("".join(traceback.format_exception(_cut(error)))).rstrip())
     if not quiet and any(map(_resumable, result.outcomes.values())):
@@ -92,9 +93,10 @@ def _resumable(outcome: Outcome) -> bool:
 
 
 def _with_tracebacks(result: Result) -> Iterator[BaseException]:
-    """Yield the errors of the user's code: what the first few harnesses raised, and what `supervise` did."""
+    """Yield the errors of code: what the first few harnesses raised, what `supervise` did, and what is a defect of ours."""
     errors = [outcome.error for outcome in result.outcomes.values() if outcome.error is not None]
     yield from [error for error in errors if not isinstance(error, OwnershipError | StoreError | UsageError)][:_TRACEBACKS]
+    yield from (error for error in result.besides if not isinstance(error, OrchestratorError))
     if result.script_error is not None:
         yield result.script_error
 

@@ -15,7 +15,7 @@ import trio
 from attrs import define, field, frozen
 
 from orchestrator.display import EventLines, JsonLines, LiveTable, View, follow
-from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.errors import UsageError
 from orchestrator.exits import EndedBySignal
 from orchestrator.loading import find_modules_in
 from orchestrator.making import make_all
@@ -142,7 +142,7 @@ async def _run(program: Program, store: SqliteStore, log: Path | None, options: 
             views.cancel_scope.cancel()
     finally:
         if view is not None:
-            with suppress(OSError, OrchestratorError, ValueError):
+            with suppress(Exception):
                 view.close()
         watchdog.close()
     result.outcomes = {handle.name: handle.outcome for handle in orchestrator.handles if handle.outcome is not None}

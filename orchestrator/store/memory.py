@@ -42,9 +42,9 @@ class _Harness:
     event: str = "{}"
     supervision: str = "{}"
     time_us: int = 0
-    steps: list[tuple[int, StepRow]] = field(factory=list)
-    snapshots: dict[int, str] = field(factory=dict)
-    mailbox: dict[int, Message] = field(factory=dict)
+    steps: list[tuple[int, StepRow]] = field(factory=list[tuple[int, StepRow]])
+    snapshots: dict[int, str] = field(factory=dict[int, str])
+    mailbox: dict[int, Message] = field(factory=dict[int, Message])
 
     def rows(self, after: int, limit: int) -> list[tuple[int, int, int, int, str]]:
         chosen = self.steps[max(after, 0) : max(after, 0) + limit]
@@ -78,8 +78,9 @@ class MemoryStore:
         with self._lock:
             lost = frozenset(row.harness for row in steps if self._harnesses[row.harness].epoch != row.epoch)
             seqs = [0 if row.harness in lost else self._add_step(row) for row in steps]
+            written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
             for used in consumed:
-                if used.harness not in lost:
+                if (used.harness, used.step) in written:
                     self._harnesses[used.harness].mailbox.pop(used.message, None)
             return Committed(seqs, [self._do(operation) for operation in operations], lost)
 

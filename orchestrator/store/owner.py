@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 
@@ -18,16 +19,27 @@ class RunLock:
     """The lock of this run."""
 
     def __init__(self, store: Path) -> None:
+        _sweep(store)
         self.run = secrets.token_hex(6)
         self._path = _lock_path(store, self.run)
-        self._descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._descriptor = _hold(self._path)
         os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         """Let the lock go and remove its file."""
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
+
+
+def _hold(path: Path) -> int:
+    """Make the file and lock it. Between the two, another run's sweep may take it for a dead one's: then make it again."""
+    while True:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        os.close(descriptor)
 
 
 def is_alive(store: Path, run: str) -> bool:
@@ -57,6 +69,13 @@ def pid_of(store: Path, run: str) -> int | None:
         return int(_lock_path(store, run).read_text().strip() or 0) or None
     except (OSError, ValueError):
         return None
+
+
+def _sweep(store: Path) -> None:
+    """Remove the lock files of runs that were killed, those too that never owned a harness."""
+    prefix = f"{store.name}.run-"
+    for path in store.parent.glob(f"{escape(prefix)}*"):
+        is_alive(store, path.name.removeprefix(prefix))
 
 
 def _lock_path(store: Path, run: str) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -88,7 +88,8 @@ class SqliteStore(SqliteReader):
                 self._look_for_lost(holdings)
                 lost = frozenset(row.harness for row in steps if holdings.epochs.get(row.harness) != row.epoch)
                 seqs = self._append_steps(steps, holdings)
-                self._consume(consumed, lost)
+                written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
+                self._consume([row for row in consumed if (row.harness, row.step) in written])
                 results = self._do(operations, holdings)
                 self._index_if_due(len(steps) + len(operations))
             self._holdings = holdings
@@ -142,7 +143,7 @@ class SqliteStore(SqliteReader):
         return cursor.lastrowid if cursor.rowcount == len(steps) else None
 
     @contextmanager
-    def _transaction(self, wait: bool) -> Iterator[None]:
+    def _transaction(self, wait: bool) -> Generator[None]:
         with translated(self.location):
             self._begin(wait)
             try:
@@ -193,8 +194,8 @@ class SqliteStore(SqliteReader):
             self._insert(accepted[start : start + _MOST_ROWS], holdings.ownership)
         return seqs
 
-    def _consume(self, consumed: Sequence[ConsumedRow], lost: frozenset[int]) -> None:
-        rows = [(row.step, row.message, row.harness) for row in consumed if row.harness not in lost]
+    def _consume(self, consumed: Sequence[ConsumedRow]) -> None:
+        rows = [(row.step, row.message, row.harness) for row in consumed]
         if rows:
             self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", rows)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -28,10 +29,11 @@ def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
     try:
         with translated(str(path)):
             _check(db, path)
-            _configure(db, path)
+            _configure(db, path, busy_s)
             _migrate(db)
             # SQLite opens a file that it may not write without a word, and would say so at the first commit.
             db.execute("BEGIN IMMEDIATE")
+            db.execute("UPDATE meta SET ownership = ownership")
             db.execute("ROLLBACK")
             db.execute("PRAGMA busy_timeout = 0")
     except BaseException:
@@ -65,7 +67,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def translated(location: str) -> Iterator[None]:
+def translated(location: str) -> Generator[None]:
     """Turn SQLite's errors into ours, with what to do about them."""
     try:
         yield
@@ -82,6 +84,8 @@ def _translate(location: str, error: sqlite3.Error) -> StoreError:
         return StoreCorrupt(f"{location} is damaged: {text}; restore it from a copy, or start a new store")
     if code == sqlite3.SQLITE_READONLY:
         return StoreUnusable(f"{location} can not be written: {text}; make the file and its folder writable")
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnusable(f"{location} can not be opened: {text}; check the permissions of the file and its folder")
     if code == sqlite3.SQLITE_FULL:
         return StoreError(f"{location} can not grow: {text}; free some space and start again, nothing recorded is lost")
     return StoreError(f"{location} failed: {text}; what was recorded before is safe, look at the disk and start again")
@@ -105,9 +109,12 @@ def _look(path: Path) -> None:
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:
+    # One transaction, or another process may make the tables in between.
+    db.execute("BEGIN")
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    db.execute("COMMIT")
     if tables and application != APPLICATION_ID:
         raise StoreUnusable(f"{path} is a database of another program: expected a store made by this one")
     if version > VERSION:
@@ -116,11 +123,22 @@ def _check(db: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _configure(db: sqlite3.Connection, path: Path) -> None:
-    mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+def _configure(db: sqlite3.Connection, path: Path, busy_s: float) -> None:
+    mode = _switch_to_wal(db, time.monotonic() + busy_s)
     if mode != "wal":
         raise StoreUnusable(f"{path} can not use a write-ahead log (journal mode {mode!r}): put it on a local disk")
     db.execute("PRAGMA synchronous = FULL")
+
+
+def _switch_to_wal(db: sqlite3.Connection, until: float) -> str:
+    """Return the journal mode after asking for WAL. SQLite does not wait for another process that asks at the same time."""
+    while True:
+        try:
+            return str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def _migrate(db: sqlite3.Connection) -> None:

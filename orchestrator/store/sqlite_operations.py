@@ -24,9 +24,9 @@ class Holdings:
 
     ownership: int = -1
     """`meta.ownership` when we last looked: while it is the same, nothing has changed hands."""
-    epochs: dict[int, int] = field(factory=dict)
+    epochs: dict[int, int] = field(factory=dict[int, int])
     """Of our harnesses."""
-    heads: dict[int, int] = field(factory=dict)
+    heads: dict[int, int] = field(factory=dict[int, int])
     """The last step of each."""
 
     def copy(self) -> Holdings:
@@ -66,12 +66,12 @@ class Operations:
             return self._claimed(claim.name, epoch, row)
         if owner is not None and not claim.take_over and (owner == self._run or is_alive(self._path, owner)):
             raise OwnedElsewhere(_owned(claim.name, pid_of(self._path, owner)))
+        claimed = self._claimed(claim.name, epoch + 1, row)
         self._db.execute(
             "UPDATE harnesses SET owner = ?, epoch = ?, class = ? WHERE id = ?",
             (self._run, epoch + 1, claim.harness_class, harness),
         )
         self._change_hands(harness, epoch + 1, holdings)
-        claimed = self._claimed(claim.name, epoch + 1, row)
         holdings.heads[harness] = claimed.step
         return claimed
 

@@ -216,6 +216,23 @@ def test_a_place_that_can_not_be_written_is_told_in_one_line(command: Command, o
     assert said in done.err
 
 
+def test_a_store_that_fails_stops_the_run_loudly(command: Command) -> None:
+    done = script(command, "Ticking", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))")
+
+    assert done.code == 1
+    assert "orchestrator: run.db failed while steps waited for it: " in done.err
+    assert "Traceback" not in done.err
+    assert 1 <= heads(command.folder / "run.db")["one"] < 1000
+
+
+def test_a_script_may_have_any_name(command: Command) -> None:
+    (command.folder / "sub").mkdir()
+    for name in ("sub/trio.py", "2 scripts.py"):
+        command.write(name, "async def supervise(orchestrator): pass")
+
+    assert [done.code for done in command.each(["run", "sub/trio.py"], ["run", "2 scripts.py"])] == [0, 0]
+
+
 def test_a_stored_state_that_does_not_fit_is_a_matter_of_usage(command: Command) -> None:
     command.run_file("Ticking")
     stop(command, "run.toml")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from orchestrator import Orchestrator, SqliteStore
+from orchestrator import Orchestrator, SqliteStore, StoreError
 from orchestrator.display import EventLines, event_line, follow
 from orchestrator.records import Record
 from tests.orchestrator.commanded import HOSTILE, Ticking
@@ -182,22 +182,26 @@ def test_the_line_of_an_event_is_inert_and_says_why(command: Command) -> None:
 
 
 class Broken:
-    """A view whose terminal is gone."""
+    """A view that fails."""
 
     period_s = 0.1
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
 
     def open(self) -> None: ...
 
     def show(self) -> None:
-        raise OSError("the terminal is gone")
+        raise self._error
 
     def close(self) -> None: ...
 
 
-async def test_a_view_that_fails_is_given_up_and_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    await follow(Broken())
+@pytest.mark.parametrize("error", [OSError("gone"), IndexError("gone"), StoreError("gone")])
+async def test_a_view_that_fails_is_given_up_and_the_run_goes_on(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    await follow(Broken(error))
 
-    assert capsys.readouterr().err == "orchestrator: the run is no longer shown: the terminal is gone; it goes on\n"
+    assert capsys.readouterr().err == "orchestrator: the run is no longer shown: gone; it goes on\n"
 
 
 async def test_events_are_shown_once_each_and_steps_are_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

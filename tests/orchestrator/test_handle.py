@@ -1,4 +1,4 @@
-"""Laws of the handle: orders take effect whether or not they are awaited; steps are shown once each, past and live."""
+"""G9, and laws of the handle: orders take effect whether or not they are awaited; steps are shown once each, past and live."""
 
 from __future__ import annotations
 
