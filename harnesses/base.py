@@ -42,7 +42,6 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     def __init__(self, initial_state: StateT, *, max_context_steps: int = 10, constraints: Constraints | None = None) -> None:
         self.constraints: Constraints = MappingProxyType(dict(constraints)) if constraints else _NO_CONSTRAINTS
-        self._current_step = 0
         self._state: PersistentState[StateT, InputT, OutputT] = PersistentState(initial_state, max_context_steps)
         self.runs_as: str | None = None
         """The name it runs under, while somebody else than its author has charge of it."""
@@ -70,7 +69,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     @property
     def current_step(self) -> int:
         """The number of the last recorded step; 0 before the first. While a step is being made, still the last one's."""
-        return self._current_step
+        return self._state.steps
 
     @property
     def step_history(self) -> Sequence[Step[InputT, OutputT]]:
@@ -94,7 +93,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         return await agent.run(
             input=input,
             context=context,
-            step_number=self._current_step + 1,
+            step_number=self._state.steps + 1,
             step_history=context.recent_steps,
             constraints=self.constraints,
         )
@@ -136,7 +135,6 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         if self._task is not None:
             raise HarnessMisuse(f"{self._where()}: it runs already: expected a harness of its own for each name")
         self._state.restore(state, step, load)
-        self._current_step = step
 
     async def run(self, runtime: Runtime | None = None) -> Ending:
         """Iterate `execute()` until it is exhausted, `is_complete()` is true or the harness is told to stop.
@@ -154,9 +152,9 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             return await run_alone(self, runtime or LocalRuntime(type(self).__name__))
         self._task, self._runtime = trio.lowlevel.current_task(), runtime
         try:
-            if runtime.resumed and self._current_step and self.is_complete():
+            if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
-            return await drive(self._generator(), runtime.control, _Ledger(self, runtime))
+            return await drive(self._generator(), runtime.control, _Ledger(self, self._state, runtime))
         except BaseException as error:
             rest = explained(error)
             if rest is None:
@@ -169,7 +167,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             self._task = self._runtime = None
 
     def _generator(self) -> AsyncGenerator[Any, None]:
-        generator = self.execute()
+        generator = cast(Any, self.execute())
         if hasattr(generator, "__anext__") and hasattr(generator, "aclose"):
             return cast(AsyncGenerator[Any, None], generator)
         if hasattr(generator, "close"):
@@ -179,12 +177,6 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             f"was {type(generator).__name__}"
         )
 
-    def _private(self, role: str, value: Any) -> Any:
-        try:
-            return detach(value)
-        except Unstorable as error:
-            raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
-
     def _surroundings(self, verb: str) -> Runtime:
         if self._runtime is None:
             raise HarnessMisuse(f"{verb}: {type(self).__name__} is not running; call it from execute()")
@@ -192,7 +184,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     def _where(self) -> str:
         name = self._runtime.name if self._runtime is not None else type(self).__name__
-        return f"harness {name!r}, step {self._current_step + 1}"
+        return _place(name, self._state.steps)
 
     def _already_running(self) -> str:
         if self._task is trio.lowlevel.current_task():
@@ -200,35 +192,43 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         return f"{self._where()}: run() was called while it runs: expected one run at a time; make a second harness"
 
 
+def _place(name: str, steps: int) -> str:
+    return f"harness {name!r}, step {steps + 1}"
+
+
+_PAIRS: tuple[type[Sequence[Any]], ...] = (tuple, list)
+
+
 class _Ledger:
-    """Takes the steps of one attempt from the loop to the runtime and back. It knows the harness from within."""
+    """Takes the steps of one attempt from the loop to the runtime and back."""
 
     __slots__ = ("_harness", "_runtime", "_state")
 
-    def __init__(self, harness: BaseHarness[Any, Any, Any], runtime: Runtime) -> None:
+    def __init__(
+        self, harness: BaseHarness[Any, Any, Any], state: PersistentState[Any, Any, Any], runtime: Runtime
+    ) -> None:
         self._harness = harness
-        self._state = harness._state
+        self._state = state
         self._runtime = runtime
 
     def make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
-        harness = self._harness
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        if not isinstance(pair, _PAIRS) or len(pair) != 2:
             raise HarnessMisuse(
-                f"{harness._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
+                f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
             )
         given, made = pair
         if given.__class__ not in ATOMS:
-            given = harness._private("input", given)
+            given = self._private("input", given)
         if made.__class__ not in ATOMS:
-            made = harness._private("output", made)
-        state_delta, delta = self._state.take_delta()
-        return Step(harness._current_step + 1, datetime.now(UTC), given, made, state_delta), delta
+            made = self._private("output", made)
+        state = self._state
+        state_delta, delta = state.take_delta()
+        return Step(state.steps + 1, datetime.now(UTC), given, made, state_delta), delta
 
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
         return self._runtime.commit(step, delta, self._state.snapshot)
 
     def accept(self, step: Step[Any, Any]) -> None:
-        self._harness._current_step = step.step_number
         self._state.append(step)
 
     def is_complete(self) -> bool:
@@ -236,6 +236,15 @@ class _Ledger:
 
     def take_back(self) -> None:
         self._state.untake_delta()
+
+    def _private(self, role: str, value: Any) -> Any:
+        try:
+            return detach(value)
+        except Unstorable as error:
+            raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
+
+    def _where(self) -> str:
+        return _place(self._runtime.name, self._state.steps)
 
 
 async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) -> Ending:
@@ -285,7 +294,7 @@ async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) 
     if failure is not None:
         harness.rewind()
         try:
-            raise located(failure, f"harness {runtime.name!r}, step {harness.current_step + 1}")
+            raise located(failure, _place(runtime.name, harness.current_step))
         finally:
             del failure
     return control.ending or Ending.STOPPED

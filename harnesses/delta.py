@@ -57,7 +57,7 @@ class Baseline:
         self._undo = (old, self._values)
         self.state = new
         if self._names is None:
-            cls = type(new)
+            cls: type[Any] = new.__class__
             return _between_dicts(cast(Any, old), new) if cls is dict else _between(old, new)
         before, self._values = self._values, self._values_of(new)
         return _between_fields(self._names, before, self._values)
@@ -127,8 +127,8 @@ def _between(old: Any, new: Any) -> Delta:
     """Return the delta from `old` to `new`; empty if they would be written alike."""
     if old is new:
         return {}
-    cls: type[Any] = type(new)
-    if type(old) is not cls:
+    cls = new.__class__
+    if old.__class__ is not cls:
         return {"value": new}
     if cls in _EXACT:
         return {} if old == new else {"value": new}

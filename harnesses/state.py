@@ -36,9 +36,9 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         "_load",
         "_open",
         "_state",
-        "_steps",
         "_summary",
         "max_context_steps",
+        "steps",
     )
 
     def __init__(self, initial_state: StateT, max_context_steps: int = 10) -> None:
@@ -49,7 +49,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self._open = detach(self._state) is not self._state
         self._baseline = Baseline(self._state)
         self._summary: str | None = None
-        self._steps = 0
+        self.steps = 0
+        """How many steps were appended; with a recorded past, those in the store too."""
         self._load: LoadSteps | None = None
         self._history: deque[Step[InputT, OutputT]] | None = None
         """All steps; of a harness restored from a store, the recent ones, and those only once somebody has asked for any."""
@@ -64,7 +65,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """Every step, oldest first. Of a harness restored from a store, older ones are read from there when looked at."""
         if self._load is None:
             return tuple(self._recent())
-        return StepHistory(self._steps, tuple(self._history or ()), self._load)
+        return StepHistory(self.steps, tuple(self._history or ()), self._load)
 
     def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
         """Replace the state by `change(state)`.
@@ -95,7 +96,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def append(self, step: Step[InputT, OutputT]) -> None:
         """Append a step that was recorded elsewhere. Its input and output must be private already."""
-        self._steps += 1
+        self.steps += 1
         self._baseline.keep()
         if self._history is not None:
             self._history.append(step)
@@ -148,12 +149,12 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """
         self._baseline = Baseline(detach(state))
         self.rewind()
-        self._steps, self._load, self._history = steps, load, None
+        self.steps, self._load, self._history = steps, load, None
 
     def _recent(self) -> deque[Step[InputT, OutputT]]:
         if self._history is None:
             kept = self.max_context_steps
-            steps = self._load(max(0, self._steps - kept), kept) if self._load is not None and kept else ()
+            steps = self._load(max(0, self.steps - kept), kept) if self._load is not None and kept else ()
             self._history = deque(steps, maxlen=None if self._load is None else kept)
         return self._history
 

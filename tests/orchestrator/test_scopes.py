@@ -1,4 +1,4 @@
-"""G4 and G6 for scopes across a `yield`: each works or fails with its remedy, loses no yielded step and disturbs no sibling."""
+"""G4, G6 for scopes across a `yield`: each works or fails with its remedy, loses no step and disturbs no sibling."""
 
 from __future__ import annotations
 

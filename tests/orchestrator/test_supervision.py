@@ -1,4 +1,4 @@
-"""G3, G6, and laws of supervision as it runs: who is started again, in what order, when it is given up, and what outlives the program."""
+"""G3, G6, and laws of supervision as it runs: who is started again, in what order, and what outlives the program."""
 
 from __future__ import annotations
 
