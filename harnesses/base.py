@@ -196,7 +196,7 @@ def _place(name: str, steps: int) -> str:
     return f"harness {name!r}, step {steps + 1}"
 
 
-_PAIRS: tuple[type[Sequence[Any]], ...] = (tuple, list)
+_PAIRS: Any = (tuple, list)
 
 
 class _Ledger:
@@ -204,14 +204,12 @@ class _Ledger:
 
     __slots__ = ("_harness", "_runtime", "_state")
 
-    def __init__(
-        self, harness: BaseHarness[Any, Any, Any], state: PersistentState[Any, Any, Any], runtime: Runtime
-    ) -> None:
+    def __init__(self, harness: BaseHarness[Any, Any, Any], state: PersistentState[Any, Any, Any], runtime: Runtime) -> None:
         self._harness = harness
         self._state = state
         self._runtime = runtime
 
-    def make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
+    def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
         if not isinstance(pair, _PAIRS) or len(pair) != 2:
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"

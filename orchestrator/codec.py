@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from attrs import evolve
@@ -121,7 +121,7 @@ class HarnessTypes:
         """Return the types of a harness; those of a class whose state has declared fields are made once."""
         state, given, output = _declared(type(harness))
         example = harness.state
-        kept: type[Any] = example.__class__
+        kept: Any = example.__class__
         if fields_of(kept) is not None:
             return _types(kept, given, output)
         return cls(state, given, output, example)
@@ -169,23 +169,24 @@ def _types(state: Any, given: Any, output: Any) -> HarnessTypes:
 
 def revive(data: Any, example: Any) -> Any:
     """Return plain data with the types that `example` has at the same places."""
-    cls = type(example)
+    cls = example.__class__
     if cls is dict:
-        return _revive_dict(data, example) if isinstance(data, dict) else data
-    if cls in (list, tuple):
+        return _revive_dict(cast(Any, data), example) if isinstance(data, dict) else data
+    if cls is list or cls is tuple:
         if not isinstance(data, list):
             return data
-        kinds = {type(item) for item in example}
+        items = cast(Any, data)
+        kinds = {item.__class__ for item in example}
         if len(kinds) == 1:
-            data = [revive(item, example[0]) for item in data]
-        return cls(data)
+            items = [revive(item, example[0]) for item in items]
+        return list(items) if cls is list else tuple(items)
     if data is None or isinstance(data, cls) or cls in (type(None), bool, int, float, str):
         return data
     return _convert(data, cls)
 
 
 def _revive_dict(data: dict[str, Any], example: dict[Any, Any]) -> dict[Any, Any]:
-    kinds = {type(key) for key in example}
+    kinds: set[Any] = {key.__class__ for key in example}
     key_type = kinds.pop() if len(kinds) == 1 else str
     revived: dict[Any, Any] = {}
     for text, value in data.items():
