@@ -40,6 +40,8 @@ def export(reader: SqliteReader, name: str, format: str, output: Path | None, st
         UnknownHarness: there is no such harness.
     """
     steps = pages(reader, name, after=after)
+    if output is not None and os.path.realpath(output) == os.path.realpath(reader.path):
+        raise UsageError(f"{output} is the store: expected another file; choose one")
     if format == "parquet":
         return _export_parquet(steps, output)
     write = _write_csv if format == "csv" else _write_jsonl

@@ -80,9 +80,10 @@ def run(options: RunOptions) -> int:
     with _heed_signals() as phase:
         program = read_program(options.file)
         log = Path(options.log) if options.log else program.log
+        path = Path(options.store or program.store or options.default_store)
         if log is not None:
-            _check_log(log)
-        store = SqliteStore(options.store or program.store or options.default_store)
+            _check_log(log, path)
+        store = SqliteStore(path)
         if not options.quiet:
             say(f"recording in {store.path}")
         try:
@@ -203,7 +204,9 @@ def can_be_drawn_on(environment: Mapping[str, str]) -> bool:
     return sys.stderr.isatty() and not environment.get("NO_COLOR") and term not in ("", "dumb", "unknown")
 
 
-def _check_log(path: Path) -> None:
+def _check_log(path: Path, store: Path) -> None:
+    if os.path.realpath(path) == os.path.realpath(store):
+        raise UsageError(f"log {path} is the store: expected another file; choose one")
     try:
         path.open("a", encoding="utf-8").close()
     except OSError as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 from contextlib import suppress
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 
 def prepare() -> None:
@@ -38,17 +39,30 @@ def say(text: str) -> None:
 
 
 class _Talk(io.TextIOWrapper):
-    """Standard error for a long run: when nobody reads it any more, what is written goes nowhere, and nothing fails."""
+    """Standard error for a long run. When nobody reads it any more, what is written goes nowhere, and nothing fails.
+
+    A line is written at once, so that the lines of two threads do not run into each other: `print` writes its end by itself.
+    """
+
+    def __init__(self, buffer: Any) -> None:
+        super().__init__(buffer, encoding="utf-8", errors="backslashreplace", write_through=True)
+        self._begun = threading.local()
 
     def write(self, text: str, /) -> int:
-        try:
-            return super().write(text)
-        except OSError:
-            abandon(self)
-            return len(text)
+        whole = getattr(self._begun, "text", "") + text
+        end = whole.rfind("\n") + 1
+        self._begun.text = whole[end:]
+        if end:
+            self._put(whole[:end])
+        return len(text)
 
     def flush(self) -> None:
+        begun, self._begun.text = getattr(self._begun, "text", ""), ""
+        self._put(begun)
+
+    def _put(self, text: str) -> None:
         try:
+            super().write(text)
             super().flush()
         except OSError:
             abandon(self)
@@ -59,7 +73,7 @@ def keep_talking() -> None:
     buffer = getattr(sys.stderr, "buffer", None)
     if buffer is not None:
         # The stream that it replaces lives on as `sys.__stderr__`; were it collected, it would close the file.
-        sys.stderr = _Talk(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True, write_through=True)
+        sys.stderr = _Talk(buffer)
 
 
 def abandon(stream: IO[str]) -> None:

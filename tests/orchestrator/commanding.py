@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 
-from orchestrator import StoreError
+from orchestrator import HarnessRecord, StepRecord, StoreError
 from orchestrator.store import SqliteReader
 
 ROOT = Path(__file__).parent.parent.parent
@@ -129,9 +130,21 @@ def ended(process: subprocess.Popen[str]) -> Ended:
 def heads(store: Path) -> dict[str, int]:
     """Return the last step of each harness; nothing while the store is being made."""
     try:
-        return {record.name: record.current_step for record in SqliteReader(store).harnesses()}
+        return {record.name: record.current_step for record in harnesses(store)}
     except StoreError:
         return {}
+
+
+def harnesses(store: Path) -> list[HarnessRecord]:
+    """Return what the store knows of each harness."""
+    with closing(SqliteReader(store)) as reader:
+        return reader.harnesses()
+
+
+def steps_of(store: Path, name: str) -> list[StepRecord]:
+    """Return the first steps of a harness."""
+    with closing(SqliteReader(store)) as reader:
+        return reader.steps(name)
 
 
 def wait_until(ready: Callable[[], Any], seconds: float = 15.0) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from orchestrator.store import SqliteReader
-from tests.orchestrator.commanding import ROOT, Command, Ended, ended, heads, wait_until
+from tests.orchestrator.commanding import ROOT, Command, Ended, ended, harnesses, heads, steps_of, wait_until
 
 SCRIPT = """
 import sys
@@ -66,7 +67,7 @@ def test_a_run_that_was_stopped_goes_on(command: Command) -> None:
 
     assert (first.code, second.code) == (143, 143)
     assert "to go on: orchestrator run run.toml" in first.err
-    steps = SqliteReader(command.folder / "run.db").steps("ticking")
+    steps = steps_of(command.folder / "run.db", "ticking")
     assert [step.step_number for step in steps] == list(range(1, len(steps) + 1))
     assert {step.attempt for step in steps} == {1, 2}
     assert second.objects[0]["event"] == "harness.started"
@@ -79,8 +80,8 @@ def test_json_has_every_record_as_it_is_committed(command: Command) -> None:
     done = command("run", "run.toml", "--json")
 
     assert done.code == 1
-    reader = SqliteReader(command.folder / "run.db")
-    assert [one["seq"] for one in done.objects] == [record.seq for record in reader.records()]
+    with closing(SqliteReader(command.folder / "run.db")) as reader:
+        assert [one["seq"] for one in done.objects] == [record.seq for record in reader.records()]
     steps = [one for one in done.objects if "step_number" in one]
     assert [one for one in steps if one["harness"] == "three"] == command("steps", "three", "--json").objects
     others = [one for one in done.objects if "event" in one]
@@ -154,7 +155,7 @@ def test_a_script_that_starts_nothing_is_told_so(command: Command) -> None:
 def test_a_harness_that_runs_elsewhere_is_left_there(command: Command) -> None:
     command.run_file("Ticking")
     first = command.start("run", "run.toml")
-    wait_until(lambda: (command.folder / "run.db-wal").exists() and command("steps", "ticking").out)
+    wait_until(lambda: heads(command.folder / "run.db").get("ticking"))
 
     second = command("run", "run.toml")
     first.terminate()
@@ -200,20 +201,25 @@ def test_a_mistake_is_told_in_one_line_and_nothing_is_made(command: Command) -> 
     assert not (command.folder / "run.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("--log", "log missing/x can not be written: No such file or directory"),
-        ("--store", "missing/x can not be made: its folder"),
-    ],
-)
-def test_a_place_that_can_not_be_written_is_told_in_one_line(command: Command, option: str, said: str) -> None:
-    command.run_file("Three")
+def test_the_log_can_not_be_written_into_the_store(command: Command) -> None:
+    command.run_file("Three", top='log = "run.db"')
+    command.write("run.db", "the store")
 
-    done = command("run", "run.toml", option, "missing/x")
+    done = command("run", "run.toml")
 
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert said in done.err
+    assert "log run.db is the store: expected another file" in done.err
+    assert (command.folder / "run.db").read_text() == "the store"
+
+
+def test_a_place_that_can_not_be_written_is_told_in_one_line(command: Command) -> None:
+    command.run_file("Three")
+
+    log, store = command.each(*(["run", "run.toml", option, "missing/x"] for option in ("--log", "--store")))
+
+    assert "log missing/x can not be written: No such file or directory" in log.err
+    assert "missing/x can not be made: its folder" in store.err
+    assert [(done.code, done.err.count("\n")) for done in (log, store)] == [(2, 1)] * 2
 
 
 def test_a_store_that_fails_stops_the_run_loudly(command: Command) -> None:
@@ -253,14 +259,14 @@ def test_who_stops_reading_the_events_does_not_stop_the_run(command: Command) ->
     process.stdout.readline()
     process.stdout.close()
 
-    at = SqliteReader(command.folder / "run.db").harnesses()[0].current_step
-    wait_until(lambda: SqliteReader(command.folder / "run.db").harnesses()[0].current_step > at + 20)
+    at = heads(command.folder / "run.db")["ticking"]
+    wait_until(lambda: heads(command.folder / "run.db")["ticking"] > at + 20)
     process.terminate()
 
     assert process.wait(10) == 143
     assert process.stderr is not None
     assert "the run is no longer shown: [Errno 32] Broken pipe; it goes on" in process.stderr.read()
-    assert SqliteReader(command.folder / "run.db").harnesses()[0].status == "stopped"
+    assert harnesses(command.folder / "run.db")[0].status == "stopped"
 
 
 def test_who_stops_reading_the_talk_neither_stops_the_run_nor_a_harness_that_talks(command: Command) -> None:
@@ -271,18 +277,17 @@ def test_who_stops_reading_the_talk_neither_stops_the_run_nor_a_harness_that_tal
     process.stderr.readline()
     process.stderr.close()
 
-    wait_until(lambda: command("steps", "talking", "--after", "20").out)
+    wait_until(lambda: heads(command.folder / "run.db").get("talking", 0) > 20)
     process.terminate()
 
     assert process.wait(10) == 143
-    assert SqliteReader(command.folder / "run.db").harnesses()[0].status == "stopped"
+    assert harnesses(command.folder / "run.db")[0].status == "stopped"
 
 
 def test_a_run_that_is_started_again_when_all_is_done_says_so(command: Command) -> None:
     command.run_file("Three")
-    command("run", "run.toml")
 
-    done = command("run", "run.toml")
+    _, done = command.each(*[["run", "run.toml"]] * 2)
 
     assert done.code == 0
     assert done.err.splitlines()[-1].split() == ["three", "completed", "3", "1"]

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.store import SqliteReader
-from tests.orchestrator.commanding import Command, Ended, ended, heads, wait_until
+from tests.orchestrator.commanding import Command, Ended, ended, harnesses, heads, steps_of, wait_until
 
 WATCHED = """
 import signal, sys, threading, time
@@ -57,7 +56,7 @@ def test_a_signal_stops_every_harness_and_is_the_exit_code(command: Command, num
     assert done.code == 128 + number
     assert f"{number.name}: stopping within 5 s; a second signal cancels at once\n" in done.err
     assert "orchestrator: the program ends within 10 s, by force if need be\n" in done.err
-    assert {one.name: one.status for one in SqliteReader(command.folder / "Ticking-Three.db").harnesses()} == {
+    assert {one.name: one.status for one in harnesses(command.folder / "Ticking-Three.db")} == {
         "ticking": "stopped",
         "three": "completed",
     }
@@ -86,7 +85,7 @@ def test_the_program_ends_within_its_bound_whatever_a_harness_does(command: Comm
         assert "commanded.py:" in last_line(done[name])
     assert last_line(done["swallowing"]).startswith("orchestrator: harness 'swallowing' would not end: ended by force;")
     assert last_line(done["second"]).startswith("orchestrator: harness 'swallowing' would not end: ended by force;")
-    assert SqliteReader(command.folder / "Swallowing.db").harnesses()[0].current_step >= 1
+    assert harnesses(command.folder / "Swallowing.db")[0].current_step >= 1
 
 
 def last_line(done: Ended) -> str:
@@ -99,11 +98,11 @@ def test_what_was_ended_by_force_goes_on_at_the_next_run(command: Command) -> No
     process.communicate()
 
     again = started(command, "Ticking", drain=5.0)
-    wait_until(lambda: SqliteReader(command.folder / "Ticking.db").harnesses()[0].attempt == 2)
+    wait_until(lambda: harnesses(command.folder / "Ticking.db")[0].attempt == 2)
     again.terminate()
 
     assert ended(again).code == 143
-    steps = SqliteReader(command.folder / "Ticking.db").steps("ticking")
+    steps = steps_of(command.folder / "Ticking.db", "ticking")
     assert [step.step_number for step in steps] == list(range(1, len(steps) + 1))
 
 

@@ -209,18 +209,16 @@ def grown(store: Path, copy: Path, output: str, steps: int) -> Path:
 
 
 def test_a_page_is_small_where_steps_are_large(store: Path, tmp_path: Path) -> None:
-    reader = SqliteReader(grown(store, tmp_path / "x.db", "x" * 1_000_000, steps=40))
-
-    sizes = [len(page) for page in pages(reader, "three")]
+    with closing(SqliteReader(grown(store, tmp_path / "x.db", "x" * 1_000_000, steps=40))) as reader:
+        sizes = [len(page) for page in pages(reader, "three")]
 
     assert sum(sizes) == 40
     assert max(sizes[1:]) <= 4
 
 
 def test_a_page_is_large_where_steps_are_small(store: Path, tmp_path: Path) -> None:
-    reader = SqliteReader(grown(store, tmp_path / "x.db", "x", steps=20_000))
-
-    sizes = [len(page) for page in pages(reader, "three", after=10, limit=15_000)]
+    with closing(SqliteReader(grown(store, tmp_path / "x.db", "x", steps=20_000))) as reader:
+        sizes = [len(page) for page in pages(reader, "three", after=10, limit=15_000)]
 
     assert sum(sizes) == 15_000
     assert len(sizes) < 10
@@ -228,13 +226,23 @@ def test_a_page_is_large_where_steps_are_small(store: Path, tmp_path: Path) -> N
 
 def test_a_harness_that_goes_on_does_not_keep_the_reader(store: Path, tmp_path: Path) -> None:
     path = grown(store, tmp_path / "x.db", "x", steps=100)
-    reader = SqliteReader(path)
-
-    reading = pages(reader, "three")
-    first = next(reading)
     grown_again = "INSERT INTO records (harness, epoch, attempt, step, time_us, body) SELECT harness, epoch, 1, 101, 1, body"
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(f"{grown_again} FROM records WHERE step = 100")
-    rest = [record.step_number for page in reading for record in page]
+
+    with closing(SqliteReader(path)) as reader:
+        reading = pages(reader, "three")
+        first = next(reading)
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(f"{grown_again} FROM records WHERE step = 100")
+        rest = [record.step_number for page in reading for record in page]
 
     assert [record.step_number for record in first] + rest == list(range(1, 101))
+
+
+def test_an_export_does_not_replace_the_store(store: Path, command: Command) -> None:
+    before = store.read_bytes()
+
+    done = command("export", "three", "--store", store, "--output", store)
+
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "is the store: expected another file" in done.err
+    assert store.read_bytes() == before
