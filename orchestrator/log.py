@@ -43,7 +43,7 @@ class LogFollower:
             self._file: TextIO = _open(Path(target))
             self._ours = True
         else:
-            self._after, self._file, self._ours = _last_seq(store), target, False
+            self._after, self._file, self._ours = store.last_seq(), target, False
         self._logger = _logger(self._file)
 
     async def run(self, recorder: Recorder) -> None:
@@ -178,11 +178,3 @@ def _matching(last: bytes, store: Store) -> int:
     except (ValueError, KeyError, TypeError, OverflowError):
         return 0
     return int(seq) if same else 0
-
-
-def _last_seq(store: Store) -> int:
-    """Return the newest `seq`: an open stream gets only what happens from now on."""
-    after = 0
-    while records := store.records(after=after, limit=100_000):
-        after = records[-1].seq
-    return after

@@ -177,6 +177,9 @@ class FaultyStore:
     def state_at(self, name: str, step: int) -> str:
         return self.store.state_at(name, step)
 
+    def last_seq(self) -> int:
+        return self.store.last_seq()
+
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         return self.store.records(after=after, limit=limit)
 

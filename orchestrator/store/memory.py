@@ -110,6 +110,10 @@ class MemoryStore:
             state, rows = harness.snapshots[saved], harness.rows(saved, step - saved)
         return replay(state, [row[4] for row in rows])
 
+    def last_seq(self) -> int:
+        """Return the `seq` of the newest record; 0 if there is none."""
+        return len(self._records)
+
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
         with self._lock:

@@ -188,6 +188,10 @@ class Store(Protocol):
         """
         ...
 
+    def last_seq(self) -> int:
+        """Return the `seq` of the newest record; 0 if there is none."""
+        ...
+
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
         ...

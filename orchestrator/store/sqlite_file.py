@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Generator
@@ -11,8 +12,6 @@ from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
-
-_MAGIC = b"SQLite format 3\0"
 
 
 def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
@@ -56,6 +55,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
         with translated(str(path)):
             _check(db, path)
             version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                raise StoreUnusable(f"{path} is empty: expected a store; it is just being made, or nothing ran on it yet")
             if version < VERSION:
                 raise StoreUnusable(
                     f"{path} has schema version {version}: expected {VERSION}; run something on it once to bring it up to date"
@@ -92,35 +93,41 @@ def _translate(location: str, error: sqlite3.Error) -> StoreError:
 
 
 def _look(path: Path) -> None:
-    """Look at the file before SQLite does, which would make an empty or foreign one its own."""
+    """Look at where the file is to be. It is never opened here: closing any descriptor of a file lets go of all the locks
+    that this process holds on it, SQLite's own too ("How To Corrupt An SQLite Database File", 2.2).
+    """
     if path.is_dir():
         raise StoreUnusable(f"{path} is a folder: expected a file")
     if not path.parent.is_dir():
         raise StoreUnusable(f"{path} can not be made: its folder {path.parent} is not there; make it first")
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StoreUnusable(f"{path} can not be read: {error.strerror}; check its permissions") from error
-    if head and head != _MAGIC:
-        raise StoreUnusable(f"{path} is not a database: expected a store made by this program, begins with {head!r}")
+    if path.exists() and not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise StoreUnusable(f"{path} can not be read: Permission denied; check its permissions")
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:
-    # One transaction, or another process may make the tables in between.
-    db.execute("BEGIN")
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    db.execute("COMMIT")
+    application, version, tables = _identity(db, path)
     if tables and application != APPLICATION_ID:
         raise StoreUnusable(f"{path} is a database of another program: expected a store made by this one")
     if version > VERSION:
         raise StoreUnusable(
             f"{path} has schema version {version}: expected at most {VERSION}; it was written by a newer release, install that"
         )
+
+
+def _identity(db: sqlite3.Connection, path: Path) -> tuple[int, int, int]:
+    """Return the application's id, the schema version and the number of tables and views, as of one moment."""
+    try:
+        db.execute("BEGIN")
+        questions = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        application, version, tables = (db.execute(question).fetchone()[0] for question in questions)
+        db.execute("COMMIT")
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
+            raise
+        raise StoreUnusable(
+            f"{path} is not a database: expected a store made by this program; it was left as it is"
+        ) from error
+    return application, version, tables
 
 
 def _configure(db: sqlite3.Connection, path: Path, busy_s: float) -> None:

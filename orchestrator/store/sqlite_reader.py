@@ -88,6 +88,11 @@ class SqliteReader:
             raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
         return replay(state, [row[4] for row in rows])
 
+    def last_seq(self) -> int:
+        """Return the `seq` of the newest record; 0 if there is none."""
+        with self._reading() as db:
+            return int(db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()[0])
+
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
         with self._reading() as db:
