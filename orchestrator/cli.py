@@ -16,9 +16,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeAlias
 
-from orchestrator import streams
+from orchestrator.command import streams
+from orchestrator.command.exits import EndedBySignal, ExitCode, of_error, of_signal
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.exits import EndedBySignal, ExitCode, of_error, of_signal
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
@@ -186,7 +186,7 @@ def _seconds(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from orchestrator.running import RunOptions, run
+    from orchestrator.command.running import RunOptions, run
 
     store = options.store or os.environ.get("ORCHESTRATOR_STORE") or None
     return run(
@@ -203,7 +203,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from orchestrator.commands import status_lines
+    from orchestrator.command.verbs import status_lines
 
     with closing(_reader(options)) as reader:
         if not _print(status_lines(reader, as_json=options.json)):
@@ -212,7 +212,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _steps(options: argparse.Namespace) -> int:
-    from orchestrator.commands import steps_lines
+    from orchestrator.command.verbs import steps_lines
 
     with closing(_reader(options)) as reader:
         _print(steps_lines(reader, options.name, after=options.after, limit=options.limit, as_json=options.json))
@@ -220,7 +220,7 @@ def _steps(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from orchestrator.commands import show_lines
+    from orchestrator.command.verbs import show_lines
 
     with closing(_reader(options)) as reader:
         _print(show_lines(reader, options.name, options.step, with_state=options.state, as_json=options.json))
@@ -228,7 +228,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from orchestrator.export import export
+    from orchestrator.command.export import export
 
     output = None if options.output in (None, "-") else Path(options.output)
     ending = output.suffix[1:] if output is not None else ""

@@ -57,11 +57,12 @@ ORCHESTRATOR = (
     # for the tests of users
     ("store.conformance", "testing"),
     # the command
-    ("exits", "streams"),
-    ("lines", "loading", "progress", "runfile"),
-    ("pages", "report", "tail", "watchdog"),
-    ("commands", "display", "export", "making", "script"),
-    ("running",),
+    ("command",),
+    ("command.exits", "command.streams"),
+    ("command.lines", "command.loading", "command.progress", "command.runfile"),
+    ("command.pages", "command.report", "command.tail", "command.watchdog"),
+    ("command.verbs", "command.display", "command.export", "command.making", "command.script"),
+    ("command.running",),
     ("cli",),
     ("__main__",),
 )

@@ -15,7 +15,7 @@ from tests.orchestrator.commanding import Command, Ended, ended, harnesses, head
 WATCHED = """
 import signal, sys, threading, time
 import trio
-from orchestrator.watchdog import Watchdog
+from orchestrator.command.watchdog import Watchdog
 
 async def main():
     watchdog = Watchdog(bound_s=0.3, again_s=0.1, unfinished=lambda: ["harness 'a'", "harness 'b'"], farewell="bye ")

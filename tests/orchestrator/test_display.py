@@ -17,7 +17,7 @@ import pytest
 from attrs import frozen
 
 from orchestrator import Orchestrator, SqliteStore, StoreError
-from orchestrator.display import EventLines, event_line, follow
+from orchestrator.command.display import EventLines, event_line, follow
 from orchestrator.records import Record
 from tests.orchestrator.commanded import HOSTILE, Ticking
 from tests.orchestrator.commanding import PYTHON, Command, surroundings

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from orchestrator import errors as e
-from orchestrator.exits import ExitCode, of_error, of_outcome, of_run
+from orchestrator.command.exits import ExitCode, of_error, of_outcome, of_run
 from orchestrator.outcome import Outcome, OutcomeKind
 
 

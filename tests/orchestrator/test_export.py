@@ -18,8 +18,8 @@ import trio
 from pyarrow import parquet
 
 from orchestrator import Orchestrator, UnknownHarness, UsageError
-from orchestrator.export import COLUMNS, export, harmless
-from orchestrator.pages import pages
+from orchestrator.command.export import COLUMNS, export, harmless
+from orchestrator.command.pages import pages
 from orchestrator.store import SqliteReader
 from tests.orchestrator.commanded import HOSTILE, Hostile, Three
 from tests.orchestrator.commanding import PYTHON, Command, ended, surroundings

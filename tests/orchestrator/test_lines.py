@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses.step import StateDelta
-from orchestrator.lines import brief, columns, json_line, json_pretty, stamp, stamp_us, step_fields, step_line
+from orchestrator.command.lines import brief, columns, json_line, json_pretty, stamp, stamp_us, step_fields, step_line
 from orchestrator.records import StepRecord
 from tests.orchestrator.commanded import HOSTILE
 

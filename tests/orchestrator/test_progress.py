@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.command.progress import Progress
 from orchestrator.lifecycle import Status
-from orchestrator.progress import Progress
 from orchestrator.records import HarnessRecord
 
 

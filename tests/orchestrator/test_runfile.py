@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator import UsageError
-from orchestrator.making import declared_state, make_all
+from orchestrator.command.making import declared_state, make_all
+from orchestrator.command.runfile import RunFile, parse_run_file, read_run_file
 from orchestrator.restart import Backoff, Strategy
-from orchestrator.runfile import RunFile, parse_run_file, read_run_file
 from tests.orchestrator.commanded import Account, Calm, Later, Limit, Mood, Needy, Quoted, Saving
 
 PATH = Path("folder/run.toml")

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from orchestrator.command.loading import find_modules_in, load_script
 from orchestrator.errors import UsageError
-from orchestrator.loading import find_modules_in, load_script
 from orchestrator.orchestrator import Orchestrator
 
 Supervise: TypeAlias = Callable[[Orchestrator], Awaitable[None]]

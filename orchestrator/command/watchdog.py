@@ -24,8 +24,8 @@ from contextlib import suppress
 from types import FrameType
 
 from orchestrator.actor import Actor
-from orchestrator.exits import of_signal
-from orchestrator.streams import say
+from orchestrator.command.exits import of_signal
+from orchestrator.command.streams import say
 from orchestrator.text import one_line
 
 _HEEDED = (signal.SIGINT, signal.SIGTERM)

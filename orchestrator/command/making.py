@@ -17,10 +17,10 @@ from harnesses.config import HarnessConfig
 from harnesses.errors import Unstorable
 from harnesses.values import fields_of
 from orchestrator.codec import encode
+from orchestrator.command.loading import guarded, load_attribute
+from orchestrator.command.runfile import RunFile, Table, convert
 from orchestrator.errors import UsageError
-from orchestrator.loading import guarded, load_attribute
 from orchestrator.orchestrator import Orchestrator
-from orchestrator.runfile import RunFile, Table, convert
 
 AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
 Maker: TypeAlias = Callable[..., object]

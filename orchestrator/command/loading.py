@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from orchestrator.command.exits import EndedBySignal
 from orchestrator.errors import UsageError
-from orchestrator.exits import EndedBySignal
 
 
 def find_modules_in(*folders: Path) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from orchestrator.codec import encode
+from orchestrator.command.lines import json_line, stamp, step_fields
+from orchestrator.command.pages import pages
 from orchestrator.errors import UsageError
-from orchestrator.lines import json_line, stamp, step_fields
-from orchestrator.pages import pages
 from orchestrator.records import StepRecord
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line

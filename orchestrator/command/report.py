@@ -8,11 +8,11 @@ from pathlib import Path
 
 from attrs import define, field
 
+from orchestrator.command.exits import ExitCode, of_error, of_outcome, of_run
+from orchestrator.command.lines import columns
+from orchestrator.command.streams import say
 from orchestrator.errors import HarnessFailed, OrchestratorError, OwnershipError, StoreError, UsageError
-from orchestrator.exits import ExitCode, of_error, of_outcome, of_run
-from orchestrator.lines import columns
 from orchestrator.outcome import Outcome
-from orchestrator.streams import say
 from orchestrator.text import inert, one_line
 
 _ROWS = 40

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrator.codec import decode
+from orchestrator.command.lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
+from orchestrator.command.pages import pages
 from orchestrator.errors import UsageError
 from orchestrator.lifecycle import Status
-from orchestrator.lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
-from orchestrator.pages import pages
 from orchestrator.records import HarnessRecord, StepRecord
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line

@@ -14,18 +14,18 @@ from typing import Any, TypeAlias, cast
 import trio
 from attrs import define, field, frozen
 
-from orchestrator.display import EventLines, JsonLines, LiveTable, View, follow
+from orchestrator.command.display import EventLines, JsonLines, LiveTable, View, follow
+from orchestrator.command.exits import EndedBySignal
+from orchestrator.command.loading import find_modules_in
+from orchestrator.command.making import make_all
+from orchestrator.command.report import Result, report
+from orchestrator.command.runfile import read_run_file
+from orchestrator.command.script import read_script
+from orchestrator.command.streams import keep_talking, say
+from orchestrator.command.watchdog import Watchdog
 from orchestrator.errors import UsageError
-from orchestrator.exits import EndedBySignal
-from orchestrator.loading import find_modules_in
-from orchestrator.making import make_all
 from orchestrator.orchestrator import Orchestrator
-from orchestrator.report import Result, report
-from orchestrator.runfile import read_run_file
-from orchestrator.script import read_script
 from orchestrator.store.sqlite import SqliteStore
-from orchestrator.streams import keep_talking, say
-from orchestrator.watchdog import Watchdog
 
 Group: TypeAlias = BaseExceptionGroup[BaseException]
 _DRAIN_S = 10.0

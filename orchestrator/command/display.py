@@ -14,14 +14,14 @@ from typing import Any, Protocol, TextIO
 import trio
 
 from orchestrator.codec import decode, decode_step
+from orchestrator.command.lines import brief, json_line, step_fields
+from orchestrator.command.progress import Progress, Rest, Row
+from orchestrator.command.streams import abandon, say
+from orchestrator.command.tail import Tail
 from orchestrator.lifecycle import Status
-from orchestrator.lines import brief, json_line, step_fields
 from orchestrator.log import line
-from orchestrator.progress import Progress, Rest, Row
 from orchestrator.records import Record
 from orchestrator.store.sqlite import SqliteStore
-from orchestrator.streams import abandon, say
-from orchestrator.tail import Tail
 from orchestrator.text import one_line
 
 _PERIOD_S = 0.25
