@@ -81,7 +81,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         try:
             self._state.update_state(change, summary=summary)
         except (StateError, Unstorable) as error:
-            raise type(error)(f"{self._where()}: {error}") from error
+            raise located(error, self._where()) from error
 
     def load_context(self) -> LoadedContext[StateT]:
         """Return the state and at most `max_context_steps` recent steps, oldest first."""

@@ -43,11 +43,14 @@ class Stopping(BaseException):
     """
 
 
+_OURS = (HarnessError, HarnessMisuse, StateError, Unstorable, ScopeError, StepTimeout, DeadlineExceeded)
+
+
 def located(error: BaseException, where: str) -> BaseException:
     """Return one of our errors with the harness and step it belongs to in its message; any other as it is."""
-    text = str(error) if isinstance(error, HarnessError) else ""
-    if not text or text.startswith("harness "):
+    if type(error) not in _OURS or str(error).startswith("harness "):
         return error
+    text = str(error)
     named = type(error)(f"{where}: {text}")
     named.__cause__, named.__traceback__ = error.__cause__, error.__traceback__
     return named

@@ -6,6 +6,7 @@ scope, a leaked nursery or a stray cancellation breaks that task and nothing els
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any, cast
@@ -48,26 +49,29 @@ class Mailbox:
 
     def __init__(self, bell: Bell) -> None:
         self._bell = bell
-        self._waiting: list[Message] | None = None
+        self._waiting: deque[Message] | None = None
         self.taken: list[Message] | None = None
         """What was taken since the last step, in order."""
 
     def deliver(self, message: Message) -> None:
         """Add a message that is in the store."""
-        self.merge((message,))
+        # In order of `seq`, except before the claim has been answered; `merge` puts that right.
+        if self._waiting is None:
+            self._waiting = deque()
+        self._waiting.append(message)
         self._bell.ring()
 
     def merge(self, messages: Iterable[Message]) -> None:
         """Add messages that are in the store, those that are known already but once."""
         known = {message.seq: message for message in (*(self._waiting or ()), *messages)}
         if known:
-            self._waiting = [known[seq] for seq in sorted(known)]
+            self._waiting = deque(known[seq] for seq in sorted(known))
 
     def take(self) -> Message | None:
         """Take the oldest message for the step being made, if there is one."""
         if not self._waiting:
             return None
-        message = self._waiting.pop(0)
+        message = self._waiting.popleft()
         self.taken = [*(self.taken or ()), message]
         return message
 
@@ -75,9 +79,9 @@ class Mailbox:
         """Return when there is a message."""
         await self._bell.until(lambda: self._waiting)
 
-    def settle(self) -> None:
-        """Forget what was taken: the step that used it is recorded."""
-        self.taken = None
+    def settle(self, used: list[Message]) -> None:
+        """Forget what a recorded step has used; a background task may have taken more meanwhile, for the next one."""
+        self.taken = [message for message in self.taken or () if message not in used] or None
 
     def put_back(self) -> None:
         """Give back what was taken for a step that was never recorded."""
@@ -194,7 +198,7 @@ class Actor(Slot):
         self.row = None
         if used:
             self.consumed = ()
-            self._mailbox.settle()
+            self._mailbox.settle(used)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, or raise `Stopping` as soon as the harness is to stop."""

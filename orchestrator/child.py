@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, cast
 
 import trio
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.control import Control, Ending
@@ -70,6 +70,7 @@ class Child:
         "_ordered",
         "_paused",
         "_program_ends",
+        "_restored",
         "_stopping",
         "_terms",
         "_unsaved",
@@ -114,6 +115,7 @@ class Child:
         """Whether it is to be held; None until the store or an operator has said so."""
         self._idle = True
         self._ordered: _Order | None = None
+        self._restored = False
 
     @property
     def done(self) -> bool:
@@ -122,8 +124,8 @@ class Child:
 
     @property
     def step(self) -> int:
-        """The number of the last recorded step."""
-        return self.harness.current_step
+        """The number of the last recorded step; 0 until the store has said which it is."""
+        return self.harness.current_step if self._restored else 0
 
     async def wait_done(self) -> Outcome:
         """Return the outcome when there is one."""
@@ -213,6 +215,10 @@ class Child:
             initial = encode_private(self.harness.state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}: its initial state can not be stored: {error}") from error
+        try:
+            self.types.state(initial)
+        except UsageError as error:
+            raise Unstorable(f"harness {self.name!r}: its initial state can be stored, but not read back: {error}") from error
         claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)
         self._claiming = self._common.recorder.submit(claim)
         self.harness.runs_as = self.name
@@ -253,16 +259,22 @@ class Child:
             self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self.mailbox.merge(claimed.mailbox)
         restarts = claimed.supervision.get("restarts", ())
-        self.parent.recall(self, [wall - self._common.lag_s for wall in restarts])
+        now = trio.current_time()
+        self.parent.recall(self, [min(wall - self._common.lag_s, now) for wall in restarts])
         try:
-            state = self.harness.state if claimed.status is Status.NEW else self.types.state(claimed.state)
+            # The state in the store is the one that counts, also if whoever put it there died before its first attempt.
+            state = self.types.state(claimed.state)
         except UsageError as error:
             raise UsageError(f"harness {self.name!r}: {error}") from error
         self.harness.restore(state, claimed.step, self._load_steps)
+        self._restored = True
+        self.bell.ring()
         if claimed.status is Status.COMPLETED:
             self.outcome = self._outcome(OutcomeKind.COMPLETED)
         else:
-            await self._back_off(claimed.supervision.get("due", 0) - time.time())
+            left = claimed.supervision.get("due", 0) - time.time()
+            # Not longer than it was to be, though the wall clock may have been set back meanwhile.
+            await self._back_off(min(left, claimed.supervision.get("delay_s", 0)))
 
     def _load_steps(self, after: int, limit: int) -> list[Step[Any, Any]]:
         records = self._common.recorder.store.steps(self.name, after=after, limit=limit)
@@ -305,7 +317,7 @@ class Child:
             await self._finish(events.Completed())
         elif self._ordered is not None and self._stopping is None:
             if error is not None:
-                await self._note(failed(error))
+                await self._note(self._failed(error))
             await self._follow_order()
         elif exit.ending is Ending.STOPPED:
             await self._finish(self._stopped())
@@ -316,7 +328,7 @@ class Child:
 
     async def _obey(self, verdict: Verdict, error: BaseException | None) -> None:
         """Do what the verdict on this child's exit says."""
-        ended: events.Event = events.Exhausted() if error is None else failed(error)
+        ended: events.Event = events.Exhausted() if error is None else self._failed(error)
         others = [child for child in cast(tuple[Child, ...], verdict.harnesses) if child is not self and not child.done]
         match verdict.action:
             case Action.LEAVE:
@@ -331,26 +343,32 @@ class Child:
             case Action.RESTART:
                 restarting = self._restarting(error, verdict)
                 orders = [(child, child.take_down(restarting)) for child in reversed(others)]
-                await self._note(ended)
-                await self._note(restarting)
-                await self._note_pause()
-                for child, _ in orders:
-                    await child.wait_idle()
-                await self._back_off(restarting.delay_s)
-                for child, order in reversed(orders):
-                    if order is not None:
-                        child.release(order)
+                try:
+                    await self._note(ended)
+                    await self._note(restarting)
+                    await self._note_pause()
+                    for child, _ in orders:
+                        await child.wait_idle()
+                    await self._back_off(restarting.delay_s)
+                finally:
+                    for child, order in reversed(orders):
+                        if order is not None:
+                            child.release(order)
 
     def _restarting(self, error: BaseException | None, verdict: Verdict) -> events.Restarting:
         delay = delay_s(self._terms.backoff, len(verdict.restarts), random.random())
         due = trio.current_time() + delay + self._common.lag_s
         cause = "exhausted" if error is None else sentence(error)
-        return events.Restarting(cause, delay, due, tuple(moment + self._common.lag_s for moment in verdict.restarts))
+        restarts = tuple(moment + self._common.lag_s for moment in verdict.restarts)
+        return events.Restarting(cause, delay, due, restarts, paused=bool(self._paused))
+
+    def _failed(self, error: BaseException) -> events.Failed:
+        return evolve(failed(error), paused=bool(self._paused))
 
     async def _follow_order(self) -> None:
         """Record the restart that a sibling's crash has brought about, and wait to be let go on."""
         while (order := self._ordered) is not None and not self._is_to_end():
-            await self._note(order.restarting)
+            await self._note(evolve(order.restarting, paused=bool(self._paused)))
             await self._wait(inf, lambda order=order: order.released or self._ordered is not order)  # type: ignore[misc]
             if self._ordered is order:
                 self._ordered = None

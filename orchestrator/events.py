@@ -40,6 +40,8 @@ class Failed:
     cause: str
     """Its message."""
     traceback: str = ""
+    paused: bool = False
+    """Whether it was held, and is to be held when it goes on."""
 
 
 @frozen
@@ -53,6 +55,8 @@ class Restarting:
     """Wall time of the next attempt, seconds since 1970: what a restarted program goes by."""
     restarts: tuple[float, ...] = ()
     """Wall times of the restarts that count against the intensity, oldest first, this one included."""
+    paused: bool = False
+    """Whether it is to be held when it goes on."""
 
 
 @frozen

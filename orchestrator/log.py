@@ -78,10 +78,8 @@ class LogFollower:
         await self._bell.until(lambda: self._has_ended)
 
     async def _write_page(self) -> bool:
-        if self._store.blocking:
-            return await trio.to_thread.run_sync(self._write)
-        await trio.lowlevel.checkpoint()
-        return self._write()
+        # In a thread in any case: a pipe that nobody reads stops the log, and nothing else.
+        return await trio.to_thread.run_sync(self._write, abandon_on_cancel=True)
 
     def _write(self) -> bool:
         records = self._store.records(after=self._after, limit=_PAGE)

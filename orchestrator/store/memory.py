@@ -46,6 +46,9 @@ class _Harness:
     snapshots: dict[int, str] = field(factory=dict[int, str])
     mailbox: dict[int, Message] = field(factory=dict[int, Message])
 
+    def is_held(self, epoch: int) -> bool:
+        return self.owned and self.epoch == epoch
+
     def rows(self, after: int, limit: int) -> list[tuple[int, int, int, int, str]]:
         chosen = self.steps[max(after, 0) : max(after, 0) + limit]
         return [(row.attempt, seq, row.step, row.time_us, row.body) for seq, row in chosen]
@@ -76,7 +79,7 @@ class MemoryStore:
         # Whatever can fail is looked at before anything is changed: all or nothing.
         steps, operations, consumed = list(steps), list(operations), list(consumed)
         with self._lock:
-            lost = frozenset(row.harness for row in steps if self._harnesses[row.harness].epoch != row.epoch)
+            lost = frozenset(row.harness for row in steps if not self._harnesses[row.harness].is_held(row.epoch))
             seqs = [0 if row.harness in lost else self._add_step(row) for row in steps]
             written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
             for used in consumed:

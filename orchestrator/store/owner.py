@@ -52,7 +52,8 @@ def is_alive(store: Path, run: str) -> bool:
     except PermissionError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared, so that two who look at the same time do not take each other for the owner.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     else:
