@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, cast
 
 import trio
-from attrs import frozen
+from attrs import define, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.control import Control, Ending
@@ -40,6 +40,19 @@ class Exit:
 
     ending: Ending | None = None
     error: BaseException | None = None
+    lost: bool = False
+    """Whether the error is that a step could not be recorded: the store, or the harness, is lost to this run."""
+
+
+@define
+class Savings:
+    """What speaks for another snapshot. It outlives attempts."""
+
+    steps: int = 0
+    """Since the last snapshot."""
+    bytes: int = 0
+    """Of the deltas since then."""
+    snapshot_bytes: int = 0
 
 
 class Mailbox:
@@ -96,7 +109,7 @@ class Actor(Slot):
     Args:
         number, epoch: the store's name for the harness, and for its ownership.
         post: puts a message, third, in the mailbox of a harness, first, for a sender, second.
-        unsaved_steps: how many steps ago the last snapshot was taken.
+        savings: what the last snapshot weighed, and what has been recorded since.
     """
 
     __slots__ = (
@@ -104,16 +117,15 @@ class Actor(Slot):
         "_epoch",
         "_exit",
         "_harness",
+        "_lost",
         "_mailbox",
         "_number",
         "_post",
         "_recorder",
-        "_saved_bytes",
-        "_unsaved_bytes",
         "control",
         "name",
         "resumed",
-        "unsaved_steps",
+        "savings",
     )
 
     def __init__(
@@ -128,21 +140,20 @@ class Actor(Slot):
         control: Control,
         mailbox: Mailbox,
         post: Callable[[str, str, object], Receipt],
-        unsaved_steps: int = 0,
+        savings: Savings,
     ) -> None:
         super().__init__()
         self.name = name
         self.control = control
         self.resumed = True
-        self.unsaved_steps = unsaved_steps
+        self.savings = savings
         self._recorder = recorder
         self._harness = harness
         self._number, self._epoch, self._attempt = number, epoch, attempt
         self._mailbox = mailbox
         self._post = post
-        self._unsaved_bytes = 0
-        self._saved_bytes = 0
         self._exit: Exit | None = None
+        self._lost = False
 
     async def run(self) -> Exit:
         """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside."""
@@ -177,7 +188,7 @@ class Actor(Slot):
         except BaseException as error:
             cancelled, rest = parted(error)
             if rest is not None:
-                self._exit = Exit(error=rest)
+                self._exit = Exit(error=rest, lost=self._lost)
             if cancelled is not None:
                 raise cancelled from None
 
@@ -193,8 +204,12 @@ class Actor(Slot):
         used = self._mailbox.taken
         if used:
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
-        self._recorder.enqueue(self)
-        await settled()
+        try:
+            self._recorder.enqueue(self)
+            await settled()
+        except BaseException:
+            self._lost = True
+            raise
         self.row = None
         if used:
             self.consumed = ()
@@ -216,13 +231,14 @@ class Actor(Slot):
 
     def _snapshot_if_due(self, body: str, delta: Delta, state: Callable[[], object]) -> str | None:
         """Save the whole state when the deltas since the last time weigh as much: then growth stays linear."""
-        self.unsaved_steps += 1
+        savings = self.savings
+        savings.steps += 1
         if delta:
-            self._unsaved_bytes += len(body)
-        if self.unsaved_steps < _SNAPSHOT_STEPS or self._unsaved_bytes < self._saved_bytes:
+            savings.bytes += len(body)
+        if savings.steps < _SNAPSHOT_STEPS or savings.bytes < savings.snapshot_bytes:
             return None
         text = encode_private(state())
-        self._saved_bytes, self._unsaved_bytes, self.unsaved_steps = len(text), 0, 0
+        savings.steps, savings.bytes, savings.snapshot_bytes = 0, 0, len(text)
         return text
 
 

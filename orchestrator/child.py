@@ -20,10 +20,10 @@ from harnesses.control import Control, Ending
 from harnesses.errors import DeadlineExceeded, OrchestratorError, Unstorable
 from harnesses.step import Step
 from orchestrator import events
-from orchestrator.actor import Actor, Exit, Mailbox
+from orchestrator.actor import Actor, Exit, Mailbox, Savings
 from orchestrator.bell import Bell
 from orchestrator.codec import HarnessTypes, encode_private
-from orchestrator.errors import OwnershipError, OwnershipLost, StoreError, UsageError
+from orchestrator.errors import OwnershipError, StoreError, UsageError
 from orchestrator.failure import failed, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.outcome import Outcome, OutcomeKind
@@ -69,11 +69,12 @@ class Child:
         "_number",
         "_ordered",
         "_paused",
+        "_pending",
         "_program_ends",
         "_restored",
+        "_savings",
         "_stopping",
         "_terms",
-        "_unsaved",
         "attempt",
         "bell",
         "harness",
@@ -105,7 +106,9 @@ class Child:
         self._common = common
         self._control: Control | None = None
         self._claiming: Receipt | None = None
-        self._number = self._epoch = self._unsaved = 0
+        self._number = self._epoch = 0
+        self._savings = Savings()
+        self._pending: Receipt | None = None
         self._deadline = inf if terms.deadline_s is None else trio.current_time() + terms.deadline_s
         self._expired = False
         self._stopping: str | None = None
@@ -237,7 +240,7 @@ class Child:
                 else:
                     actor = await self._begin()
                     exit = await actor.run()
-                    self._end(actor)
+                    self._end()
                     await self._settle(exit)
         except BaseException as error:
             cancelled, rest = parted(error)
@@ -246,6 +249,7 @@ class Child:
                 raise
         finally:
             self._control, self._idle, self.harness.runs_as = None, True, None
+            self._settle_pending()
             self.bell.ring()
 
     async def _take_up(self) -> None:
@@ -254,7 +258,8 @@ class Child:
         claimed: Claimed = await self._claiming
         self._claiming = None
         self._number, self._epoch = claimed.harness, claimed.epoch
-        self.status, self.attempt, self._unsaved = claimed.status, claimed.attempt, claimed.unsaved_steps
+        self.status, self.attempt = claimed.status, claimed.attempt
+        self._savings = Savings(claimed.unsaved_steps, 0, len(claimed.state))
         if self._paused is None:
             self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self.mailbox.merge(claimed.mailbox)
@@ -301,17 +306,17 @@ class Child:
             control=control,
             mailbox=self.mailbox,
             post=self._common.post,
-            unsaved_steps=self._unsaved,
+            savings=self._savings,
         )
 
-    def _end(self, actor: Actor) -> None:
-        self._control, self._unsaved, self._idle = None, actor.unsaved_steps, True
+    def _end(self) -> None:
+        self._control, self._idle = None, True
         self.bell.ring()
 
     async def _settle(self, exit: Exit) -> None:
         """Record how an attempt ended, and find out what follows."""
         error = exit.error
-        if isinstance(error, StoreError | OwnershipLost):
+        if exit.lost and error is not None:
             raise error
         if exit.ending is Ending.COMPLETED:
             await self._finish(events.Completed())
@@ -409,11 +414,18 @@ class Child:
             await self._note(events.Paused())
         elif not self._paused and self.status is Status.PAUSED:
             await self._note(events.Resumed())
+        self._settle_pending()
 
-    def _submit(self, event: events.Event) -> Receipt | None:
+    def _settle_pending(self) -> None:
+        if self._pending is not None:
+            self._pending.settle(None)
+            self._pending = None
+
+    def _submit(self, event: events.Event) -> Receipt:
         """Have an operator's order recorded; where it may not follow now, the next attempt records it."""
         if not self._epoch or not may_follow(self.status, event):
-            return None
+            self._pending = self._pending or Receipt()
+            return self._pending
         self.status = follow(self.status, event)
         return self._common.recorder.submit(self._append(event, release=False))
 

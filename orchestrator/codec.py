@@ -208,7 +208,10 @@ def _declared(cls: type) -> tuple[Any, Any, Any]:
 
 
 def _is_open(argument: Any) -> bool:
-    return argument is Any or argument is object or argument in (dict, list, tuple) or isinstance(argument, TypeVar | str)
+    """Return whether a declared type leaves open what comes back: nothing said, or a container of anything."""
+    if argument in (Any, object, dict, list, tuple) or isinstance(argument, TypeVar | str):
+        return True
+    return any(inner in (Any, object) for inner in get_args(argument))
 
 
 def _convert(data: Any, cls: Any) -> Any:

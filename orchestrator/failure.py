@@ -8,7 +8,7 @@ from typing import cast
 import trio
 
 from orchestrator import events
-from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StoreError, UsageError
+from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StoreLost, UsageError
 from orchestrator.outcome import Outcome, OutcomeKind
 
 _MOST = 2000
@@ -47,7 +47,8 @@ def parted(error: BaseException) -> tuple[BaseException | None, BaseException | 
 
 def as_error(name: str, outcome: Outcome) -> Exception | None:
     """Return the error that the outcome of a harness is raised as at the end; None if it did not fail."""
-    if outcome.ok or isinstance(outcome.error, StoreError):
+    if outcome.ok or isinstance(outcome.error, StoreLost):
+        # The loss of the store is raised once, for all.
         return None
     if isinstance(outcome.error, OwnershipError) or (isinstance(outcome.error, UsageError) and not outcome.attempt):
         return outcome.error

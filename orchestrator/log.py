@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -15,7 +16,6 @@ from typing import Any, BinaryIO, TextIO
 import structlog
 import trio
 
-from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
 from orchestrator.recorder import Recorder
@@ -37,7 +37,10 @@ class LogFollower:
 
     def __init__(self, store: Store, target: str | Path | TextIO) -> None:
         self._store = store
-        self._bell, self._has_ended = Bell(), False
+        self._ended = threading.Event()
+        self._scope = trio.CancelScope(shield=True)
+        if not isinstance(target, str | Path) and not hasattr(target, "write"):
+            raise UsageError(f"log: expected a path or an open text file, was {target!r:.200}")
         if isinstance(target, str | Path):
             self._after = _resume_point(Path(target), store)
             self._file: TextIO = _open(Path(target))
@@ -52,7 +55,7 @@ class LogFollower:
         A log that can not be written any more is given up with a word on stderr: it can not hurt the run, and the next run
         writes the lines that are missing.
         """
-        with trio.CancelScope(shield=True):
+        with self._scope:
             try:
                 await self._follow(recorder)
             except Exception as error:
@@ -61,8 +64,7 @@ class LogFollower:
                 if self._ours:
                     with suppress(OSError):
                         self._file.close()
-                self._has_ended = True
-                self._bell.ring()
+                self._ended.set()
 
     async def _follow(self, recorder: Recorder) -> None:
         while True:
@@ -73,13 +75,18 @@ class LogFollower:
                 return
             await recorder.wait_news(self._after)
 
-    async def wait_ended(self) -> None:
-        """Return when the last line is written."""
-        await self._bell.until(lambda: self._has_ended)
+    async def finish(self, seconds: float) -> None:
+        """Return when the last line is written, or has not been within so many seconds: real ones, whatever Trio's clock."""
+        if not self._ended.is_set() and not await trio.to_thread.run_sync(self._ended.wait, seconds):
+            print("log: nobody reads it; the lines that are missing come with the next run", file=sys.stderr, flush=True)
+            self._scope.cancel()
 
     async def _write_page(self) -> bool:
-        # In a thread in any case: a pipe that nobody reads stops the log, and nothing else.
-        return await trio.to_thread.run_sync(self._write, abandon_on_cancel=True)
+        if self._store.blocking or not self._ours:
+            # A pipe that nobody reads stops the log, and nothing else.
+            return await trio.to_thread.run_sync(self._write, abandon_on_cancel=True)
+        await trio.lowlevel.checkpoint()
+        return self._write()
 
     def _write(self) -> bool:
         records = self._store.records(after=self._after, limit=_PAGE)

@@ -26,13 +26,16 @@ from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle
 from orchestrator.log import LogFollower
 from orchestrator.recorder import Recorder
-from orchestrator.restart import Backoff, Intensity, Restart, Strategy
+from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.signals import heed_signals, say
 from orchestrator.slot import Receipt
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.protocol import Message, Post
 from orchestrator.supervisor import Supervisor
-from orchestrator.terms import check_name, restart_of, strategy_of, terms_of
+from orchestrator.terms import check_name, check_seconds, intensity_of, restart_of, strategy_of, terms_of
+
+_LOG_S = 5.0
+"""What the log gets at the end to write what is missing; the next run writes the rest."""
 
 
 class Orchestrator:
@@ -67,9 +70,10 @@ class Orchestrator:
         deadline_s: float | None = None,
         handle_signals: bool | None = None,
     ) -> None:
+        check_seconds(grace_s=grace_s, drain_s=drain_s, deadline_s=deadline_s)
         self._given_store = store
         self._log = log
-        self._root = Supervisor("root", strategy=strategy_of(strategy), intensity=Intensity(intensity, period_s))
+        self._root = Supervisor("root", strategy=strategy_of(strategy), intensity=intensity_of(intensity, period_s))
         self._backoff = backoff or Backoff()
         self._grace_s = grace_s
         self._drain_s = drain_s
@@ -81,6 +85,8 @@ class Orchestrator:
         self._children_nursery: trio.Nursery | None = None
         self._services: trio.Nursery | None = None
         self._is_ending = False
+        self._end_cause: str | None = None
+        """Why everything is to end: what is started from then on is not run."""
         self._running: AbstractAsyncContextManager[None] | None = None
         self._body = trio.CancelScope()
         self.signalled: int | None = None
@@ -135,6 +141,8 @@ class Orchestrator:
         grace_s = self._grace_s if grace_s is None else grace_s
         terms = terms_of(restart_of(restart), backoff or self._backoff, grace_s, step_timeout_s, deadline_s, take_over)
         parent = supervisor or self._root
+        if any(isinstance(node, Supervisor) and node.name == name for node in parent.children):
+            raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
         child = Child(name, harness, terms, parent, self._common)
         child.claim()
         before = self._children.get(name)
@@ -145,8 +153,8 @@ class Orchestrator:
         nursery.start_soon(child.live, name=name)
         if deadline_s is not None and self._services is not None:
             self._services.start_soon(_expire_after, deadline_s, child)
-        if self._lost is not None or self.signalled is not None:
-            child.abort("the orchestrator is ending")
+        if self._end_cause is not None:
+            child.abort(self._end_cause)
         return Handle(child, self._common)
 
     def supervisor(
@@ -170,7 +178,7 @@ class Orchestrator:
         made = Supervisor(
             name,
             strategy=strategy_of(strategy),
-            intensity=Intensity(intensity, period_s),
+            intensity=intensity_of(intensity, period_s),
             restart=restart_of(restart),
             parent=above,
         )
@@ -193,8 +201,13 @@ class Orchestrator:
 
     def stop(self, grace: float | None = None) -> None:
         """Stop every harness at its next step boundary, or when `grace` seconds are over. Does not wait."""
+        check_seconds(grace=grace)
+        self._stop_all(grace, "the orchestrator was stopped")
+
+    def _stop_all(self, grace_s: float | None, cause: str) -> None:
+        self._end_cause = self._end_cause or cause
         for child in self._children.values():
-            child.stop(grace, "the orchestrator was stopped", program_ends=True)
+            child.stop(grace_s, cause, program_ends=True)
 
     # life
 
@@ -248,7 +261,7 @@ class Orchestrator:
             self._recorder.close()
             await self._recorder.wait_ended()
             if log is not None:
-                await log.wait_ended()
+                await log.finish(_LOG_S)
         services.cancel_scope.cancel()
 
     async def _all_done(self) -> None:
@@ -266,6 +279,7 @@ class Orchestrator:
             raise
 
     def _abort(self, cause: str) -> None:
+        self._end_cause = self._end_cause or cause
         for child in self._children.values():
             child.abort(cause)
 
@@ -285,8 +299,7 @@ class Orchestrator:
         if self.signalled is None:
             self.signalled = number
             say(f"{name}: stopping within {self._drain_s:g} s; a second signal cancels at once")
-            for child in self._children.values():
-                child.stop(self._drain_s, name, program_ends=True)
+            self._stop_all(self._drain_s, name)
         else:
             say(f"{name} again: cancelling")
             self._abort(f"{name} again")
@@ -294,8 +307,7 @@ class Orchestrator:
 
     async def _heed_deadline(self) -> None:
         await trio.sleep(self._deadline_s)
-        for child in self._children.values():
-            child.stop(self._grace_s, f"the run's deadline of {self._deadline_s:g} s has passed", program_ends=True)
+        self._stop_all(self._grace_s, f"the run's deadline of {self._deadline_s:g} s has passed")
         self._body.cancel()
 
     def _post(self, to: str, sender: str, message: object) -> Receipt:
@@ -352,4 +364,6 @@ def _open(store: str | Path | Store | None) -> tuple[Store, bool]:
         return MemoryStore(), True
     if isinstance(store, str | Path):
         return SqliteStore(store), True
+    if not hasattr(store, "commit"):
+        raise UsageError(f"store: expected a path, a Store or nothing, was {store!r:.200}")
     return store, False

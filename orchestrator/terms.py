@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 from attrs import field, frozen
 
 from orchestrator.errors import UsageError
-from orchestrator.restart import Backoff, Restart, Strategy
+from orchestrator.restart import Backoff, Intensity, Restart, Strategy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -36,9 +37,50 @@ def check_name(name: object) -> None:
         raise UsageError(f"name {name!r}: expected letters, digits, '.', '_' and '-', beginning with a letter or digit")
 
 
+def check_seconds(**given: object) -> None:
+    """Refuse what is not a number of seconds, from 0 up; None stands for no limit.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    for name, value in given.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
+        if value is not None and not number:
+            raise UsageError(f"{name}: expected a number of seconds from 0 up, was {value!r}")
+
+
+def intensity_of(restarts: int, period_s: float) -> Intensity:
+    """Return the intensity.
+
+    Raises:
+        UsageError: one of the two is not a number that can be counted to.
+    """
+    check_seconds(period_s=period_s)
+    try:
+        return Intensity(restarts, period_s)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"intensity: expected restarts from 0 up within a period_s above 0: {error}") from error
+
+
+def terms_of(
+    restart: Restart,
+    backoff: Backoff,
+    grace_s: float,
+    step_timeout_s: float | None,
+    deadline_s: float | None,
+    take_over: bool,
+) -> Terms:
+    """Return the terms; thousands of harnesses share the same ones.
+
+    Raises:
+        UsageError: a number of seconds is none.
+    """
+    check_seconds(grace_s=grace_s, step_timeout_s=step_timeout_s, deadline_s=deadline_s)
+    return _shared(restart, backoff, grace_s, step_timeout_s, deadline_s, take_over)
+
+
 @lru_cache(maxsize=128)
-def terms_of(*args: Any) -> Terms:
-    """Return the terms; thousands of harnesses share the same ones."""
+def _shared(*args: Any) -> Terms:
     return Terms(*args)
 
 
