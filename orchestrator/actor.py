@@ -205,8 +205,11 @@ class Actor(Slot):
         if used:
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
         try:
-            self._recorder.enqueue(self)
-            await settled()
+            if self._recorder.commit_now(self):
+                await trio.lowlevel.cancel_shielded_checkpoint()
+            else:
+                self._recorder.enqueue(self)
+                await settled()
         except BaseException:
             self._lost = True
             raise

@@ -66,6 +66,7 @@ class Child:
         "_expired",
         "_grace_s",
         "_idle",
+        "_initial",
         "_number",
         "_ordered",
         "_paused",
@@ -106,6 +107,7 @@ class Child:
         self._common = common
         self._control: Control | None = None
         self._claiming: Receipt | None = None
+        self._initial: str | None = None
         self._number = self._epoch = 0
         self._savings = Savings()
         self._pending: Receipt | None = None
@@ -219,9 +221,10 @@ class Child:
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}: its initial state can not be stored: {error}") from error
         try:
-            self.types.state(initial)
+            self.types.check(initial)
         except UsageError as error:
             raise Unstorable(f"harness {self.name!r}: its initial state can be stored, but not read back: {error}") from error
+        self._initial = initial
         claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)
         self._claiming = self._common.recorder.submit(claim)
         self.harness.runs_as = self.name
@@ -268,9 +271,10 @@ class Child:
         self.parent.recall(self, [min(wall - self._common.lag_s, now) for wall in restarts])
         try:
             # The state in the store is the one that counts, also if whoever put it there died before its first attempt.
-            state = self.types.state(claimed.state)
+            state = self.harness.state if claimed.state == self._initial else self.types.state(claimed.state)
         except UsageError as error:
             raise UsageError(f"harness {self.name!r}: {error}") from error
+        self._initial = None
         self.harness.restore(state, claimed.step, self._load_steps)
         self._restored = True
         self.bell.ring()

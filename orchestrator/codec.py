@@ -111,10 +111,11 @@ class HarnessTypes:
     of the initial state: where that has a `Decimal`, a date or a tuple, the state read back has one.
     """
 
-    __slots__ = ("_example", "_input", "_output", "_state")
+    __slots__ = ("_checked", "_example", "_input", "_output", "_state")
 
     def __init__(self, state: Any, given: Any, output: Any, example: Any = None) -> None:
         self._state, self._input, self._output, self._example = state, given, output, example
+        self._checked = False
 
     @classmethod
     def of(cls, harness: BaseHarness[Any, Any, Any]) -> HarnessTypes:
@@ -125,6 +126,16 @@ class HarnessTypes:
         if fields_of(kept) is not None:
             return _types(kept, given, output)
         return cls(state, given, output, example)
+
+    def check(self, text: str) -> None:
+        """Make sure that a state can be read back; once for each class that says what its states are made of.
+
+        Raises:
+            UsageError: it can not.
+        """
+        if not self._checked:
+            self.state(text)
+            self._checked = self._state is not Any
 
     def state(self, text: str) -> Any:
         """Return a state read back from JSON.

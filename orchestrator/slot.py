@@ -93,6 +93,13 @@ class Batch:
                 refuse(slot, _refusal(slot.row, slot.row.harness in committed.lost))
 
 
+def refusal_of(slot: Slot, committed: Committed) -> OrchestratorError | None:
+    """Return why the only step of a commit was not written; None if it was."""
+    if committed.seqs[0] or slot.row is None:
+        return None
+    return _refusal(slot.row, slot.row.harness in committed.lost)
+
+
 def _refusal(row: StepRow, lost: bool) -> OrchestratorError:
     if lost:
         return OwnershipLost("another run has taken this harness over; this one has stopped it")
