@@ -103,7 +103,7 @@ def _with_tracebacks(result: Result) -> Iterator[BaseException]:
 
 def _cut(error: BaseException) -> BaseException:
     """Drop the frames of this program above those of the user's code."""
-    ours = Path(__file__).parent
+    ours = Path(__file__).parent.parent
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         folder = Path(trace.tb_frame.f_code.co_filename).parent

@@ -203,7 +203,11 @@ class SqliteStore(SqliteReader):
         if any(isinstance(operation, Claim) for operation in operations):
             # A claim reads where the harness is: from the index alone, or a thousand claims would read the tail each.
             self._index()
-        return [self._operations.do(operation, holdings) for operation in operations]
+        before = holdings.ownership
+        results = [self._operations.do(operation, holdings) for operation in operations]
+        if holdings.ownership != before:
+            self._db.execute("UPDATE meta SET ownership = ?", (holdings.ownership,))
+        return results
 
     def _index_if_due(self, records: int) -> None:
         self._unindexed += records

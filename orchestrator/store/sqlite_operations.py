@@ -77,7 +77,6 @@ class Operations:
 
     def _change_hands(self, harness: int, epoch: int, holdings: Holdings) -> None:
         self._db.execute("INSERT INTO claims (harness, epoch, run) VALUES (?, ?, ?)", (harness, epoch, self._run))
-        self._db.execute("UPDATE meta SET ownership = ownership + 1")
         holdings.ownership += 1
         holdings.epochs[harness] = epoch
 
@@ -136,15 +135,14 @@ class Operations:
             raise OwnershipLost(f"harness number {append.harness} was taken over by another run; this one has stopped it")
         event, body = append.event, encode(append.event)
         seq = self._insert_record(append.harness, append.epoch, append.attempt, append.step, append.time_us, body, event.kind)
+        kept = remembers_restarts(event) and not isinstance(event, Restarting)
+        supervision = None if kept else body if isinstance(event, Restarting) else "{}"
         self._db.execute(
-            "UPDATE harnesses SET status = ?, attempt = ?, event = ?, time_us = ? WHERE id = ?",
-            (append.status, append.attempt, body, append.time_us, append.harness),
+            "UPDATE harnesses SET status = ?, attempt = ?, event = ?, time_us = ?, supervision = coalesce(?, supervision), "
+            "owner = CASE WHEN ? THEN NULL ELSE owner END WHERE id = ?",
+            (append.status, append.attempt, body, append.time_us, supervision, append.release, append.harness),
         )
-        if isinstance(event, Restarting) or not remembers_restarts(event):
-            supervision = body if isinstance(event, Restarting) else "{}"
-            self._db.execute("UPDATE harnesses SET supervision = ? WHERE id = ?", (supervision, append.harness))
         if append.release:
-            self._db.execute("UPDATE harnesses SET owner = NULL WHERE id = ?", (append.harness,))
             del holdings.epochs[append.harness]
         return seq
 
