@@ -86,7 +86,7 @@ def guarded(where: str, call: Callable[[], Any]) -> Any:
 def _place(error: BaseException) -> str:
     """Return the innermost place that is no part of Python's import machinery."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    ours = os.path.dirname(os.path.dirname(__file__))
+    ours = os.path.dirname(__file__)
     users = [frame for frame in frames if os.path.dirname(frame.filename) != ours] or frames
     return f"{_near(users[-1].filename)}:{users[-1].lineno}"
 

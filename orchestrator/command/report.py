@@ -107,7 +107,7 @@ def _cut(error: BaseException) -> BaseException:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         folder = Path(trace.tb_frame.f_code.co_filename).parent
-        if folder not in (ours, ours.parent / "harnesses"):
+        if folder not in (ours, ours / "command", ours.parent / "harnesses"):
             break
         trace = trace.tb_next
     return error.with_traceback(trace)
