@@ -35,6 +35,29 @@ class DeadlineExceeded(HarnessError):
     """A harness, or the whole run, took longer than its `deadline_s`."""
 
 
+class Refused(HarnessError):
+    """The world has said no to an effect: it has not happened, and that is certain. Raise it, or a subclass, in an effect.
+
+    Any other error leaves open whether the effect has happened.
+    """
+
+
+class Waiting(HarnessError):
+    """A harness can not go on until a person decides. Let it pass: the outcome is then "blocked", not a crash."""
+
+
+class UnknownOutcome(Waiting):
+    """It is not known whether an effect has happened, and nobody could say. It is not tried again blindly."""
+
+
+class Latched(Waiting):
+    """The latch is on: no effect may begin."""
+
+
+class BudgetExhausted(HarnessError):
+    """A budget does not allow a spend. Nothing was spent. Let it pass: the outcome is then "budget spent", not a crash."""
+
+
 class Stopping(BaseException):
     """Unwinds `execute()` out of one of the harness's own waits (`sleep`, `every`, `receive`) because it is to stop.
 
@@ -44,6 +67,7 @@ class Stopping(BaseException):
 
 
 _OURS = (HarnessError, HarnessMisuse, StateError, Unstorable, ScopeError, StepTimeout, DeadlineExceeded)
+_OURS = (*_OURS, UnknownOutcome, Latched, BudgetExhausted)
 
 
 def located(error: BaseException, where: str) -> BaseException:

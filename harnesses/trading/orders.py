@@ -1,0 +1,124 @@
+"""Orders, and what a venue says of them. Pure values; money and units are `Decimal`.
+
+    Order          what a strategy wants                              made by an agent
+    PlacedOrder    the same, with the id it goes under and who wants it   made by the harness
+    OrderReport    what the venue says became of it                   made by a broker
+    Fill           one execution, in whole or in part                 made by a broker
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from hashlib import blake2b
+
+from attrs import frozen
+
+ZERO, ONE = Decimal(0), Decimal(1)
+
+
+class Side(StrEnum):
+    """Which way."""
+
+    BUY = "buy"
+    SELL = "sell"
+
+
+class OrderKind(StrEnum):
+    """When an order may be filled."""
+
+    MARKET = "market"
+    """At once, at what the market asks."""
+    LIMIT = "limit"
+    """At `limit_price` or better."""
+    STOP = "stop"
+    """As a market order, once the market has reached `stop_price`."""
+
+
+class OrderStatus(StrEnum):
+    """Where an order stands at the venue. Open ones may have been filled in part."""
+
+    OPEN = "open"
+    FILLED = "filled"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+
+
+class Source(StrEnum):
+    """Whose fact it is: who wanted an order, who says that something happened."""
+
+    STRATEGY = "strategy"
+    RISK = "risk"
+    OPERATOR = "operator"
+    VENUE = "venue"
+
+
+@frozen
+class Order:
+    """What somebody wants to trade."""
+
+    symbol: str
+    side: Side
+    units: Decimal
+    """Above 0; rounded down to the instrument's lot before it is placed."""
+    kind: OrderKind = OrderKind.MARKET
+    limit_price: Decimal | None = None
+    stop_price: Decimal | None = None
+    reason: str = ""
+
+
+@frozen
+class PlacedOrder:
+    """An order on its way to a venue, with everything that identifies it. The argument of the effect that places it."""
+
+    client_id: str
+    """From `client_id_for`; the venue keeps it, so that it can be asked later what became of the order."""
+    order: Order
+    source: Source
+    decided: datetime
+    """When, by the feed's clock."""
+
+
+@frozen
+class OrderReport:
+    """What a venue says of an order."""
+
+    client_id: str
+    venue_id: str
+    symbol: str
+    side: Side
+    kind: OrderKind
+    units: Decimal
+    filled: Decimal
+    status: OrderStatus
+    reason: str = ""
+    """Why it was rejected, if it was."""
+
+
+@frozen
+class Fill:
+    """One execution of an order, or of a part of it."""
+
+    fill_id: str
+    """The venue's; never twice for a symbol."""
+    client_id: str
+    """Empty for an order that was not placed by us."""
+    symbol: str
+    side: Side
+    units: Decimal
+    price: Decimal
+    fee: Decimal
+    """In cash."""
+    time: datetime
+    fee_units: Decimal = ZERO
+    """In units of the symbol: what some venues keep of what was bought."""
+
+
+def client_id_for(harness: str, step: int, key: str) -> str:
+    """Return the client order id of an effect: at most 36 letters, digits and `-`; the same for the same effect."""
+    digest = blake2b(f"{harness}\0{step}\0{key}".encode(), digest_size=8).hexdigest()
+    name = re.sub(r"[^a-zA-Z0-9]", "", harness)[:10]
+    return f"{name}-{step % 10**8}-{digest}"
