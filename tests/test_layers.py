@@ -26,9 +26,10 @@ HARNESSES = (
     # the front door
     ("",),
     # ready-made harnesses
-    ("coding.features", "coding.process", "trading.bars", "trading.rsi"),
-    ("coding.validators", "trading.account", "trading.feed"),
-    ("trading.strategy",),
+    ("coding.features", "coding.process", "trading.bars", "trading.indicators", "trading.orders"),
+    ("coding.validators", "trading.account", "trading.averages", "trading.feed", "trading.rsi", "trading.strategies.market"),
+    ("trading.polling", "trading.replay", "trading.strategies.cross", "trading.strategies.portfolio", "trading.strategies.rsi"),
+    ("trading.strategies",),
     ("coding.harness", "trading.harness"),
     ("coding", "trading"),
 )
