@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("errors", "step"),
-    ("agent", "config", "values"),
-    ("delta",),
+    ("agent", "budget", "config", "values"),
+    ("delta", "pools"),
     # orders, and the loop that obeys them
     ("control", "ticks"),
     ("driver", "runtime", "state"),
@@ -71,9 +71,11 @@ ORCHESTRATOR = (
 
 PURE = (
     "harnesses.agent",
+    "harnesses.budget",
     "harnesses.config",
     "harnesses.delta",
     "harnesses.errors",
+    "harnesses.pools",
     "harnesses.step",
     "harnesses.values",
     "orchestrator.errors",
