@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("errors", "step"),
-    ("agent", "budget", "config", "values"),
+    ("agent", "budget", "clock", "config", "schedule", "values"),
     ("delta", "pools"),
     # orders, and the loop that obeys them
     ("control", "ticks"),
@@ -76,6 +76,7 @@ PURE = (
     "harnesses.delta",
     "harnesses.errors",
     "harnesses.pools",
+    "harnesses.schedule",
     "harnesses.step",
     "harnesses.values",
     "orchestrator.errors",
@@ -94,7 +95,7 @@ PURE = (
 
 PURE_IMPORTS = frozenset(
     {"__future__", "abc", "attrs", "collections", "dataclasses", "datetime", "decimal", "enum"}
-) | frozenset({"functools", "itertools", "json", "math", "msgspec", "operator", "re", "types", "typing", "uuid"})
+) | frozenset({"functools", "hashlib", "itertools", "json", "math", "msgspec", "operator", "re", "types", "typing", "uuid"})
 IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "uuid1", "uuid4", "urandom", "getenv"})
 
 CORE_THIRD_PARTY = frozenset({"attrs", "msgspec", "outcome", "structlog", "trio"})

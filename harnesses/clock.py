@@ -1,0 +1,70 @@
+"""Wall time: seconds since 1970, as the system has it, or as Trio's virtual clock drives it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import trio
+
+_ORIGINS: WeakKeyDictionary[Any, tuple[float, float]] = WeakKeyDictionary()
+"""Wall time and Trio's time when a virtual clock was first seen: all who ask under one clock are told the same."""
+
+
+class WallClock:
+    """Wall time in seconds since 1970 (UTC).
+
+    It follows the system's clock. Under `trio.testing.MockClock` it is the wall time at its making and what has passed on
+    that clock since, so that the virtual clock drives it.
+
+    Args:
+        source: another clock to follow.
+        recheck_s: how long a wait may go without a look at the clock, which may have been set meanwhile.
+    """
+
+    def __init__(self, source: Callable[[], float] | None = None, recheck_s: float = 60.0) -> None:
+        self._source = source
+        self._recheck_s = recheck_s
+        self._virtual()
+
+    def now(self) -> float:
+        """Return the wall time."""
+        if self._source is not None:
+            return self._source()
+        virtual = self._virtual()
+        return time.time() if virtual is None else virtual
+
+    async def sleep_until(self, when: float, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Sleep until the wall time `when`; if it has passed, only let other tasks run.
+
+        A clock that is set forward or back meanwhile is followed.
+
+        Args:
+            sleep: sleeps for so many seconds.
+        """
+        longest_s = self._recheck_s if self._virtual() is None else float("inf")
+        remaining_s = when - self.now()
+        if remaining_s <= 0:
+            await sleep(0.0)
+        while remaining_s > 0:
+            # a wait below a microsecond may be lost in the rounding, and the next look would find the same moment
+            await sleep(max(1e-6, min(remaining_s, longest_s)))
+            remaining_s = when - self.now()
+
+    def _virtual(self) -> float | None:
+        """Return the wall time as the virtual clock has it; None if there is no such clock or a source is followed."""
+        testing = sys.modules.get("trio.testing")
+        if testing is None or self._source is not None:
+            return None
+        try:
+            clock = trio.lowlevel.current_clock()
+        except RuntimeError:  # not in Trio
+            return None
+        if not isinstance(clock, testing.MockClock):
+            return None
+        now: float = clock.current_time()
+        wall, began = _ORIGINS.setdefault(clock, (time.time(), now))
+        return wall + (now - began)
