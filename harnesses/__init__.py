@@ -4,16 +4,22 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.base import BaseHarness
 from harnesses.config import HarnessConfig
 from harnesses.control import Control, Ending
+from harnesses.effects import Confirmed, Effect, EffectOutcome, NotDone, Undecided
 from harnesses.errors import (
+    BudgetExhausted,
     DeadlineExceeded,
     HarnessError,
     HarnessMisuse,
+    Latched,
     OrchestratorError,
+    Refused,
     ScopeError,
     StateError,
     StepTimeout,
     Stopping,
+    UnknownOutcome,
     Unstorable,
+    Waiting,
 )
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
@@ -23,17 +29,24 @@ __all__ = [
     "Agent",
     "AgentRun",
     "BaseHarness",
+    "BudgetExhausted",
+    "Confirmed",
     "Constraints",
     "Control",
     "DeadlineExceeded",
+    "Effect",
+    "EffectOutcome",
     "Ending",
     "HarnessConfig",
     "HarnessError",
     "HarnessMisuse",
+    "Latched",
     "LoadedContext",
     "LocalRuntime",
+    "NotDone",
     "OrchestratorError",
     "PersistentState",
+    "Refused",
     "Runtime",
     "ScopeError",
     "StateDelta",
@@ -42,5 +55,8 @@ __all__ = [
     "StepTimeout",
     "StepYield",
     "Stopping",
+    "Undecided",
+    "UnknownOutcome",
     "Unstorable",
+    "Waiting",
 ]

@@ -8,26 +8,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
 import trio
 
 from harnesses.agent import Agent
+from harnesses.alone import run_alone
 from harnesses.control import Ending
-from harnesses.delta import Delta
 from harnesses.driver import drive, explained
-from harnesses.errors import HarnessMisuse, StateError, Unstorable, located
+from harnesses.effects import Effect, EffectOutcome, Reconcile
+from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable, located
+from harnesses.ledger import StepLedger, place
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
 from harnesses.ticks import Every
-from harnesses.values import ATOMS, detach, explain
 
 _NO_CONSTRAINTS: Constraints = MappingProxyType({})
 AskT = TypeVar("AskT")
 AnswerT = TypeVar("AnswerT")
+
+
+class _Look(Generic[AnswerT]):
+    """A property that gives way to an attribute of the same name: harnesses have had theirs before these came."""
+
+    def __init__(self, look: Callable[[Any], AnswerT]) -> None:
+        self._look = look
+        self.__doc__ = look.__doc__
+
+    def __get__(self, harness: Any, cls: type) -> AnswerT:
+        return cast(AnswerT, self) if harness is None else self._look(harness)
 
 
 class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
@@ -121,6 +132,78 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`."""
         await self._surroundings("send").send(to, message)
 
+    def receive_nowait(self) -> Any:
+        """Take the next message from this harness's mailbox; see `receive`.
+
+        Raises:
+            trio.WouldBlock: there is none.
+        """
+        return self._surroundings("receive_nowait").receive_nowait()
+
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Awaitable[AnswerT] | AnswerT],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+    ) -> AnswerT:
+        """Do an effect, an act on the world that must not happen twice, and return what came of it.
+
+        The intent is on disk before `function(*args)` is called, and the outcome after it, both with the step being made.
+        Called again with this key in the same step, also after a crash, it returns the recorded result.
+
+        Args:
+            key: names the effect within this step.
+            function: does it. Raises `Refused` if it has certainly not happened; any other error, a timeout or a
+                cancellation leaves that open. What it returns is read back in its annotated return type.
+            args: are stored, and the same ones are expected when the effect is taken up again.
+            reconcile: is called with the key and the arguments to find out what became of an effect of unknown outcome;
+                returns `Confirmed(result)`, `NotDone()` or `Undecided(reason)`, or raises `Refused`.
+            idempotent: says that doing it again does no harm; then an unknown one is done again.
+            timeout_s: seconds after which the call is cancelled, and of unknown outcome.
+
+        Raises:
+            Refused: the world has said no, now or before.
+            UnknownOutcome: nobody knows what became of it. Let it pass: the harness is then blocked until a person decides.
+            Latched: the latch is on.
+            Exception: what the function raised, if it has not happened or is idempotent.
+        """
+        runtime = self._surroundings("once")
+        try:
+            result = await runtime.effects.once(
+                runtime, key, function, args, reconcile=reconcile, idempotent=idempotent, timeout_s=timeout_s
+            )
+            return cast(AnswerT, result)
+        except HarnessError as error:
+            place = located(error, self._where())
+            if place is error:
+                raise
+            raise place from error.__cause__
+
+    async def settle(self, key: str, reconcile: Reconcile) -> EffectOutcome:
+        """Find out what became of an effect of the step being made, without doing it; return its outcome.
+
+        Raises:
+            UnknownOutcome: `reconcile` does not know either.
+        """
+        runtime = self._surroundings("settle")
+        try:
+            return await runtime.effects.settle(runtime, key, reconcile)
+        except HarnessError as error:
+            raise located(error, self._where()) from error.__cause__
+
+    @_Look
+    def effects(self) -> tuple[Effect, ...]:
+        """What is on record of the effects of the step being made, from this attempt and from those that crashed."""
+        return self._surroundings("effects").effects.known()
+
+    @_Look
+    def name(self) -> str:
+        """The durable name it runs under; the name of its class while it does not run."""
+        return self._runs_as()
+
     @property
     def max_context_steps(self) -> int:
         """How many recent steps agents get to see."""
@@ -154,7 +237,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         try:
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
-            return await drive(self._generator(), runtime.control, _Ledger(self, self._state, runtime))
+            return await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime))
         except BaseException as error:
             rest = explained(error)
             if rest is None:
@@ -164,6 +247,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 raise
             raise rest from error
         finally:
+            runtime.effects.end_attempt()
             self._task = self._runtime = None
 
     def _generator(self) -> AsyncGenerator[Any, None]:
@@ -183,116 +267,12 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         return self._runtime
 
     def _where(self) -> str:
-        name = self._runtime.name if self._runtime is not None else type(self).__name__
-        return _place(name, self._state.steps)
+        return place(self._runs_as(), self._state.steps)
+
+    def _runs_as(self) -> str:
+        return self._runtime.name if self._runtime is not None else self.runs_as or type(self).__name__
 
     def _already_running(self) -> str:
         if self._task is trio.lowlevel.current_task():
             return f"{self._where()}: run() was called from execute(), which it is running; yield the steps instead"
         return f"{self._where()}: run() was called while it runs: expected one run at a time; make a second harness"
-
-
-def _place(name: str, steps: int) -> str:
-    return f"harness {name!r}, step {steps + 1}"
-
-
-_PAIRS: Any = (tuple, list)
-
-
-class _Ledger:
-    """Takes the steps of one attempt from the loop to the runtime and back."""
-
-    __slots__ = ("_harness", "_runtime", "_state")
-
-    def __init__(self, harness: BaseHarness[Any, Any, Any], state: PersistentState[Any, Any, Any], runtime: Runtime) -> None:
-        self._harness = harness
-        self._state = state
-        self._runtime = runtime
-
-    def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
-        if not isinstance(pair, _PAIRS) or len(pair) != 2:
-            raise HarnessMisuse(
-                f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
-            )
-        given, made = pair
-        if given.__class__ not in ATOMS:
-            given = self._private("input", given)
-        if made.__class__ not in ATOMS:
-            made = self._private("output", made)
-        state = self._state
-        state_delta, delta = state.take_delta()
-        return Step(state.steps + 1, datetime.now(UTC), given, made, state_delta), delta
-
-    def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
-        return self._runtime.commit(step, delta, self._state.snapshot)
-
-    def accept(self, step: Step[Any, Any]) -> None:
-        self._state.append(step)
-
-    def is_complete(self) -> bool:
-        return self._harness.is_complete()
-
-    def take_back(self) -> None:
-        self._state.untake_delta()
-
-    def _private(self, role: str, value: Any) -> Any:
-        try:
-            return detach(value)
-        except Unstorable as error:
-            raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
-
-    def _where(self) -> str:
-        return _place(self._runtime.name, self._state.steps)
-
-
-async def run_alone(harness: BaseHarness[Any, Any, Any], runtime: LocalRuntime) -> Ending:
-    """Run a harness beside a watcher, which tells the loop of a cancellation that it could not see from the generator.
-
-    The loop has a task of its own: a nursery that `execute()` leaves open spoils that one, not the caller's.
-    """
-    control = runtime.control
-    control.ending = control.failure = failure = None
-    ended = False
-
-    async def attempt() -> None:
-        nonlocal failure, ended
-        try:
-            with trio.CancelScope() as scope:
-                control.attach(scope)
-                control.ending = await harness.run(runtime)
-            if control.ending is None:
-                failure = control.failure or control.why_cancelled()
-        except trio.Cancelled:
-            raise
-        except BaseException as error:
-            failure = explained(error)
-        finally:
-            ended = True
-            control.detach()
-        nursery.cancel_scope.cancel()
-
-    async def watch() -> None:
-        try:
-            await trio.sleep_until(control.deadline)
-            control.expire()
-            await trio.sleep_forever()
-        finally:
-            if not ended:
-                control.abort()
-
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch)
-            nursery.start_soon(attempt)
-    except (trio.Cancelled, BaseExceptionGroup) as error:
-        rest = error.split(trio.Cancelled)[1] if isinstance(error, BaseExceptionGroup) else None
-        if failure is None and rest is None:
-            raise
-        failure = failure or explained(cast(Any, rest).exceptions[0])
-    if failure is not None:
-        harness.rewind()
-        try:
-            raise located(failure, _place(runtime.name, harness.current_step))
-        finally:
-            del failure
-    return control.ending or Ending.STOPPED

@@ -66,8 +66,8 @@ class Stopping(BaseException):
     """
 
 
-_OURS = (HarnessError, HarnessMisuse, StateError, Unstorable, ScopeError, StepTimeout, DeadlineExceeded)
-_OURS = (*_OURS, UnknownOutcome, Latched, BudgetExhausted)
+_OURS: tuple[type[HarnessError], ...] = (HarnessError, HarnessMisuse, StateError, Unstorable, ScopeError, StepTimeout)
+_OURS = (*_OURS, DeadlineExceeded, UnknownOutcome, Latched, BudgetExhausted)
 
 
 def located(error: BaseException, where: str) -> BaseException:

@@ -10,20 +10,25 @@ from collections.abc import Callable
 from typing import Protocol
 
 import trio
+from trio.lowlevel import cancel_shielded_checkpoint
 
 from harnesses.control import Control
 from harnesses.delta import Delta
+from harnesses.effects import Journal
+from harnesses.once import Effects
 from harnesses.step import Step
 from harnesses.values import detach
 
 
-class Runtime(Protocol):
+class Runtime(Journal, Protocol):
     """The surroundings of one attempt of a harness."""
 
     name: str
     """The harness's durable name."""
     control: Control
     """Where orders to this attempt arrive."""
+    effects: Effects
+    """What has become of the effects of the step being made."""
     resumed: bool
     """Whether the harness was restored from a store: one that is complete already then ends without another step."""
 
@@ -44,6 +49,14 @@ class Runtime(Protocol):
         """Take the next message from the mailbox, waiting for one; raises `Stopping` as soon as the harness is to stop."""
         ...
 
+    def receive_nowait(self) -> object:
+        """Take the next message from the mailbox.
+
+        Raises:
+            trio.WouldBlock: there is none.
+        """
+        ...
+
     async def send(self, to: str, message: object) -> None:
         """Put a message in the mailbox of the harness called `to`."""
         ...
@@ -55,12 +68,23 @@ class LocalRuntime:
     def __init__(self, name: str, control: Control | None = None) -> None:
         self.name = name
         self.control = control or Control()
+        self.effects = Effects()
         self.resumed = False
         self._mailbox: deque[object] = deque()
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Let the other tasks run."""
-        await trio.lowlevel.cancel_shielded_checkpoint()
+        await cancel_shielded_checkpoint()
+
+    async def note(self, kind: str, body: str) -> None:
+        """Let the other tasks run: intents and outcomes are kept in memory, for as long as this object is used."""
+        await cancel_shielded_checkpoint()
+
+    def note_soon(self, kind: str, body: str) -> None:
+        """Do nothing."""
+
+    def check_latch(self) -> None:
+        """Return: a harness that runs alone has no latch."""
 
     async def sleep(self, seconds: float) -> None:
         await self.control.sleep(seconds)
@@ -68,6 +92,11 @@ class LocalRuntime:
     async def receive(self) -> object:
         while not self._mailbox:
             await self.control.sleep(0.05)
+        return self._mailbox.popleft()
+
+    def receive_nowait(self) -> object:
+        if not self._mailbox:
+            raise trio.WouldBlock
         return self._mailbox.popleft()
 
     async def send(self, to: str, message: object) -> None:

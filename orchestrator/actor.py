@@ -6,6 +6,7 @@ scope, a leaked nursery or a stray cancellation breaks that task and nothing els
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
@@ -18,13 +19,14 @@ from harnesses.base import BaseHarness
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import ScopeError, Unstorable, located
+from harnesses.once import Effects
 from harnesses.step import Step
 from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode_private, encode_step
 from orchestrator.failure import parted
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt, Slot, settled
-from orchestrator.store.protocol import ConsumedRow, Message, StepRow
+from orchestrator.store.protocol import ConsumedRow, EffectRow, Message, StepRow
 
 _SNAPSHOT_STEPS = 32
 """Least number of steps between two snapshots: replaying as many deltas takes about 0.1 ms."""
@@ -110,10 +112,13 @@ class Actor(Slot):
         number, epoch: the store's name for the harness, and for its ownership.
         post: puts a message, third, in the mailbox of a harness, first, for a sender, second.
         savings: what the last snapshot weighed, and what has been recorded since.
+        effects: those of the step being made; it outlives attempts.
+        check_latch: raises `Latched` if no effect of the harness called so may begin.
     """
 
     __slots__ = (
         "_attempt",
+        "_check_latch",
         "_epoch",
         "_exit",
         "_harness",
@@ -123,6 +128,7 @@ class Actor(Slot):
         "_post",
         "_recorder",
         "control",
+        "effects",
         "name",
         "resumed",
         "savings",
@@ -141,6 +147,8 @@ class Actor(Slot):
         mailbox: Mailbox,
         post: Callable[[str, str, object], Receipt],
         savings: Savings,
+        effects: Effects,
+        check_latch: Callable[[str], None],
     ) -> None:
         super().__init__()
         self.name = name
@@ -152,6 +160,8 @@ class Actor(Slot):
         self._number, self._epoch, self._attempt = number, epoch, attempt
         self._mailbox = mailbox
         self._post = post
+        self.effects = effects
+        self._check_latch = check_latch
         self._exit: Exit | None = None
         self._lost = False
 
@@ -204,19 +214,42 @@ class Actor(Slot):
         used = self._mailbox.taken
         if used:
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
-        try:
-            if self._recorder.commit_now(self):
-                await trio.lowlevel.cancel_shielded_checkpoint()
-            else:
-                self._recorder.enqueue(self)
-                await settled()
-        except BaseException:
-            self._lost = True
-            raise
+        await self._commit(self)
         self.row = None
         if used:
             self.consumed = ()
             self._mailbox.settle(used)
+
+    async def note(self, kind: str, body: str) -> None:
+        """Return when an intent or an outcome is on disk; see `Journal.note`."""
+        await self._commit(self._noting(kind, body))
+
+    def note_soon(self, kind: str, body: str) -> None:
+        """Have an outcome recorded without waiting."""
+        self._recorder.enqueue_soon(self._noting(kind, body))
+
+    def check_latch(self) -> None:
+        """Raise `Latched` if no effect may begin."""
+        self._check_latch(self.name)
+
+    def _noting(self, kind: str, body: str) -> Slot:
+        slot = Slot()
+        step = self._harness.current_step + 1
+        now = time.time_ns() // 1000
+        slot.effect = EffectRow(self._number, self._epoch, self._attempt, step, now, body, kind)
+        return slot
+
+    async def _commit(self, slot: Slot) -> None:
+        """Return when a row is on disk. An error means that it is not, and that the harness is lost to this run."""
+        try:
+            if self._recorder.commit_now(slot):
+                await trio.lowlevel.cancel_shielded_checkpoint()
+            else:
+                self._recorder.enqueue(slot)
+                await settled()
+        except BaseException:
+            self._lost = True
+            raise
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, or raise `Stopping` as soon as the harness is to stop."""
@@ -226,6 +259,13 @@ class Actor(Slot):
         """Take the next message, waiting for one; it counts as consumed with the next step."""
         while (message := self._mailbox.take()) is None:
             await self.control.wait(self._mailbox.wait_arrival)
+        return decode(message.body)
+
+    def receive_nowait(self) -> Any:
+        """Take the next message; raises `trio.WouldBlock` if there is none."""
+        message = self._mailbox.take()
+        if message is None:
+            raise trio.WouldBlock
         return decode(message.body)
 
     async def send(self, to: str, message: object) -> None:

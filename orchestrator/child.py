@@ -17,14 +17,15 @@ from attrs import define, evolve, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.control import Control, Ending
-from harnesses.errors import DeadlineExceeded, OrchestratorError, Unstorable
+from harnesses.errors import BudgetExhausted, DeadlineExceeded, OrchestratorError, Unstorable, Waiting
+from harnesses.once import Effects
 from harnesses.step import Step
 from orchestrator import events
 from orchestrator.actor import Actor, Exit, Mailbox, Savings
 from orchestrator.bell import Bell
 from orchestrator.codec import HarnessTypes, encode_private
 from orchestrator.errors import OwnershipError, StoreError, UsageError
-from orchestrator.failure import failed, parted, sentence
+from orchestrator.failure import failed, found, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.recorder import Recorder
@@ -42,6 +43,8 @@ class Common:
     recorder: Recorder
     post: Callable[[str, str, object], Receipt]
     """Puts a message, third, in the mailbox of a harness, first, for a sender, second."""
+    check_latch: Callable[[str], None]
+    """Raises `Latched` if no effect of the harness called so may begin."""
     lag_s: float
     """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
 
@@ -62,6 +65,7 @@ class Child:
         "_common",
         "_control",
         "_deadline",
+        "_effects",
         "_epoch",
         "_expired",
         "_grace_s",
@@ -110,6 +114,7 @@ class Child:
         self._initial: str | None = None
         self._number = self._epoch = 0
         self._savings = Savings()
+        self._effects = Effects()
         self._pending: Receipt | None = None
         self._deadline = inf if terms.deadline_s is None else trio.current_time() + terms.deadline_s
         self._expired = False
@@ -266,6 +271,7 @@ class Child:
         if self._paused is None:
             self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self.mailbox.merge(claimed.mailbox)
+        self._effects.restore(claimed.marks)
         restarts = claimed.supervision.get("restarts", ())
         now = trio.current_time()
         self.parent.recall(self, [min(wall - self._common.lag_s, now) for wall in restarts])
@@ -311,6 +317,8 @@ class Child:
             mailbox=self.mailbox,
             post=self._common.post,
             savings=self._savings,
+            effects=self._effects,
+            check_latch=self._common.check_latch,
         )
 
     def _end(self) -> None:
@@ -322,8 +330,11 @@ class Child:
         error = exit.error
         if exit.lost and error is not None:
             raise error
+        hindrance = found(error, BudgetExhausted, Waiting) if error is not None else None
         if exit.ending is Ending.COMPLETED:
             await self._finish(events.Completed())
+        elif hindrance is not None:
+            await self._finish(_hindered(hindrance), hindrance)
         elif self._ordered is not None and self._stopping is None:
             if error is not None:
                 await self._note(self._failed(error))
@@ -459,3 +470,10 @@ class Child:
 
     def _outcome(self, kind: OutcomeKind, cause: str = "", error: BaseException | None = None) -> Outcome:
         return Outcome(kind, cause, self.step, self.attempt, error)
+
+
+def _hindered(error: BaseException) -> events.Event:
+    """Return the event for a harness that can not go on, though it did not crash."""
+    if isinstance(error, BudgetExhausted):
+        return events.BudgetSpent(sentence(error))
+    return events.Blocked(sentence(error))

@@ -17,11 +17,12 @@ from attrs import evolve
 
 from harnesses.base import BaseHarness
 from harnesses.delta import Delta, apply_to_state, modified
+from harnesses.effects import EffectOutcome
 from harnesses.errors import Unstorable
 from harnesses.step import StateDelta, Step
 from harnesses.values import detach, explain, fields_of
 from orchestrator.errors import StoreCorrupt, UsageError
-from orchestrator.records import StepRecord
+from orchestrator.records import EffectRecord, StepRecord
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -81,6 +82,42 @@ def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, b
         )
     except _UNREADABLE as error:
         raise _corrupt(f"harness {harness!r}, step {step}", error) from error
+
+
+def effect_record(
+    harness: str,
+    step: int,
+    key: str,
+    attempt: int,
+    seq: int,
+    time_us: int,
+    outcome: str,
+    arguments: str,
+    result: str | None,
+    reason: str,
+    idempotent: bool,
+    settled_by: str,
+) -> EffectRecord:
+    """Return a record of an effect; arguments and result as plain data."""
+    return EffectRecord(
+        harness=harness,
+        step_number=step,
+        key=key,
+        attempt=attempt,
+        seq=seq,
+        time_us=time_us,
+        outcome=EffectOutcome(outcome),
+        arguments=_decode(arguments),
+        result=None if result is None else _decode(result),
+        reason=reason,
+        idempotent=bool(idempotent),
+        settled_by=settled_by,
+    )
+
+
+def ticks_of(body: str | bytes) -> dict[str, Any]:
+    """Return where the tickers stood at a step."""
+    return _decode(body).get("ticks", {}) if '"ticks"' in str(body) else {}
 
 
 def replay(state: str | bytes, bodies: Iterable[str | bytes]) -> str:

@@ -6,6 +6,11 @@
     │   ├── StateError               a change returned no usable state
     │   ├── Unstorable               a value that can not be put on disk and read back
     │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
+    │   ├── Refused                  the world has said no to an effect: it has certainly not happened
+    │   ├── Waiting                  a person has to decide: the harness is blocked
+    │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
+    │   │   └── Latched              the latch is on: no effect may begin
+    │   ├── BudgetExhausted          a budget does not allow a spend
     │   ├── StepTimeout              no `yield` within `step_timeout_s`
     │   └── DeadlineExceeded         not done by `deadline_s`
     ├── UsageError                   the caller asked for something that can not be: a name, a run file, an option
@@ -29,29 +34,37 @@ The first branch is defined in `harnesses.errors`, since `harnesses` knows nothi
 from __future__ import annotations
 
 from harnesses.errors import (
+    BudgetExhausted,
     DeadlineExceeded,
     HarnessError,
     HarnessMisuse,
+    Latched,
     OrchestratorError,
+    Refused,
     ScopeError,
     StateError,
     StepTimeout,
     Stopping,
+    UnknownOutcome,
     Unstorable,
+    Waiting,
 )
 
 __all__ = [
     "AlreadyRunning",
+    "BudgetExhausted",
     "DeadlineExceeded",
     "GaveUp",
     "HarnessError",
     "HarnessFailed",
     "HarnessMisuse",
     "IllegalTransition",
+    "Latched",
     "OrchestratorError",
     "OwnedElsewhere",
     "OwnershipError",
     "OwnershipLost",
+    "Refused",
     "ScopeError",
     "StateError",
     "StepTimeout",
@@ -62,8 +75,10 @@ __all__ = [
     "StoreLost",
     "StoreUnusable",
     "UnknownHarness",
+    "UnknownOutcome",
     "Unstorable",
     "UsageError",
+    "Waiting",
 ]
 
 

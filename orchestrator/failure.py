@@ -60,3 +60,17 @@ def as_error(name: str, outcome: Outcome) -> Exception | None:
 
 def _storable(text: str) -> str:
     return text.encode(errors="replace").decode()
+
+
+def found(error: BaseException, *kinds: type[Exception]) -> BaseException | None:
+    """Return the first error of the first of these kinds that `error` is or, being a group, holds."""
+    for kind in kinds:
+        if isinstance(error, kind):
+            return error
+        if isinstance(error, BaseExceptionGroup):
+            inside: BaseException | None = cast(BaseExceptionGroup[BaseException], error).subgroup(kind)
+            while isinstance(inside, BaseExceptionGroup):
+                inside = cast(BaseExceptionGroup[BaseException], inside).exceptions[0]
+            if inside is not None:
+                return inside
+    return None

@@ -24,6 +24,7 @@ from orchestrator.codec import encode
 from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
 from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle
+from orchestrator.latch import Latch, NoLatch
 from orchestrator.log import LogFollower
 from orchestrator.recorder import Recorder
 from orchestrator.restart import Backoff, Restart, Strategy
@@ -89,6 +90,8 @@ class Orchestrator:
         """Why everything is to end: what is started from then on is not run."""
         self._running: AbstractAsyncContextManager[None] | None = None
         self._body = trio.CancelScope()
+        self.latch: Latch = NoLatch()
+        """The kill switch for effects; beside the store, if that is a file."""
         self.signalled: int | None = None
         """The number of the signal that ended the run, if one did."""
 
@@ -217,7 +220,9 @@ class Orchestrator:
         failure: BaseException | None = None
         try:
             log = None if self._log is None else LogFollower(store, self._log)
-            self._common = Common(Recorder(store, self._store_lost), self._post, time.time() - trio.current_time())
+            self.latch = _latch_of(store)
+            lag_s = time.time() - trio.current_time()
+            self._common = Common(Recorder(store, self._store_lost), self._post, self.latch.check, lag_s)
             async with trio.open_nursery() as services:
                 # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
                 services.start_soon(self._recorder.run)
@@ -356,6 +361,11 @@ class Orchestrator:
 async def _expire_after(seconds: float, child: Child) -> None:
     await trio.sleep(seconds)
     child.expire()
+
+
+def _latch_of(store: Store) -> Latch:
+    path = getattr(store, "path", None)
+    return NoLatch() if path is None else Latch(path)
 
 
 def _open(store: str | Path | Store | None) -> tuple[Store, bool]:

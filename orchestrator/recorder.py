@@ -69,7 +69,7 @@ class Recorder:
         self._lost: StoreLost | None = None
 
     def commit_now(self, slot: Slot) -> bool:
-        """Commit the step in `slot` in the loop's thread, if nobody else has come for a while; return whether it was done.
+        """Commit what is in `slot` in the loop's thread, if nobody else has come for a while; return whether it was done.
 
         A harness that steps alone would wait three passes of the scheduler for a batch that nobody joins.
 
@@ -95,9 +95,14 @@ class Recorder:
         refused = refusal_of(slot, committed)
         if refused is not None:
             raise refused
-        self.last_seq = max(self.last_seq, committed.seqs[0])
+        self.last_seq = max(self.last_seq, *committed.seqs, *committed.effects)
         self._news.ring()
         return True
+
+    def enqueue_soon(self, slot: Slot) -> None:
+        """Send `slot` to be committed, and wait for nothing. If the store is lost, so is it."""
+        if self._lost is None and not self._closed:
+            self._send_slot(slot)
 
     def enqueue(self, slot: Slot) -> None:
         """Send `slot` to be committed. The caller awaits `settled()` next, and nothing else in between.
@@ -219,6 +224,8 @@ class Recorder:
         self._waiting = waiting = self._waiting + 1
         if slot.row is not None:
             self._waiting_bytes += len(slot.row[5])
+        elif slot.effect is not None:
+            self._waiting_bytes += len(slot.effect[5])
         if waiting == 1:
             self._arrivals.ring()
         elif waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES:

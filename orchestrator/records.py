@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from harnesses.effects import OPEN, EffectOutcome
 from harnesses.step import StateDelta
 from orchestrator.lifecycle import Status
 
@@ -31,11 +32,12 @@ class Record:
 
     seq: int
     harness: str
+    """Empty for what concerns all of them."""
     attempt: int
     step: int
     time_us: int
     kind: str
-    """`step`, `message`, or the `kind` of an event."""
+    """`step`, `message`, `intent`, `outcome`, `latch`, or the `kind` of an event."""
     body: str
     """JSON object."""
     run: str = ""
@@ -45,6 +47,33 @@ class Record:
     def timestamp(self) -> datetime:
         """The wall time of the record."""
         return datetime.fromtimestamp(self.time_us / 1e6, UTC)
+
+
+@frozen
+class EffectRecord:
+    """What is known of one effect."""
+
+    harness: str
+    step_number: int
+    """The step it belongs to, recorded or being made."""
+    key: str
+    attempt: int
+    """The one that began it last."""
+    seq: int
+    """Of its newest intent."""
+    time_us: int
+    outcome: EffectOutcome
+    arguments: Any
+    result: Any
+    reason: str
+    idempotent: bool
+    settled_by: str = ""
+    """`operator` if a person has said what became of it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody knows what became of it; of a harness that runs, it may be under way."""
+        return self.outcome in OPEN and not self.idempotent
 
 
 @frozen

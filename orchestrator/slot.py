@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Sequence
 from typing import Any
 
 from outcome import Error
@@ -10,17 +10,18 @@ from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule, wait_task_resch
 
 from orchestrator.bell import Bell
 from orchestrator.errors import OrchestratorError, OwnershipLost, StoreCorrupt
-from orchestrator.store.protocol import Committed, ConsumedRow, Operation, StepRow, Store
+from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Operation, StepRow, Store
 
 
 class Slot:
     """One sender's place in the channel; it is used again for each of its steps."""
 
-    __slots__ = ("consumed", "operation", "result", "row", "task")
+    __slots__ = ("consumed", "effect", "operation", "result", "row", "task")
 
     def __init__(self) -> None:
         self.row: StepRow | None = None
         self.consumed: tuple[ConsumedRow, ...] = ()
+        self.effect: EffectRow | None = None
         self.operation: Operation | None = None
         self.task: Task | None = None
         self.result: Any = None
@@ -54,53 +55,62 @@ class Receipt:
 class Batch:
     """What is committed in one transaction."""
 
-    __slots__ = ("operations", "slots", "steps")
+    __slots__ = ("effects", "operations", "slots", "steps")
 
     def __init__(self, slots: list[Slot]) -> None:
         self.slots = slots
-        self.steps = [slot for slot in slots if slot.operation is None]
-        self.operations = [slot for slot in slots if slot.operation is not None] if len(self.steps) < len(slots) else []
+        self.steps = [slot for slot in slots if slot.row is not None]
+        self.effects: list[Slot] = []
+        self.operations: list[Slot] = []
+        if len(self.steps) < len(slots):
+            self.effects = [slot for slot in slots if slot.effect is not None]
+            self.operations = [slot for slot in slots if slot.operation is not None]
 
     def commit(self, store: Store, *, wait: bool) -> Committed:
-        steps = self.steps
-        return store.commit(
-            [slot.row for slot in steps],  # type: ignore[misc]
-            [slot.operation for slot in self.operations],  # type: ignore[misc]
-            consumed=[row for slot in steps if slot.consumed for row in slot.consumed],
-            wait=wait,
-        )
+        steps: list[Any] = [slot.row for slot in self.steps]
+        operations: list[Any] = [slot.operation for slot in self.operations]
+        consumed = [row for slot in self.steps if slot.consumed for row in slot.consumed]
+        if not self.effects:
+            return store.commit(steps, operations, consumed=consumed, wait=wait)
+        effects: list[Any] = [slot.effect for slot in self.effects]
+        return store.commit(steps, operations, effects=effects, consumed=consumed, wait=wait)
 
     def settle(self, committed: Committed) -> int:
         """Wake the senders; return the newest `seq`."""
-        newest = max(committed.seqs, default=0)
-        if not all(committed.seqs):
-            self._settle_some(committed)
-        else:
-            for slot in self.steps:
-                reschedule(slot.task, _WAKE)  # type: ignore[arg-type]
+        newest = max(max(committed.seqs, default=0), max(committed.effects, default=0))
+        for slots, seqs in ((self.steps, committed.seqs), (self.effects, committed.effects)):
+            if all(seqs):
+                for slot in slots:
+                    if slot.task is not None:
+                        reschedule(slot.task, _WAKE)
+            else:
+                _settle_some(slots, seqs, committed.lost)
         for slot, result in zip(self.operations, committed.results, strict=True):
             if isinstance(result, int):
                 newest = max(newest, result)
             answer(slot, result)
         return newest
 
-    def _settle_some(self, committed: Committed) -> None:
-        for slot, seq in zip(self.steps, committed.seqs, strict=True):
-            if seq:
-                reschedule(slot.task, _WAKE)  # type: ignore[arg-type]
-            else:
-                assert slot.row is not None
-                refuse(slot, _refusal(slot.row, slot.row.harness in committed.lost))
+
+def _settle_some(slots: list[Slot], seqs: Sequence[int], lost: frozenset[int]) -> None:
+    for slot, seq in zip(slots, seqs, strict=True):
+        if not seq:
+            row = slot.row or slot.effect
+            assert row is not None
+            refuse(slot, _refusal(row, row.harness in lost))
+        elif slot.task is not None:
+            reschedule(slot.task, _WAKE)
 
 
 def refusal_of(slot: Slot, committed: Committed) -> OrchestratorError | None:
-    """Return why the only step of a commit was not written; None if it was."""
-    if committed.seqs[0] or slot.row is None:
+    """Return why the only row of a commit was not written; None if it was."""
+    row = slot.row or slot.effect
+    if row is None or any(committed.seqs) or any(committed.effects):
         return None
-    return _refusal(slot.row, slot.row.harness in committed.lost)
+    return _refusal(row, row.harness in committed.lost)
 
 
-def _refusal(row: StepRow, lost: bool) -> OrchestratorError:
+def _refusal(row: StepRow | EffectRow, lost: bool) -> OrchestratorError:
     if lost:
         return OwnershipLost("another run has taken this harness over; this one has stopped it")
     return StoreCorrupt(f"step {row.step} is not the next one of its harness in the store; nothing was written")
@@ -120,7 +130,7 @@ def answer(slot: Slot, result: Any) -> None:
 def refuse(slot: Slot, error: BaseException) -> None:
     if slot.task is not None:
         reschedule(slot.task, Error(error))
-    else:
+    elif slot.result is not None:
         slot.result(error)
 
 

@@ -22,10 +22,10 @@ from orchestrator.errors import HarnessFailed, StoreError, StoreLost
 from orchestrator.handle import Handle
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome
-from orchestrator.records import HarnessRecord, Record, StepRecord
+from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
 from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import Committed, ConsumedRow, Operation, StepRow, Store
+from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Operation, StepRow, Store
 
 Fault: TypeAlias = Exception | Callable[[], object]
 
@@ -151,6 +151,7 @@ class FaultyStore:
         steps: Sequence[StepRow],
         operations: Sequence[Operation] = (),
         *,
+        effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:
@@ -160,7 +161,7 @@ class FaultyStore:
         due = self.commits == self._at and bool(steps or not self._only_steps)
         if due and not self._after:
             self._fail()
-        committed = self.store.commit(steps, operations, consumed=consumed, wait=wait)
+        committed = self.store.commit(steps, operations, effects=effects, consumed=consumed, wait=wait)
         if due and self._after:
             self._fail()
         return committed
@@ -176,6 +177,9 @@ class FaultyStore:
 
     def state_at(self, name: str, step: int) -> str:
         return self.store.state_at(name, step)
+
+    def effects(self, name: str | None = None) -> list[EffectRecord]:
+        return self.store.effects(name)
 
     def last_seq(self) -> int:
         return self.store.last_seq()

@@ -20,8 +20,10 @@ HARNESSES = (
     ("agent", "budget", "clock", "config", "schedule", "values"),
     ("delta", "pools"),
     # orders, and the loop that obeys them
-    ("control", "ticks"),
+    ("control", "once", "ticks"),
     ("driver", "runtime", "state"),
+    ("ledger",),
+    ("alone",),
     ("base",),
     # the front door
     ("",),
@@ -38,11 +40,12 @@ ORCHESTRATOR = (
     # nouns and decisions
     ("bell", "events", "outcome", "restart", "signals", "text"),
     ("errors", "supervisor"),
-    ("failure", "lifecycle", "terms"),
+    ("failure", "latch", "lifecycle", "terms"),
     ("records",),
     # what remembers
     ("store.owner", "store.protocol", "store.schema"),
     ("codec", "store.sqlite_file"),
+    ("store.settling",),
     ("store.memory", "store.sqlite_operations", "store.sqlite_reader"),
     ("store.sqlite",),
     ("store",),
@@ -74,7 +77,9 @@ PURE = (
     "harnesses.budget",
     "harnesses.config",
     "harnesses.delta",
+    "harnesses.effects",
     "harnesses.errors",
+    "harnesses.returned",
     "harnesses.pools",
     "harnesses.schedule",
     "harnesses.step",

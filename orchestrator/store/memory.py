@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attrs import define, field
 
+from harnesses.effects import EffectOutcome
 from harnesses.errors import OrchestratorError
-from orchestrator.codec import decode, decode_step, encode, replay
+from orchestrator.codec import decode, decode_step, encode, replay, ticks_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
 from orchestrator.events import Restarting
 from orchestrator.lifecycle import Status, remembers_restarts
-from orchestrator.records import HarnessRecord, Record, StepRecord
+from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.protocol import (
     Append,
     Claim,
     Claimed,
     Committed,
     ConsumedRow,
+    EffectRow,
     Message,
     Operation,
     Post,
+    Remark,
+    Settle,
     StepRow,
 )
+from orchestrator.store.settling import settling
 
 
 @define
@@ -45,9 +50,18 @@ class _Harness:
     steps: list[tuple[int, StepRow]] = field(factory=list[tuple[int, StepRow]])
     snapshots: dict[int, str] = field(factory=dict[int, str])
     mailbox: dict[int, Message] = field(factory=dict[int, Message])
+    effects: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
 
     def is_held(self, epoch: int) -> bool:
         return self.owned and self.epoch == epoch
+
+    @property
+    def next_step(self) -> int:
+        return len(self.steps) + 1
+
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """Return kind and body of what is on record of the effects of the step being made."""
+        return tuple((row.kind, row.body) for _, row in self.effects if row.step == self.next_step)
 
     def rows(self, after: int, limit: int) -> list[tuple[int, int, int, int, str]]:
         chosen = self.steps[max(after, 0) : max(after, 0) + limit]
@@ -72,20 +86,24 @@ class MemoryStore:
         steps: Sequence[StepRow],
         operations: Sequence[Operation] = (),
         *,
+        effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:
         """Keep all of it; see `Store.commit`."""
         # Whatever can fail is looked at before anything is changed: all or nothing.
-        steps, operations, consumed = list(steps), list(operations), list(consumed)
+        steps, operations, effects, consumed = list(steps), list(operations), list(effects), list(consumed)
         with self._lock:
-            lost = frozenset(row.harness for row in steps if not self._harnesses[row.harness].is_held(row.epoch))
+            rows: list[StepRow | EffectRow] = [*steps, *effects]
+            lost = frozenset(row.harness for row in rows if not self._harnesses[row.harness].is_held(row.epoch))
+            accepted = [row.harness not in lost and row.step == self._harnesses[row.harness].next_step for row in effects]
             seqs = [0 if row.harness in lost else self._add_step(row) for row in steps]
             written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
             for used in consumed:
                 if (used.harness, used.step) in written:
                     self._harnesses[used.harness].mailbox.pop(used.message, None)
-            return Committed(seqs, [self._do(operation) for operation in operations], lost)
+            noted = [self._add_effect(row) if is_ours else 0 for row, is_ours in zip(effects, accepted, strict=True)]
+            return Committed(seqs, [self._do(operation) for operation in operations], lost, noted)
 
     def close(self) -> None:
         """Give back every harness. What was recorded can still be read."""
@@ -113,6 +131,13 @@ class MemoryStore:
             state, rows = harness.snapshots[saved], harness.rows(saved, step - saved)
         return replay(state, [row[4] for row in rows])
 
+    def effects(self, name: str | None = None) -> list[EffectRecord]:
+        """Return all effects, of one harness or of all, in the order in which they were begun last."""
+        with self._lock:
+            chosen = list(self._harnesses.values()) if name is None else [self._named(name)]
+            found = [record for harness in chosen for record in _effects_of(harness)]
+        return sorted(found, key=lambda record: record.seq)
+
     def last_seq(self) -> int:
         """Return the `seq` of the newest record; 0 if there is none."""
         return len(self._records)
@@ -139,9 +164,15 @@ class MemoryStore:
             harness.snapshots[row.step] = row.state
         return seq
 
-    def _add(self, name: str, attempt: int, step: int, time_us: int, kind: str, body: str) -> int:
+    def _add_effect(self, row: EffectRow) -> int:
+        harness = self._harnesses[row.harness]
+        seq = self._add(harness.name, row.attempt, row.step, row.time_us, row.kind, row.body, ours=row.epoch > 0)
+        harness.effects.append((seq, row))
+        return seq
+
+    def _add(self, name: str, attempt: int, step: int, time_us: int, kind: str, body: str, *, ours: bool = True) -> int:
         seq = len(self._records) + 1
-        self._records.append(Record(seq, name, attempt, step, time_us, kind, body, "" if kind == "message" else self.run))
+        self._records.append(Record(seq, name, attempt, step, time_us, kind, body, self.run if ours else ""))
         return seq
 
     def _do(self, operation: Operation) -> Any:
@@ -153,6 +184,11 @@ class MemoryStore:
                     return self._append(operation)
                 case Post():
                     return self._post(operation)
+                case Settle():
+                    return self._settle(operation)
+                case Remark():
+                    name = self._named(operation.name).name if operation.name else ""
+                    return self._add(name, 0, 0, operation.time_us, operation.kind, operation.body, ours=False)
         except OrchestratorError as error:
             return error
 
@@ -181,6 +217,8 @@ class MemoryStore:
             event=decode(harness.event),
             supervision=decode(harness.supervision),
             unsaved_steps=head - saved,
+            marks=harness.marks(),
+            ticks=ticks_of(harness.steps[-1][1].body) if harness.steps else {},
         )
 
     def _append(self, append: Append) -> int:
@@ -194,12 +232,43 @@ class MemoryStore:
         harness.owned = not append.release
         return self._add(harness.name, append.attempt, append.step, append.time_us, append.event.kind, harness.event)
 
+    def _settle(self, settle: Settle) -> int:
+        harness = self._named(settle.name)
+        if harness.owned:
+            raise OwnedElsewhere(f"harness {settle.name!r} is owned elsewhere: it runs; stop it first")
+        body = settling(settle, harness.next_step, harness.marks())
+        return self._add_effect(EffectRow(harness.number, 0, 0, harness.next_step, settle.time_us, body, "outcome"))
+
     def _post(self, post: Post) -> int:
         harness = self._named(post.to)
         body = encode({"from": post.sender, "message": decode(post.body)})
-        seq = self._add(harness.name, 0, 0, post.time_us, "message", body)
+        seq = self._add(harness.name, 0, 0, post.time_us, "message", body, ours=False)
         harness.mailbox[seq] = Message(seq, post.sender, post.body)
         return seq
+
+
+def _effects_of(harness: _Harness) -> Iterator[EffectRecord]:
+    """Yield the effects of one harness, each with its last intent and what came after it."""
+    found: dict[tuple[int, str], tuple[int, EffectRow, EffectRow | None]] = {}
+    for seq, row in harness.effects:
+        place = row.step, decode(row.body)["key"]
+        found[place] = (seq, row, None) if row.kind == "intent" else (*found[place][:2], row)
+    for (step, key), (seq, intent, last) in found.items():
+        begun, ended = decode(intent.body), {} if last is None else decode(last.body)
+        yield EffectRecord(
+            harness=harness.name,
+            step_number=step,
+            key=key,
+            attempt=intent.attempt,
+            seq=seq,
+            time_us=intent.time_us,
+            outcome=EffectOutcome(ended.get("outcome", "begun")),
+            arguments=begun["arguments"],
+            result=ended.get("result"),
+            reason=ended.get("reason", ""),
+            idempotent=begun.get("idempotent", False),
+            settled_by=ended.get("by", ""),
+        )
 
 
 def _known(harness: _Harness) -> HarnessRecord:

@@ -6,6 +6,7 @@ The laws, held by `orchestrator.store.conformance` for every store:
     `seq` is one order over everything, without repeat; a record's `seq` never changes
     the steps of one harness are 1, 2, 3 … without gap or repeat
     a harness belongs to one run at a time; whoever has lost it can not append
+    the intent or outcome of an effect belongs to the step after the last one of its harness, and to its owner
     a reader sees whole commits only, and never makes a writer wait
 
 A store is synchronous. One thread at a time writes; readers may be in any thread.
@@ -13,14 +14,15 @@ A store is synchronous. One thread at a time writes; readers may be in any threa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from attrs import frozen
 
 from orchestrator.events import Event
 from orchestrator.lifecycle import Status
-from orchestrator.records import HarnessRecord, Record, StepRecord
+from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
 
 
 class StepRow(NamedTuple):
@@ -37,6 +39,21 @@ class StepRow(NamedTuple):
     """JSON object: `input`, `output`, `delta` (grammar in `harnesses.delta`), `summary` if there is one."""
     state: str | None = None
     """JSON of the whole state after the step, every so many steps: a snapshot."""
+
+
+class EffectRow(NamedTuple):
+    """The intent or the outcome of an effect on its way to the store."""
+
+    harness: int
+    epoch: int
+    attempt: int
+    step: int
+    """The step being made: the one after the last recorded one."""
+    time_us: int
+    body: str
+    """JSON object: `key`; of an intent `arguments`, `idempotent` if it is; of an outcome `outcome`, `result`, `reason`."""
+    kind: str
+    """`intent` or `outcome`."""
 
 
 class ConsumedRow(NamedTuple):
@@ -88,7 +105,35 @@ class Post:
     body: str
 
 
-Operation: TypeAlias = Claim | Append | Post
+@frozen
+class Settle:
+    """Say what became of an effect of unknown outcome: the word of a person. Result: its `seq`.
+
+    Refused with `UsageError` if there is no such effect, or nothing to settle, and with `OwnedElsewhere` while a living
+    process runs the harness: it may be asking the world itself.
+    """
+
+    name: str
+    key: str
+    done: bool
+    result: str
+    """JSON of what the effect's function would have returned; `null` if it was not done."""
+    reason: str
+    time_us: int
+
+
+@frozen
+class Remark:
+    """Record what an operator did, to one harness or, without a name, to all. Result: its `seq`, or `UnknownHarness`."""
+
+    name: str
+    kind: str
+    body: str
+    """JSON object."""
+    time_us: int
+
+
+Operation: TypeAlias = Claim | Append | Post | Settle | Remark
 
 
 @frozen
@@ -119,6 +164,10 @@ class Claimed:
     """Fields of the last `Restarting`, empty if there was none since the last end: the restarts that count, the due time."""
     unsaved_steps: int
     """Steps since the last snapshot."""
+    marks: tuple[tuple[str, str], ...] = ()
+    """Kind and body of each intent and outcome that belongs to the step after `step`, oldest first."""
+    ticks: Mapping[str, Any] = MappingProxyType({})
+    """Where the tickers of the harness stood at its last step."""
 
 
 class Committed(NamedTuple):
@@ -130,6 +179,8 @@ class Committed(NamedTuple):
     """Of the operations, in order; an exception if that one was refused."""
     lost: frozenset[int] = frozenset()
     """Harnesses that belong to another run now; none of their steps was written."""
+    effects: Sequence[int] = ()
+    """The `seq`s of the intents and outcomes, in order; 0 as above."""
 
 
 class Store(Protocol):
@@ -150,10 +201,11 @@ class Store(Protocol):
         steps: Sequence[StepRow],
         operations: Sequence[Operation] = (),
         *,
+        effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:
-        """Write all of it in one transaction, the steps first; return when it is durable.
+        """Write all of it in one transaction, the steps first, then the effects; return when it is durable.
 
         Args:
             wait: whether to wait for another process's write lock, or raise `StoreBusy` at once.
@@ -185,6 +237,14 @@ class Store(Protocol):
         Raises:
             UnknownHarness: there is no such harness.
             UsageError: it has no such step.
+        """
+        ...
+
+    def effects(self, name: str | None = None) -> list[EffectRecord]:
+        """Return all effects, of one harness or of all, in the order in which they were begun last.
+
+        Raises:
+            UnknownHarness: there is no such harness.
         """
         ...
 

@@ -4,6 +4,7 @@ records      everything that happened, in one order: steps, lifecycle events, me
              over (harness, step) would be dirtied in as many places as there are harnesses at every commit
 step_index   where the steps are. Filled in bulk, `INDEX_EVERY` records at a time, in the transaction of some commit;
              what is newer than `meta.indexed_seq` is found by reading the tail of `records`
+effect_index  where the intents and outcomes of effects are; filled together with `step_index`
 snapshots    whole states, at steps far enough apart that their size is paid for by the deltas between them
 harnesses    one row each: who owns it, and where it is in its life
 mailbox      messages, and the step that used each up
@@ -113,7 +114,44 @@ CREATE VIEW messages AS
     FROM mailbox m JOIN harnesses h ON h.id = m.harness;
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS)
+_EFFECTS = f"""
+CREATE TABLE effect_index (
+    harness INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (harness, step, seq)
+) WITHOUT ROWID;
+CREATE VIEW effects AS
+    WITH marks AS (
+        SELECT r.* FROM effect_index i JOIN records r ON r.seq = i.seq
+        UNION ALL
+        SELECT * FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome')
+    ), intents AS (
+        SELECT harness, step, body ->> '$.key' AS key, max(seq) AS seq, attempt, time_us, body
+        FROM marks WHERE kind = 'intent' GROUP BY harness, step, key
+    ), outcomes AS (
+        SELECT harness, step, body ->> '$.key' AS key, max(seq) AS seq, body
+        FROM marks WHERE kind = 'outcome' GROUP BY harness, step, key
+    )
+    SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp, r.key AS key,
+           CASE WHEN o.seq > r.seq THEN o.body ->> '$.outcome' ELSE 'begun' END AS outcome,
+           r.body -> '$.arguments' AS arguments,
+           CASE WHEN o.seq > r.seq THEN o.body -> '$.result' END AS result,
+           CASE WHEN o.seq > r.seq THEN coalesce(o.body ->> '$.reason', '') ELSE '' END AS reason,
+           coalesce(r.body ->> '$.idempotent', 0) AS idempotent,
+           CASE WHEN o.seq > r.seq THEN coalesce(o.body ->> '$.by', '') ELSE '' END AS settled_by
+    FROM intents r JOIN harnesses h ON h.id = r.harness
+    LEFT JOIN outcomes o ON o.harness = r.harness AND o.step = r.step AND o.key = r.key;
+DROP VIEW events;
+CREATE VIEW events AS
+    SELECT r.seq AS seq, coalesce(h.name, '') AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+           r.kind AS kind, c.run AS run, r.body AS body
+    FROM records r LEFT JOIN harnesses h ON h.id = r.harness
+    LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch
+    WHERE r.kind NOT IN ('step', 'intent', 'outcome');
+"""
+
+MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
 VERSION = len(MIGRATIONS)
@@ -126,12 +164,35 @@ INSERT INTO step_index (harness, step, seq)
     ORDER BY harness, step
 """
 
+INDEX_EFFECTS = """
+INSERT INTO effect_index (harness, step, seq)
+    SELECT harness, step, seq FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome')
+    ORDER BY harness, step, seq
+"""
+
 INDEX_SNAPSHOTS = """
 INSERT INTO snapshots (harness, step, seq)
     SELECT harness, step, seq FROM records
     WHERE seq > (SELECT indexed_seq FROM meta) AND state IS NOT NULL
     ORDER BY harness, step
 """
+
+HEAD = """
+SELECT max(coalesce((SELECT max(step) FROM step_index WHERE harness = :harness), 0),
+           coalesce((SELECT max(step) FROM records
+                     WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND kind = 'step'), 0))
+"""
+"""The last step of one harness, 0 if there is none."""
+
+MARKS = """
+SELECT r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq
+WHERE i.harness = :harness AND i.step = :step
+UNION ALL
+SELECT kind, body FROM records
+WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step = :step AND kind IN ('intent', 'outcome')
+"""
+"""Intents and outcomes that belong to one step of one harness, oldest first."""
 
 LAST_SNAPSHOT = """
 SELECT s.step, r.state FROM snapshots s JOIN records r ON r.seq = s.seq

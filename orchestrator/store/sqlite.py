@@ -1,8 +1,9 @@
 """The store on SQLite: one file, WAL, `synchronous=FULL`, one writer.
 
 Most commits are steps only. Such a batch is one `INSERT` outside of any transaction: SQLite makes it one, with one `fsync`,
-and the interpreter is let go of once for all of it. The statement itself looks whether a harness has changed hands since the
-last look, and then inserts nothing. Whatever else there is to do, is done in a transaction of several statements.
+and the interpreter is let go of once for all of it. So is one of intents and outcomes of effects; both together are two. The
+statement itself looks whether a harness has changed hands since the last look, and then inserts nothing. Whatever else there
+is to do, is done in a transaction of several statements.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 from harnesses.errors import OrchestratorError
 from orchestrator.errors import StoreCorrupt
 from orchestrator.store.owner import RunLock
-from orchestrator.store.protocol import Claim, Committed, ConsumedRow, Operation, StepRow
-from orchestrator.store.schema import INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
+from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Operation, StepRow
+from orchestrator.store.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
 from orchestrator.store.sqlite_file import open_writer, translated
 from orchestrator.store.sqlite_operations import Holdings, Operations
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -28,16 +29,21 @@ _COLUMNS = 7
 _MOST_ROWS = 512
 
 
-def _insert(rows: int) -> str:
+def _insert(rows: int, last_column: str) -> str:
     values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * rows)
     return (
-        "INSERT INTO records (harness, epoch, attempt, step, time_us, body, state) "
+        f"INSERT INTO records (harness, epoch, attempt, step, time_us, body, {last_column}) "
         f"SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL AND (SELECT ownership FROM meta) = ?"
     )
 
 
-_INSERTS = {2**n: _insert(2**n) for n in range(10)}
+_INSERT_STEPS = {2**n: _insert(2**n, "state") for n in range(10)}
+_INSERT_EFFECTS = {2**n: _insert(2**n, "kind") for n in range(10)}
 """Statements for 1, 2, 4 … 512 rows; a batch of another size is filled up with rows of NULL, which are not inserted."""
+
+
+class _Moved(Exception):
+    """A harness has changed hands since the last look: nothing of the transaction may stand."""
 
 
 class SqliteStore(SqliteReader):
@@ -74,26 +80,31 @@ class SqliteStore(SqliteReader):
         steps: Sequence[StepRow],
         operations: Sequence[Operation] = (),
         *,
+        effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
         wait: bool = True,
     ) -> Committed:
         """Write all of it in one transaction; see `Store.commit`."""
         with self._lock:
-            if not operations and not consumed and len(steps) <= _MOST_ROWS and self._unindexed < INDEX_EVERY:
-                committed = self._commit_steps(steps)
+            plain = not operations and not consumed and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
+            if plain and self._unindexed < INDEX_EVERY:
+                committed = self._commit_rows(steps, effects, wait=wait)
                 if committed is not None:
                     return committed
             with self._transaction(wait):
                 holdings = self._holdings.copy()
                 self._look_for_lost(holdings)
-                lost = frozenset(row.harness for row in steps if holdings.epochs.get(row.harness) != row.epoch)
+                rows: list[StepRow | EffectRow] = [*steps, *effects]
+                lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
+                noted = self._accepted(effects, holdings)
                 seqs = self._append_steps(steps, holdings)
+                effect_seqs = self._append_effects(effects, noted, holdings)
                 written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
                 self._consume([row for row in consumed if (row.harness, row.step) in written])
                 results = self._do(operations, holdings)
-                self._index_if_due(len(steps) + len(operations))
+                self._index_if_due(len(rows) + len(operations))
             self._holdings = holdings
-            return Committed(seqs, results, lost)
+            return Committed(seqs, results, lost, effect_seqs)
 
     def close(self) -> None:
         """Give back every harness, bring the index up to date and close the file."""
@@ -110,17 +121,29 @@ class SqliteStore(SqliteReader):
             self._db.close()
         self._run_lock.release()
 
-    def _commit_steps(self, steps: Sequence[StepRow]) -> Committed | None:
-        """Insert the steps with one statement; None if that is not possible, and then nothing was done."""
+    def _commit_rows(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> Committed | None:
+        """Insert rows with one statement for each kind; None if that is not possible, and then nothing was done."""
         heads, epochs = self._holdings.heads, self._holdings.epochs
         advanced = {row[0]: row[3] for row in steps}
         if len(advanced) != len(steps):
             return None
-        for harness, epoch, _, step, *_ in steps:
-            if heads.get(harness) != step - 1 or epochs.get(harness) != epoch:
-                return None
+        for rows in (steps, effects):
+            for harness, epoch, _, step, *_ in rows:
+                if heads.get(harness) != step - 1 or epochs.get(harness) != epoch:
+                    return None
+        last = self._insert_both(steps, effects, wait=wait) if steps and effects else self._insert_alone(steps, effects)
+        if last is None:
+            return None
+        heads.update(advanced)
+        self._unindexed += len(steps) + len(effects)
+        middle = last - len(effects) + 1
+        return Committed(range(middle - len(steps), middle), (), effects=range(middle, last + 1))
+
+    def _insert_alone(self, steps: Sequence[StepRow], effects: Sequence[EffectRow]) -> int | None:
+        """Insert rows of one kind with a statement that is a transaction by itself; return as `_insert` does."""
+        statements: tuple[Any, Any] = (_INSERT_STEPS, steps) if steps else (_INSERT_EFFECTS, effects)
         try:
-            last = self._insert(steps, self._holdings.ownership)
+            return self._insert(*statements, self._holdings.ownership)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 return None
@@ -129,18 +152,23 @@ class SqliteStore(SqliteReader):
         except sqlite3.Error:
             with translated(self.location):
                 raise
-        if last is None:
-            return None
-        heads.update(advanced)
-        self._unindexed += len(steps)
-        return Committed(range(last - len(steps) + 1, last + 1), ())
 
-    def _insert(self, steps: Sequence[StepRow], ownership: int) -> int | None:
-        """Insert up to 512 steps; return the `seq` of the last, None if ownership has changed and nothing was inserted."""
-        size = 1 << (len(steps) - 1).bit_length()
-        values = [*chain.from_iterable(steps), *[None] * ((size - len(steps)) * _COLUMNS), ownership]
-        cursor = self._db.execute(_INSERTS[size], values)
-        return cursor.lastrowid if cursor.rowcount == len(steps) else None
+    def _insert_both(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> int | None:
+        """Insert rows of both kinds in one transaction; return the `seq` of the last, None if nothing was inserted."""
+        with suppress(_Moved), self._transaction(wait):
+            first = self._insert(_INSERT_STEPS, steps, self._holdings.ownership)
+            last = self._insert(_INSERT_EFFECTS, effects, self._holdings.ownership)
+            if first is None or last is None:
+                raise _Moved
+            return last
+        return None
+
+    def _insert(self, statements: dict[int, str], rows: Sequence[StepRow | EffectRow], ownership: int) -> int | None:
+        """Insert up to 512 rows; return the `seq` of the last, None if ownership has changed and nothing was inserted."""
+        size = 1 << (len(rows) - 1).bit_length()
+        values = [*chain.from_iterable(rows), *[None] * ((size - len(rows)) * _COLUMNS), ownership]
+        cursor = self._db.execute(statements[size], values)
+        return cursor.lastrowid if cursor.rowcount == len(rows) else None
 
     @contextmanager
     def _transaction(self, wait: bool) -> Generator[None]:
@@ -191,8 +219,22 @@ class SqliteStore(SqliteReader):
             else:
                 seqs.append(0)
         for start in range(0, len(accepted), _MOST_ROWS):
-            self._insert(accepted[start : start + _MOST_ROWS], holdings.ownership)
+            self._insert(_INSERT_STEPS, accepted[start : start + _MOST_ROWS], holdings.ownership)
         return seqs
+
+    def _accepted(self, effects: Sequence[EffectRow], holdings: Holdings) -> list[bool]:
+        """Return of each intent or outcome whether it belongs to the step after the last one of a harness that we hold."""
+        heads, epochs = holdings.heads, holdings.epochs
+        return [epochs.get(row.harness) == row.epoch and heads.get(row.harness) == row.step - 1 for row in effects]
+
+    def _append_effects(self, effects: Sequence[EffectRow], accepted: list[bool], holdings: Holdings) -> Sequence[int]:
+        """Insert the rows that are accepted; return their `seq`s, 0 for each that is not."""
+        rows = [row for row, is_ours in zip(effects, accepted, strict=True) if is_ours]
+        last = 0
+        for start in range(0, len(rows), _MOST_ROWS):
+            last = self._insert(_INSERT_EFFECTS, rows[start : start + _MOST_ROWS], holdings.ownership) or 0
+        seqs = iter(range(last - len(rows) + 1, last + 1))
+        return [next(seqs) if is_ours else 0 for is_ours in accepted]
 
     def _consume(self, consumed: Sequence[ConsumedRow]) -> None:
         rows = [(row.step, row.message, row.harness) for row in consumed]
@@ -217,6 +259,7 @@ class SqliteStore(SqliteReader):
     def _index(self) -> None:
         try:
             self._db.execute(INDEX_STEPS)
+            self._db.execute(INDEX_EFFECTS)
             self._db.execute(INDEX_SNAPSHOTS)
         except sqlite3.IntegrityError as error:
             raise StoreCorrupt(

@@ -9,13 +9,14 @@ from typing import Any
 from attrs import define, field
 
 from harnesses.errors import OrchestratorError
-from orchestrator.codec import decode, encode, replay
-from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt, UnknownHarness
+from orchestrator.codec import decode, encode, replay, ticks_of
+from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
 from orchestrator.events import Restarting
 from orchestrator.lifecycle import Status, remembers_restarts
 from orchestrator.store.owner import is_alive, pid_of
-from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post
-from orchestrator.store.schema import LAST_SNAPSHOT
+from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post, Remark, Settle
+from orchestrator.store.schema import HEAD, LAST_SNAPSHOT, MARKS
+from orchestrator.store.settling import settling, unknown_harness
 
 
 @define
@@ -52,6 +53,10 @@ class Operations:
                     return self._append(operation, holdings)
                 case Post():
                     return self._post(operation)
+                case Settle():
+                    return self._settle(operation)
+                case Remark():
+                    return self._remark(operation)
         except OrchestratorError as error:
             return error
 
@@ -94,6 +99,8 @@ class Operations:
             event=decode(event),
             supervision=decode(supervision),
             unsaved_steps=unsaved,
+            marks=tuple(self._db.execute(MARKS, {"harness": harness, "step": step + 1})),
+            ticks=self._ticks(harness, step),
         )
 
     def _make(self, claim: Claim, holdings: Holdings) -> Claimed:
@@ -149,13 +156,40 @@ class Operations:
     def _post(self, post: Post) -> int:
         row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (post.to,)).fetchone()
         if row is None:
-            raise UnknownHarness(f"no harness {post.to!r} in {self._location}: start it first, or check the name")
+            raise unknown_harness(post.to, self._location)
         body = encode({"from": post.sender, "message": decode(post.body)})
         seq = self._insert_record(row[0], 0, 0, 0, post.time_us, body, "message")
         self._db.execute(
             "INSERT INTO mailbox (seq, harness, sender, body) VALUES (?, ?, ?, ?)", (seq, row[0], post.sender, post.body)
         )
         return seq
+
+    def _ticks(self, harness: int, step: int) -> dict[str, Any]:
+        row = self._db.execute(
+            "SELECT r.body FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?",
+            (harness, step),
+        ).fetchone()
+        return ticks_of(row[0]) if row else {}
+
+    def _settle(self, settle: Settle) -> int:
+        row = self._db.execute("SELECT id, owner FROM harnesses WHERE name = ?", (settle.name,)).fetchone()
+        if row is None:
+            raise unknown_harness(settle.name, self._location)
+        harness, owner = row
+        if owner is not None and (owner == self._run or is_alive(self._path, owner)):
+            raise OwnedElsewhere(_owned(settle.name, pid_of(self._path, owner)))
+        step = 1 + self._db.execute(HEAD, {"harness": harness}).fetchone()[0]
+        marks = self._db.execute(MARKS, {"harness": harness, "step": step}).fetchall()
+        return self._insert_record(harness, 0, 0, step, settle.time_us, settling(settle, step, marks), "outcome")
+
+    def _remark(self, remark: Remark) -> int:
+        harness = 0
+        if remark.name:
+            row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (remark.name,)).fetchone()
+            if row is None:
+                raise unknown_harness(remark.name, self._location)
+            harness = row[0]
+        return self._insert_record(harness, 0, 0, 0, remark.time_us, remark.body, remark.kind)
 
     def _insert_record(self, *values: object) -> int:
         cursor = self._db.execute(

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from orchestrator.codec import decode, decode_step, replay
+from orchestrator.codec import decode, decode_step, effect_record, replay
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
-from orchestrator.records import HarnessRecord, Record, StepRecord
+from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.owner import is_alive
 from orchestrator.store.schema import LAST_SNAPSHOT
 from orchestrator.store.sqlite_file import open_reader, translated
@@ -23,6 +23,12 @@ _INDEXED = (
 _TAIL = (
     "SELECT attempt, seq, step, time_us, body FROM records "
     "WHERE seq > (SELECT indexed_seq FROM meta) AND harness = ? AND kind = 'step' AND step > ? ORDER BY seq LIMIT ?"
+)
+
+
+_EFFECTS = (
+    "SELECT e.harness, e.step_number, e.key, e.attempt, e.seq, r.time_us, e.outcome, e.arguments, e.result, e.reason, "
+    "e.idempotent, e.settled_by FROM effects e JOIN records r ON r.seq = e.seq WHERE ? IS NULL OR e.harness = ? ORDER BY e.seq"
 )
 
 
@@ -88,6 +94,14 @@ class SqliteReader:
             raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
         return replay(state, [row[4] for row in rows])
 
+    def effects(self, name: str | None = None) -> list[EffectRecord]:
+        """Return all effects, of one harness or of all, in the order in which they were begun last."""
+        with self._reading() as db:
+            if name is not None:
+                self._number(db, name)
+            rows = db.execute(_EFFECTS, (name, name)).fetchall()
+        return [effect_record(*row) for row in rows]
+
     def last_seq(self) -> int:
         """Return the `seq` of the newest record; 0 if there is none."""
         with self._reading() as db:
@@ -97,8 +111,8 @@ class SqliteReader:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
         with self._reading() as db:
             rows = db.execute(
-                "SELECT r.seq, h.name, r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') FROM records r "
-                "JOIN harnesses h ON h.id = r.harness "
+                "SELECT r.seq, coalesce(h.name, ''), r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') "
+                "FROM records r LEFT JOIN harnesses h ON h.id = r.harness "
                 "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE r.seq > ? ORDER BY r.seq LIMIT ?",
                 (after, limit),
             ).fetchall()

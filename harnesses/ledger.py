@@ -1,0 +1,82 @@
+"""Where a yielded pair becomes a step: checked, numbered, recorded by the runtime, and only then shown."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from harnesses.delta import Delta
+from harnesses.errors import HarnessError, HarnessMisuse, Unstorable, located
+from harnesses.runtime import Runtime
+from harnesses.state import PersistentState
+from harnesses.step import Step
+from harnesses.values import ATOMS, detach, explain
+
+
+def place(name: str, steps: int) -> str:
+    """Say where: in which harness, in the making of which step."""
+    return f"harness {name!r}, step {steps + 1}"
+
+
+_PAIRS: Any = (tuple, list)
+
+
+class Completable(Protocol):
+    """The part of a harness that the ledger needs."""
+
+    def is_complete(self) -> bool:
+        """Return whether the work is done."""
+        ...
+
+
+class StepLedger:
+    """Takes the steps of one attempt from the loop to the runtime and back."""
+
+    __slots__ = ("_effects", "_harness", "_runtime", "_state")
+
+    def __init__(self, harness: Completable, state: PersistentState[Any, Any, Any], runtime: Runtime) -> None:
+        self._harness = harness
+        self._state = state
+        self._runtime = runtime
+        self._effects = runtime.effects
+
+    def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
+        if not isinstance(pair, _PAIRS) or len(pair) != 2:
+            raise HarnessMisuse(
+                f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
+            )
+        try:
+            self._effects.close()
+        except HarnessError as error:
+            raise located(error, self._where()) from None
+        given, made = pair
+        if given.__class__ not in ATOMS:
+            given = self._private("input", given)
+        if made.__class__ not in ATOMS:
+            made = self._private("output", made)
+        state = self._state
+        state_delta, delta = state.take_delta()
+        return Step(state.steps + 1, datetime.now(UTC), given, made, state_delta), delta
+
+    def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
+        return self._runtime.commit(step, delta, self._state.snapshot)
+
+    def accept(self, step: Step[Any, Any]) -> None:
+        self._state.append(step)
+        self._effects.end_recording(recorded=True)
+
+    def is_complete(self) -> bool:
+        return self._harness.is_complete()
+
+    def take_back(self) -> None:
+        self._state.untake_delta()
+
+    def _private(self, role: str, value: Any) -> Any:
+        try:
+            return detach(value)
+        except Unstorable as error:
+            raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
+
+    def _where(self) -> str:
+        return place(self._runtime.name, self._state.steps)

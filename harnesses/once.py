@@ -1,0 +1,349 @@
+"""Effects: acts on the world that must not happen twice.
+
+The law: the intent of an effect is on record before its function is called, the outcome after it, both with the step being
+made; a finished effect is never run again, and one of unknown outcome never tried again blindly.
+
+    what is on record          what `once` does with it
+    nothing, not_done          records the intent, calls the function, records the outcome
+    confirmed                  returns the recorded result
+    refused                    raises `Refused` again
+    begun, unknown             asks `reconcile`: Confirmed → as above · NotDone → as if there were nothing
+                               Undecided, or nobody to ask → `UnknownOutcome`
+
+What is `begun` when an attempt takes it up was cut off by a crash, so it is unknown. What a function returns is always read
+back from what was recorded, so that a resumed harness gets nothing else than a first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import Any, cast
+
+import msgspec
+import trio
+from attrs import define
+
+from harnesses.effects import OPEN, Confirmed, Effect, EffectOutcome, Journal, NotDone, Reconcile, Undecided
+from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable
+from harnesses.returned import result_decoder
+from harnesses.values import detach, explain
+
+_MAX_KEY = 200
+_MAX_REASON = 2000
+_WAY_OUT = "find out, and say so with `orchestrator effects settle`"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+@define
+class _Entry:
+    """One effect of the step being made."""
+
+    key: str
+    arguments: str
+    outcome: EffectOutcome = EffectOutcome.BEGUN
+    result: str | None = None
+    reason: str = ""
+    idempotent: bool = False
+    busy: bool = False
+    """Whether a call of `once` is at it now."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.outcome in OPEN and not self.idempotent
+
+
+class Effects:
+    """The effects of the step that a harness is making. It outlives attempts."""
+
+    __slots__ = ("_entries", "_recording", "closed")
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self.closed = False
+        """Whether the step is being recorded: what begins now belongs to the next one."""
+        self._recording: trio.Event | None = None
+
+    def restore(self, marks: Iterable[tuple[str, str]]) -> None:
+        """Take up what a store has on record, oldest first: kind (`intent` or `outcome`) and body of each record."""
+        self._entries = {}
+        for kind, body in marks:
+            fields: dict[str, Any] = _decode(body)
+            key: str = fields["key"]
+            if kind == "intent":
+                text = str(_encode(fields["arguments"]), "utf-8")
+                self._entries[key] = _Entry(key, text, idempotent=fields.get("idempotent", False))
+            else:
+                _conclude(self._entries[key], fields)
+
+    def known(self) -> tuple[Effect, ...]:
+        """Return what is on record for the step being made, in the order in which they were begun first."""
+        return tuple(
+            Effect(
+                key=entry.key,
+                arguments=_decode(entry.arguments),
+                outcome=entry.outcome,
+                result=None if entry.result is None else _decode(entry.result),
+                reason=entry.reason,
+                idempotent=entry.idempotent,
+            )
+            for entry in self._entries.values()
+        )
+
+    def close(self) -> None:
+        """Begin to record the step.
+
+        Raises:
+            HarnessMisuse: one of its effects is under way.
+            UnknownOutcome: of one it is not known what became of it.
+        """
+        for entry in self._entries.values():
+            if entry.busy:
+                raise HarnessMisuse(
+                    f"effect {entry.key!r} is under way at the yield of its step: expected it to be finished; await it before"
+                )
+            if entry.is_open:
+                raise UnknownOutcome(
+                    f"effect {entry.key!r} is of unknown outcome at the yield of its step: expected it to be settled before; "
+                    f"{_WAY_OUT}"
+                )
+        self.closed = True
+
+    def end_recording(self, *, recorded: bool) -> None:
+        """Note whether the step was recorded; then its effects are behind us."""
+        self.closed = False
+        if recorded:
+            self._entries.clear()
+        if self._recording is not None:
+            self._recording.set()
+            self._recording = None
+
+    def end_attempt(self) -> None:
+        """Forget who was at what: the attempt is over."""
+        self.end_recording(recorded=False)
+        for entry in self._entries.values():
+            entry.busy = False
+
+    async def once(
+        self,
+        journal: Journal,
+        key: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        *,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Do an effect unless it is done; see `BaseHarness.once`."""
+        _check_key(key)
+        decode = result_decoder(function)
+        arguments = _text(args, f"effect {key!r}: its arguments can not be stored")
+        while self.closed:
+            self._recording = self._recording or trio.Event()
+            await self._recording.wait()
+        entry = self._entries.get(key)
+        if entry is not None:
+            _check_same(entry, arguments)
+            entry.busy = True
+            try:
+                done = await self._resume(journal, entry, reconcile, args, idempotent=idempotent)
+            finally:
+                entry.busy = False
+            if done:
+                await trio.lowlevel.checkpoint()
+                return decode(entry.key, cast(str, entry.result))
+        journal.check_latch()
+        if entry is None:
+            entry = self._entries[key] = _Entry(key, arguments)
+        entry.busy, entry.idempotent = True, idempotent
+        try:
+            await self._begin(journal, entry)
+            await self._call(journal, entry, function, args, reconcile, inf if timeout_s is None else timeout_s)
+        finally:
+            entry.busy = False
+        return decode(entry.key, cast(str, entry.result))
+
+    async def settle(self, journal: Journal, key: str, reconcile: Reconcile) -> EffectOutcome:
+        """Find out what became of an effect of unknown outcome, without doing it; see `BaseHarness.settle`."""
+        entry = self._entries.get(key)
+        if entry is None:
+            known = ", ".join(self._entries) or "none"
+            raise HarnessMisuse(f"effect {key!r} is not on record for the step being made: expected one of these: {known}")
+        if entry.outcome in OPEN and not entry.busy:
+            entry.busy = True
+            try:
+                await self._ask(journal, entry, reconcile, tuple(_decode(entry.arguments)))
+            except Refused:
+                if entry.outcome in OPEN:
+                    raise
+            finally:
+                entry.busy = False
+        return entry.outcome
+
+    async def _resume(
+        self, journal: Journal, entry: _Entry, reconcile: Reconcile | None, args: tuple[Any, ...], *, idempotent: bool
+    ) -> bool:
+        """Return whether the effect is done; False if it may be done now."""
+        if entry.outcome in OPEN and not (entry.idempotent or idempotent):
+            await self._ask(journal, entry, reconcile, args)
+        if entry.outcome is EffectOutcome.REFUSED:
+            raise Refused(entry.reason)
+        return entry.outcome is EffectOutcome.CONFIRMED
+
+    async def _begin(self, journal: Journal, entry: _Entry) -> None:
+        """Write the intent down; then look at the latch again, for writing took its time."""
+        idempotent = ',"idempotent":true' if entry.idempotent else ""
+        entry.outcome, entry.result, entry.reason = EffectOutcome.BEGUN, None, ""
+        await journal.note("intent", f'{{"key":{_json(entry.key)},"arguments":{entry.arguments}{idempotent}}}')
+        try:
+            journal.check_latch()
+        except BaseException:
+            await _note(journal, entry, EffectOutcome.NOT_DONE, "the latch is on")
+            raise
+
+    async def _call(
+        self,
+        journal: Journal,
+        entry: _Entry,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        reconcile: Reconcile | None,
+        timeout_s: float,
+    ) -> None:
+        """Call the function and write the outcome down."""
+        try:
+            if timeout_s == inf:
+                result = await _called(function, args)
+            else:
+                with trio.fail_after(timeout_s):
+                    result = await _called(function, args)
+        except Exception as error:
+            refusal = _refusal(error)
+            if refusal is not None:
+                await _note(journal, entry, EffectOutcome.REFUSED, str(refusal))
+                raise
+            await _note(journal, entry, EffectOutcome.UNKNOWN, f"{type(error).__name__}: {error}")
+            if entry.idempotent:
+                raise
+            await self._ask(journal, entry, reconcile, args, error)
+            if entry.outcome is not EffectOutcome.CONFIRMED:
+                raise
+        except BaseException as error:
+            entry.outcome, entry.reason = EffectOutcome.UNKNOWN, f"{type(error).__name__} while it was under way"
+            journal.note_soon("outcome", _outcome_body(entry))
+            raise
+        else:
+            await _confirm(journal, entry, result)
+
+    async def _ask(
+        self,
+        journal: Journal,
+        entry: _Entry,
+        reconcile: Reconcile | None,
+        args: tuple[Any, ...],
+        error: Exception | None = None,
+    ) -> None:
+        """Settle an effect of unknown outcome by asking `reconcile`; on return it is confirmed or not done.
+
+        Raises:
+            Refused: the answer is a certain no.
+            UnknownOutcome: there is nobody to ask, or no answer.
+        """
+        was = entry.reason or "it was cut off"
+        if reconcile is None:
+            raise UnknownOutcome(
+                f"effect {entry.key!r} is of unknown outcome ({was}), and nobody to ask; {_WAY_OUT}"
+            ) from error
+        try:
+            answer = await _called(reconcile, (entry.key, *args))
+        except Refused as refusal:
+            await _note(journal, entry, EffectOutcome.REFUSED, str(refusal))
+            raise
+        match answer:
+            case Confirmed(result):
+                await _confirm(journal, entry, result)
+            case NotDone():
+                await _note(journal, entry, EffectOutcome.NOT_DONE, was)
+            case Undecided(reason):
+                raise UnknownOutcome(f"effect {entry.key!r} is of unknown outcome ({reason or was}); {_WAY_OUT}") from error
+            case _:
+                raise HarnessMisuse(
+                    f"effect {entry.key!r}: `reconcile` returned {answer!r:.200}: "
+                    "expected Confirmed(…), NotDone() or Undecided(…)"
+                )
+
+
+async def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    result = function(*args)
+    return await result if hasattr(result, "__await__") else result
+
+
+async def _confirm(journal: Journal, entry: _Entry, result: Any) -> None:
+    """Write down that the effect has happened, even if what it returned can not be."""
+    problem = f"effect {entry.key!r} has happened, but its result can not be stored"
+    try:
+        entry.result = "null" if result is None else _text(result, problem)
+    except Unstorable as error:
+        await _note(journal, entry, EffectOutcome.CONFIRMED, str(error))
+        raise
+    entry.outcome, entry.reason = EffectOutcome.CONFIRMED, ""
+    await journal.note("outcome", _outcome_body(entry))
+
+
+async def _note(journal: Journal, entry: _Entry, outcome: EffectOutcome, reason: str) -> None:
+    entry.outcome, entry.result, entry.reason = outcome, None, reason
+    await journal.note("outcome", _outcome_body(entry))
+
+
+def _outcome_body(entry: _Entry) -> str:
+    result = f',"result":{entry.result}' if entry.result is not None else ""
+    reason = f',"reason":{_json(entry.reason[:_MAX_REASON])}' if entry.reason else ""
+    return f'{{"key":{_json(entry.key)},"outcome":"{entry.outcome.value}"{result}{reason}}}'
+
+
+def _conclude(entry: _Entry, fields: Mapping[str, Any]) -> None:
+    entry.outcome = EffectOutcome(fields["outcome"])
+    entry.reason = fields.get("reason", "")
+    entry.result = str(_encode(fields["result"]), "utf-8") if "result" in fields else None
+
+
+def _refusal(error: BaseException) -> Refused | None:
+    """Return the refusal that an error is; a group of nothing else counts as its first."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        group = cast(BaseExceptionGroup[BaseException], error)
+        found = [_refusal(inner) for inner in group.exceptions]
+        return found[0] if all(found) else None
+    return None
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
+        raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, was {key!r:.300}")
+
+
+def _check_same(entry: _Entry, arguments: str) -> None:
+    if entry.busy:
+        raise HarnessMisuse(f"effect {entry.key!r} is under way: expected one call at a time; give each a key of its own")
+    if entry.arguments != arguments and _decode(entry.arguments) != _decode(arguments):
+        raise HarnessMisuse(
+            f"effect {entry.key!r} was begun in this step with other arguments: expected {entry.arguments:.200}, "
+            f"was {arguments:.200}; derive arguments from the state, or give each effect a key of its own"
+        )
+
+
+def _json(text: str) -> str:
+    return str(_encode(text), "utf-8")
+
+
+def _text(value: Any, problem: str) -> str:
+    """Return the JSON of a value that can be read back."""
+    try:
+        return str(_encode(detach(value)), "utf-8")
+    except Unstorable as error:
+        raise Unstorable(f"{problem}: {error}") from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unstorable(f"{problem}: {explain(value)}") from error

@@ -1,0 +1,158 @@
+"""The latch: a kill switch for effects, which holds although the program's loop is wedged.
+
+It is a folder beside the store, looked at before every effect begins; whoever can write there can put the latch on, with a
+command or by hand. What is not there is off, and what can not be looked at is on.
+
+    run.db-latch/@all      no effect of any harness may begin
+    run.db-latch/NAME      none of that harness
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harnesses.errors import Latched
+from orchestrator.errors import UsageError
+
+ALL = "@all"
+"""What the latch for all is called; no harness can be."""
+_LONGEST = 100
+
+
+class Latch:
+    """The latch of one store.
+
+    Args:
+        store: the store's file.
+    """
+
+    def __init__(self, store: str | Path) -> None:
+        self.folder = Path(f"{store}-latch")
+        self._folder = str(self.folder)
+
+    def check(self, name: str) -> None:
+        """Return if an effect of the harness called `name` may begin.
+
+        Raises:
+            Latched: it may not.
+        """
+        try:
+            os.stat(self._folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Latched(f"{self.folder} can not be looked at: {error.strerror}; so no effect may begin") from error
+        for latch in (ALL, name):
+            if self._is_on(latch):
+                whom = "all harnesses" if latch == ALL else repr(latch)
+                way_out = "" if latch == ALL else f" --harness {latch}"
+                raise Latched(f"the latch is on for {whom}{self._because(latch)}; `orchestrator latch off{way_out}` lifts it")
+
+    def put_on(self, name: str = ALL, **said: str) -> None:
+        """Put it on, for one harness or for all. When this returns no further effect begins.
+
+        Args:
+            said: who did it and why; kept in the file.
+        """
+        try:
+            self._write(self._file(name), said)
+        except OSError as error:
+            raise UsageError(
+                f"the latch {self._file(name)} can not be put on: {error.strerror}; make its folder writable"
+            ) from error
+
+    def take_off(self, name: str = ALL) -> bool:
+        """Take it off; return whether it was on."""
+        try:
+            self._file(name).unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise UsageError(
+                f"the latch {self._file(name)} can not be taken off: {error.strerror}; remove the file"
+            ) from error
+        with suppress(OSError):
+            self.folder.rmdir()
+        return True
+
+    def which(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what is latched, `@all` or the name of a harness, and what was said of it."""
+        try:
+            files = sorted(self.folder.iterdir())
+        except FileNotFoundError:
+            return {}
+        said = [_read(file) for file in files]
+        return {str(fields.get("name") or file.name): fields for file, fields in zip(files, said, strict=True)}
+
+    def _file(self, name: str) -> Path:
+        if len(name) > _LONGEST:
+            name = f"{name[:_LONGEST]}.{blake2b(name.encode(), digest_size=8).hexdigest()}"
+        return self.folder / name
+
+    def _is_on(self, name: str) -> bool:
+        try:
+            os.stat(self._file(name))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def _because(self, name: str) -> str:
+        reason = _read(self._file(name)).get("reason")
+        return f" ({reason})" if reason else ""
+
+    def _write(self, file: Path, said: Mapping[str, str]) -> None:
+        self.folder.mkdir(exist_ok=True)
+        # In place, not by renaming: it counts from the moment it is there, whatever is in it.
+        with open(file, "wb") as out:
+            out.write(msgspec.json.encode({**said, "name": file.name}))
+            out.flush()
+            os.fsync(out.fileno())
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class NoLatch(Latch):
+    """The latch of a store that is not a file: in memory, for this run alone."""
+
+    def __init__(self) -> None:
+        super().__init__("memory")
+        self._on: dict[str, dict[str, str]] = {}
+
+    def check(self, name: str) -> None:
+        for latch in (ALL, name):
+            if latch in self._on:
+                raise Latched(f"the latch is on for {'all harnesses' if latch == ALL else repr(latch)}; take it off first")
+
+    def put_on(self, name: str = ALL, **said: str) -> None:
+        self._on[name] = said
+
+    def take_off(self, name: str = ALL) -> bool:
+        return self._on.pop(name, None) is not None
+
+    def which(self) -> Mapping[str, Mapping[str, Any]]:
+        return self._on
+
+
+def _unable(file: Path, verb: str, error: OSError) -> UsageError:
+    return UsageError(f"the latch {file} can not be {verb}: {error.strerror}; make its folder writable")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return what a latch says; nothing if it was made by hand."""
+    try:
+        fields = msgspec.json.decode(file.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return fields if isinstance(fields, dict) else {}

@@ -1,0 +1,45 @@
+"""What a person may say of an effect, decided the same way in every store. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harnesses.effects import OPEN, EffectOutcome
+from harnesses.once import Effects
+from orchestrator.codec import decode, encode
+from orchestrator.errors import UnknownHarness, UsageError
+from orchestrator.store.protocol import Settle
+
+
+def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str:
+    """Return the body of the outcome that a person has given.
+
+    Args:
+        step: the step after the last one of the harness: only its effects can be open.
+        marks: what is on record of the effects of that step.
+
+    Raises:
+        UsageError: there is no such effect, or what became of it is known.
+    """
+    effects = Effects()
+    effects.restore(marks)
+    known = {effect.key: effect for effect in effects.known()}
+    where = f"harness {settle.name!r}, step {step}"
+    if settle.key not in known:
+        keys = ", ".join(map(repr, known)) or "none: nothing was begun in it"
+        raise UsageError(f"{where} has no effect {settle.key!r}: expected one of {keys}; see `orchestrator effects`")
+    effect = known[settle.key]
+    if effect.outcome not in OPEN:
+        raise UsageError(
+            f"{where}: effect {settle.key!r} needs no settling: expected one of unknown outcome, it is {effect.outcome.value}"
+        )
+    outcome = EffectOutcome.CONFIRMED if settle.done else EffectOutcome.NOT_DONE
+    said: dict[str, object] = {"key": settle.key, "outcome": outcome.value}
+    if settle.done:
+        said["result"] = decode(settle.result)
+    return encode({**said, "reason": settle.reason, "by": "operator"})
+
+
+def unknown_harness(name: str, location: str) -> UnknownHarness:
+    """Return the error for a name that the store does not know."""
+    return UnknownHarness(f"no harness {name!r} in {location}: start it first, or check the name")
