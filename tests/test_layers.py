@@ -29,7 +29,8 @@ HARNESSES = (
     ("",),
     # ready-made harnesses
     ("coding.features", "coding.process", "trading.bars", "trading.indicators", "trading.orders"),
-    ("coding.validators", "trading.account", "trading.averages", "trading.feed", "trading.rsi", "trading.strategies.market"),
+    ("coding.validators", "trading.account", "trading.averages", "trading.feed", "trading.replay_files", "trading.rsi"),
+    ("trading.strategies.market",),
     ("trading.polling", "trading.replay", "trading.strategies.cross", "trading.strategies.portfolio", "trading.strategies.rsi"),
     ("trading.strategies",),
     ("coding.harness", "trading.harness"),

@@ -12,11 +12,17 @@ What the harness does for a strategy, at each slice, for each symbol whose price
 A strategy is pure but for the agent's `async`: it has no state of its own, so nothing of it is lost in a crash.
 """
 
+from harnesses.trading.strategies.cross import cross_strategy
 from harnesses.trading.strategies.market import Market, Quote, Strategy, StrategyAgent
+from harnesses.trading.strategies.portfolio import portfolio_strategy
+from harnesses.trading.strategies.rsi import rsi_strategy
 
 __all__ = [
     "Market",
     "Quote",
     "Strategy",
     "StrategyAgent",
+    "cross_strategy",
+    "portfolio_strategy",
+    "rsi_strategy",
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
 from harnesses.agent import Agent
+from harnesses.errors import HarnessMisuse
 from harnesses.trading.indicators import Indicator, Indicators
 from harnesses.trading.orders import ONE, ZERO, Order
 
@@ -36,6 +37,24 @@ class Quote:
     lot: Decimal = ONE
     """Units are bought and sold in multiples of it."""
 
+    @property
+    def sellable(self) -> Decimal:
+        """Units held that no open order sells already, in whole lots."""
+        return self.whole(self.units + min(self.pending, ZERO))
+
+    @property
+    def expected(self) -> Decimal:
+        """Units held once the open orders are filled."""
+        return self.units + self.pending
+
+    def whole(self, units: Decimal) -> Decimal:
+        """Return the largest multiple of the lot that is not above `units`; 0 for less than nothing."""
+        return (max(units, ZERO) / self.lot).to_integral_value(ROUND_DOWN) * self.lot
+
+    def bought_for(self, money: Decimal) -> Decimal:
+        """Return the units, in whole lots, that `money` buys at the close."""
+        return self.whole(money / self.close)
+
 
 @frozen
 class Market:
@@ -49,6 +68,11 @@ class Market:
     equity: Decimal
     previous: datetime | None = None
     """The time of the slice before, which the strategy was asked about last; None for the first."""
+
+    @property
+    def free_cash(self) -> Decimal:
+        """Cash less what the open orders that buy may cost, at the close."""
+        return self.cash - sum((max(quote.pending, ZERO) * quote.close for quote in self.quotes.values()), ZERO)
 
 
 StrategyAgent: TypeAlias = Agent[Any, Market, Sequence[Order]]
@@ -67,3 +91,11 @@ class Strategy:
     def name(self) -> str:
         """The agent's."""
         return self.agent.name
+
+
+def check_part(who: str, name: str, part: Decimal, *, least: Decimal | None = None) -> None:
+    """Raise `HarnessMisuse` unless `part` is above 0 and at most 1; from `least` on, if there is one."""
+    if part.is_finite() and part <= 1 and (part > 0 if least is None else part >= least):
+        return
+    bounds = "above 0" if least is None else f"from {least} up"
+    raise HarnessMisuse(f"{who}: {name}: expected a part of the equity, {bounds} and at most 1, was {part}")
