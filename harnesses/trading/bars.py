@@ -1,9 +1,10 @@
-"""Daily bars: the nouns, and how a line of a file becomes one. Pure."""
+"""Bars of a market: the nouns, and how a line of a file becomes one. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 from attrs import frozen
@@ -12,6 +13,8 @@ from harnesses.errors import OrchestratorError
 
 COLUMNS = ("date", "open", "high", "low", "close", "volume")
 SPLIT_COLUMNS = ("symbol", "date", "units")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_VOLUME = re.compile(r"[0-9]{1,40}(\.[0-9]{1,20})?")
 
 
 class BadMarketData(OrchestratorError):
@@ -20,58 +23,66 @@ class BadMarketData(OrchestratorError):
 
 @frozen
 class Bar:
-    """What one symbol did on one day. Prices as they were that day, not adjusted."""
+    """What one symbol did in one period, a day for instance. Prices as they were then, not adjusted."""
 
     open: Decimal
     high: Decimal
     low: Decimal
     close: Decimal
-    volume: int
+    volume: Decimal
+    """Units; a whole number of shares, but any part of a coin."""
     split: Decimal = Decimal(1)
-    """Units that one unit of the day before has become: 2 on the day of a two-for-one split."""
+    """Units that one unit held before this bar has become: 2 in the first bar after a two-for-one split."""
 
 
 @frozen
-class MarketDay:
-    """What happened on one day of trading."""
+class MarketSlice:
+    """What the market did up to one moment: the bars that end with it."""
 
-    day: date
+    time: datetime
+    """Aware UTC. Of a daily bar the midnight that begins its day."""
     bars: Mapping[str, Bar]
-    """By symbol; a symbol that was not traded that day is missing."""
+    """By symbol; one that was not traded is missing."""
 
 
-def parse_bar(fields: Sequence[str]) -> tuple[date, Bar]:
-    """Return the day and the bar that the six fields of a line say.
+def parse_bar(fields: Sequence[str]) -> tuple[datetime, Bar]:
+    """Return the time and the bar that the six fields of a line say; the first is what `parse_time` takes.
 
     Raises:
         ValueError: they do not; the message says what was expected.
     """
     if len(fields) != len(COLUMNS):
         raise ValueError(f"expected {len(COLUMNS)} fields ({','.join(COLUMNS)}), was {len(fields)}: {','.join(fields)!r:.200}")
-    day = parse_date(fields[0])
+    time = parse_time(fields[0])
     open_, high, low, close = (parse_positive(name, text) for name, text in zip(COLUMNS[1:5], fields[1:5], strict=True))
     if not low <= min(open_, close) <= max(open_, close) <= high:
         raise ValueError(f"expected low <= open, close <= high, was open {open_}, high {high}, low {low}, close {close}")
-    if not (fields[5].isascii() and fields[5].isdigit()):
-        raise ValueError(f"volume: expected a whole number from 0 up, was {fields[5]!r:.80}")
-    return day, Bar(open_, high, low, close, int(fields[5]))
+    if not _VOLUME.fullmatch(fields[5]):
+        raise ValueError(f"volume: expected a number from 0 up, was {fields[5]!r:.80}")
+    return time, Bar(open_, high, low, close, Decimal(fields[5]))
 
 
-def parse_split(fields: Sequence[str]) -> tuple[str, date, Decimal]:
-    """Return the symbol, the day and the units of a split. Raises `ValueError` as `parse_bar` does."""
+def parse_split(fields: Sequence[str]) -> tuple[str, datetime, Decimal]:
+    """Return the symbol, the time and the units of a split. Raises `ValueError` as `parse_bar` does."""
     if len(fields) != len(SPLIT_COLUMNS):
         raise ValueError(f"expected {len(SPLIT_COLUMNS)} fields ({','.join(SPLIT_COLUMNS)}), was {len(fields)}")
-    return fields[0], parse_date(fields[1]), parse_positive("units", fields[2])
+    return fields[0], parse_time(fields[1]), parse_positive("units", fields[2])
 
 
-def parse_date(text: str) -> date:
-    """Return the date that `text` says as `YYYY-MM-DD`."""
+def parse_time(text: str) -> datetime:
+    """Return the moment that `text` says: midnight UTC for a `YYYY-MM-DD`, else a date and time with its offset from UTC.
+
+    Raises:
+        ValueError: it does not. A time without an offset is anybody's guess.
+    """
     try:
-        if len(text) == 10:
-            return date.fromisoformat(text)
-    except ValueError:
+        if _DATE.fullmatch(text):
+            return datetime.fromisoformat(text).replace(tzinfo=UTC)
+        if _DATE.match(text) and text[10] in "T " and (time := datetime.fromisoformat(text)).tzinfo is not None:
+            return time.astimezone(UTC)
+    except (ValueError, OverflowError):
         pass
-    raise ValueError(f"date: expected YYYY-MM-DD, was {text!r:.80}")
+    raise ValueError(f"date: expected YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS with an offset such as Z, was {text!r:.80}")
 
 
 def parse_positive(name: str, text: str) -> Decimal:

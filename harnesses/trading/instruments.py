@@ -1,12 +1,21 @@
-"""What may be traded, and in what grain. Pure."""
+"""What may be traded, and in what grain. Pure.
+
+The law: sums of money and units are exact. `Decimal` keeps 28 digits unless it is told otherwise, and rounds what has more
+without a word; whoever adds up money does it within `localcontext(EXACT)`.
+"""
 
 from __future__ import annotations
 
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from attrs import frozen
 
 from harnesses.trading.orders import ZERO
+
+EXACT = Context(prec=80)
+"""Room for every sum and product that comes up: prices, units and fees have 20 digits before and after the point at most."""
+GRAIN = Decimal("1E-18")
+"""The finest part of a unit that is held, or of money that is charged: the finest that any venue counts (wei)."""
 
 
 @frozen
@@ -24,8 +33,32 @@ class Instrument:
 
     def round_units(self, units: Decimal) -> Decimal:
         """Return the largest multiple of the lot that is not above `units`."""
-        return (units / self.lot).to_integral_value(ROUND_DOWN) * self.lot
+        return _multiple(units, self.lot, ROUND_DOWN)
 
     def round_price(self, price: Decimal) -> Decimal:
         """Return the nearest multiple of the tick."""
-        return (price / self.tick).to_integral_value(ROUND_HALF_EVEN) * self.tick
+        return _multiple(price, self.tick, ROUND_HALF_EVEN)
+
+    def price_up(self, price: Decimal) -> Decimal:
+        """Return the least multiple of the tick that is not below `price`."""
+        return _multiple(price, self.tick, ROUND_CEILING)
+
+    def price_down(self, price: Decimal) -> Decimal:
+        """Return the largest multiple of the tick that is not above `price`."""
+        return _multiple(price, self.tick, ROUND_FLOOR)
+
+
+def split_units(units: Decimal, ratio: Decimal) -> Decimal:
+    """Return what `units` have become by a split of `ratio` for one; a fraction stays, down to the grain."""
+    return to_grain(EXACT.multiply(units, ratio), ROUND_DOWN)
+
+
+def to_grain(number: Decimal, rounding: str) -> Decimal:
+    """Return a number without anything finer than the grain."""
+    return number if number == (rounded := number.quantize(GRAIN, rounding, EXACT)) else rounded
+
+
+def _multiple(number: Decimal, grain: Decimal, rounding: str) -> Decimal:
+    # The zero has the digits of the grain, so that a hundred is 100.00 and not 1E+2.
+    zero = grain - grain
+    return EXACT.divide(number, grain).to_integral_value(rounding).fma(grain, zero, EXACT)

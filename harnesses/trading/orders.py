@@ -1,9 +1,9 @@
 """Orders, and what a venue says of them. Pure values; money and units are `Decimal`.
 
-    Order          what a strategy wants                              made by an agent
-    PlacedOrder    the same, with the id it goes under and who wants it   made by the harness
-    OrderReport    what the venue says became of it                   made by a broker
-    Fill           one execution, in whole or in part                 made by a broker
+Order          made by an agent      what a strategy wants
+PlacedOrder    made by the harness   the same, with the id it goes under and who wants it
+OrderReport    made by a broker      what the venue says became of it
+Fill           made by a broker      one execution, in whole or in part
 """
 
 from __future__ import annotations
