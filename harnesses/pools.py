@@ -78,16 +78,21 @@ def decide(chain: Mapping[str, Account], asked: Spend, held: Spend = NOTHING) ->
     return first
 
 
-def charge(reservation: Reservation, actual: Spend) -> tuple[Spend, HarnessMisuse | None]:
+def charge(id: int, reserved: Spend, actual: Spend) -> tuple[Spend, HarnessMisuse | None]:
     """Return what to charge for a reservation of which `actual` was spent, and the error if that is more than it was for."""
-    name = actual.exceeds(reservation.amounts)
+    name = actual.exceeds(reserved)
     if name is None:
         return actual, None
-    most, was = getattr(reservation.amounts, name), getattr(actual, name)
-    return reservation.amounts, HarnessMisuse(
-        f"reservation {reservation.id} was overspent: expected at most the {most} {name} reserved, was {was}; "
+    most, was = getattr(reserved, name), getattr(actual, name)
+    return reserved, HarnessMisuse(
+        f"reservation {id} was overspent: expected at most the {most} {name} reserved, was {was}; "
         "it is charged in full; reserve the most that can be spent"
     )
+
+
+def not_open(id: int) -> HarnessMisuse:
+    """Return the error of settling what is not open."""
+    return HarnessMisuse(f"reservation {id} is not open: expected each to be settled once, by the attempt that made it")
 
 
 def merged(pools: Sequence[str]) -> tuple[str, ...]:
@@ -146,8 +151,8 @@ class Pools:
         """
         reservation = self._open.get(id)
         if reservation is None:
-            raise HarnessMisuse(f"reservation {id} is not open: expected each to be settled once")
-        charged, error = charge(reservation, actual)
+            raise not_open(id)
+        charged, error = charge(id, reservation.amounts, actual)
         self._close(reservation, charged)
         if error is not None:
             raise error
