@@ -1,0 +1,92 @@
+"""For tests: a venue in a process of its own, and its control endpoints."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlencode
+
+from .hostility import Fate, Hostility
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY, SECRET = "key", "secret"
+
+
+class RunningVenue:
+    """A venue that runs until it is closed.
+
+    Args:
+        options: as on the command line.
+    """
+
+    def __init__(self, books: Path, *options: str, port: int = 0) -> None:
+        self._arguments = [sys.executable, "-m", "tests.venue", "--books", str(books), *options]
+        self._start(port)
+
+    def _start(self, port: int) -> None:
+        self.process = subprocess.Popen(
+            [*self._arguments, "--port", str(port)], cwd=ROOT, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        assert self.url.startswith("http://127.0.0.1:"), "the venue did not start"
+        self._port = int(self.url.rpartition(":")[2])
+
+    def __enter__(self) -> RunningVenue:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill it with `kill -9`."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def revive(self) -> None:
+        """Kill it, and start it again on the same books and port."""
+        self.kill()
+        self._start(self._port)
+
+    @property
+    def urls(self) -> dict[str, dict[str, str]]:
+        """What to set in ccxt's `urls`."""
+        return {"api": {"public": f"{self.url}/api/v3", "private": f"{self.url}/api/v3"}}
+
+    def control(self, verb: str, body: object = None, **options: object) -> Any:
+        """Use a control endpoint."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        try:
+            connection.request("POST", f"/control/{verb}?{urlencode(options)}", json.dumps(body).encode())
+            response = connection.getresponse()
+            text = response.read()
+            assert response.status == 200, text
+            return json.loads(text)
+        finally:
+            connection.close()
+
+    def fates(self, *fates: Fate) -> None:
+        """Decide what becomes of the next order requests."""
+        self.control("next", fates=",".join(fates))
+
+    def query_fates(self, *fates: Fate) -> None:
+        """Decide what becomes of the next requests that are no orders."""
+        self.control("next_queries", fates=",".join(fates))
+
+    def hostile(self, hostility: Hostility) -> None:
+        """Change how often what goes wrong."""
+        from attrs import asdict
+
+        self.control("hostility", asdict(hostility))
+
+    def books(self) -> dict[str, Any]:
+        """Return what the venue has."""
+        summary: dict[str, Any] = self.control("books")
+        return summary
