@@ -163,7 +163,7 @@ class Anchored:
 
     @property
     def _ratio(self) -> tuple[int, int]:
-        return float(self.period_s).as_integer_ratio()
+        return self.period_s.as_integer_ratio()
 
 
 @attrs.frozen

@@ -11,9 +11,8 @@ position of each ticker, and whoever begins one again goes on from the last posi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from math import isfinite
-from typing import Any, Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, cast
 from weakref import ref
 
 import attrs
@@ -27,6 +26,10 @@ from harnesses.schedule import Anchored, Missed, Next, Steady, Times, WallTimes,
 _Sleep = Callable[[float], Awaitable[None]]
 _SET_S = 0.1
 """By how much wall time and Trio's must part to count as the wall clock having been set, not as two looks at two moments."""
+_MILLISECONDS = 1e12
+"""Seconds since 1970 are below it until the year 33658; milliseconds are above it since 2001."""
+_KEPT = 100
+"""How many tickers a book remembers from attempt to attempt: with an anchor of `now()` each attempt begins a new one."""
 
 
 class Tick(int):
@@ -72,27 +75,40 @@ class TickBook:
         self._alive: dict[str, ref[Every]] = {}
         self.lines: dict[str, _Line] = {}
 
-    def settle(self) -> None:
-        """Note that a step was recorded: the ticks taken before it are used up."""
-        if self.taken:
-            self.recorded.update(self.taken)
-            self.taken.clear()
+    def settle(self, kept: Mapping[str, tuple[int, float]] | None = None) -> None:
+        """Note that a step was recorded: the ticks taken before it are used up.
+
+        Args:
+            kept: the positions kept with it, from `as_data`; a task beside the loop may have taken a tick since. By default
+                all that were taken.
+        """
+        if not self.taken:
+            return
+        taken, used = self.taken, self.taken if kept is None else _positions(kept)
+        for name in taken:
+            if name in used:
+                self.recorded.pop(name, None)  # the longest unused come first
+                self.recorded[name] = used[name]
+        self.taken = {name: at for name, at in taken.items() if used.get(name) != at}
 
     def put_back(self) -> None:
         """Note that the attempt is over: what no step has used will be delivered again."""
         self.taken.clear()
         self._alive.clear()
+        while len(self.recorded) > _KEPT:
+            name = next(iter(self.recorded))
+            del self.recorded[name]
+            self.lines.pop(name, None)
 
     def as_data(self) -> dict[str, tuple[int, float]]:
         """Return the positions, those taken included, as plain data to be kept with a step."""
         if not self.recorded and not self.taken:
             return {}
-        return {name: (at.number, at.due) for name, at in (self.recorded | self.taken).items()}
+        return {name: (at.number, at.due) for name, at in [*self.recorded.items(), *self.taken.items()]}
 
     def restore(self, data: Mapping[str, Sequence[float]]) -> None:
         """Take up positions that were kept."""
-        self.recorded = {name: TickPosition(int(number), float(due)) for name, (number, due) in data.items()}
-        self.lines.clear()
+        self.recorded = _positions(data)
         self.put_back()
 
     def position(self, ticker: str) -> TickPosition | None:
@@ -116,6 +132,10 @@ class TickBook:
             del self._alive[ticker]
 
 
+def _positions(data: Mapping[str, Sequence[float]]) -> dict[str, TickPosition]:
+    return {name: TickPosition(int(number), float(due)) for name, (number, due) in data.items()}
+
+
 class Every:
     """An async iterator of ticks; see `BaseHarness.every`.
 
@@ -130,20 +150,21 @@ class Every:
         period_s: float,
         sleep: _Sleep,
         *,
-        book: TickBook | None = None,
-        clock: WallClock | None = None,
-        harness: str = "",
+        book: TickBook,
+        clock: WallClock,
+        harness: str,
         anchor: datetime | None = None,
         jitter_s: float = 0.0,
         missed: Missed | str = Missed.SKIP,
         name: str = "",
     ) -> None:
         check_times(period_s, anchor, jitter_s)
+        period_s = float(period_s)
         self.name = name or _default_name(period_s, anchor)
         """What the ticker's position is kept under: the same call after a restart is the same ticker."""
         self._missed = _policy(missed)
-        self._book = book = TickBook() if book is None else book
-        self._pace = _Pace(book, sleep, clock or WallClock(), self.name, f"{harness}/{self.name}", period_s, anchor, jitter_s)
+        self._book = book
+        self._pace = _Pace(book, sleep, clock, self.name, f"{harness}/{self.name}", period_s, anchor, jitter_s)
         self._ruler: _Ruler | None = None
         self._late = True
 
@@ -183,17 +204,18 @@ class Every:
 
 def parse_moment(when: datetime | float) -> float:
     """Return a moment, an aware datetime or seconds since 1970, as seconds since 1970."""
-    if isinstance(when, datetime):
-        if is_aware(when):
-            return when.timestamp()
+    given = cast(object, when)
+    if isinstance(given, datetime):
+        if is_aware(given):
+            return given.timestamp()
         wrong = "a datetime without a time zone is no moment in the world"
-    elif type(when) in (int, float) and isfinite(when):
-        return float(when)
+    elif isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < _MILLISECONDS:
+        return float(given)
     else:
         wrong = "that is no moment"
     raise HarnessMisuse(
-        f"sleep_until: {wrong}: expected an aware datetime or seconds since 1970, was {when!r}; "
-        "make one with `datetime.now(UTC)` or `datetime(..., tzinfo=...)`"
+        f"sleep_until: {wrong}: expected an aware datetime, or seconds (not milliseconds) since 1970, was {when!r}; "
+        "make one with `datetime.now(UTC)` or `datetime(…, tzinfo=…)`"
     )
 
 
@@ -207,9 +229,9 @@ def _policy(missed: Missed | str) -> Missed:
 
 def _default_name(period_s: float, anchor: datetime | None) -> str:
     if anchor is None:
-        return f"{float(period_s)!r} s"
+        return f"{period_s} s"
     zone = getattr(anchor.tzinfo, "key", "")
-    return f"{float(period_s)!r} s from {anchor.isoformat()} {zone}".rstrip()
+    return f"{period_s} s from {anchor.isoformat()} {zone}".rstrip()
 
 
 @attrs.frozen
@@ -276,9 +298,12 @@ class _ByWall:
 
 
 def _shift(schedule: Anchored, at: TickPosition) -> int:
-    """Return how far a ticker's numbers are ahead of its schedule's: it may have begun under another one."""
+    """Return how far a ticker's numbers are ahead of its schedule's: it may have begun under another one.
+
+    A difference below half a period is none: so it is when the laws on daylight saving have changed.
+    """
     due = datetime.fromtimestamp(at.due, UTC)
-    if schedule.due(at.number) == due:
+    if abs(schedule.due(at.number) - due) < timedelta(seconds=schedule.period_s / 2):
         return 0
     return at.number - max(-1, schedule.index_at(due))
 

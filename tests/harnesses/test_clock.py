@@ -1,0 +1,135 @@
+"""Laws of the wall clock: the virtual clock drives it, and a wait for a moment follows it wherever it is set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import trio
+from trio.testing import MockClock
+
+from harnesses.clock import WallClock
+
+
+class Clock:
+    """A clock on the wall, that somebody sets: what has passed on Trio's, and how far it was set."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+        self.naps: list[float] = []
+
+    def __call__(self) -> float:
+        return 1e9 + trio.current_time() + self.ahead_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        await trio.sleep(seconds)
+
+    async def set_after(self, seconds: float, ahead_s: float) -> None:
+        await trio.sleep(seconds)
+        self.ahead_s = ahead_s
+
+
+async def slept(clock: WallClock, until: float, naps: Callable[[float], object] = float) -> float:
+    """Return how long a wait took on Trio's clock."""
+    began = trio.current_time()
+
+    async def sleep(seconds: float) -> None:
+        naps(seconds)
+        await trio.sleep(seconds)
+
+    await clock.sleep_until(until, sleep)
+    return trio.current_time() - began
+
+
+def test_it_is_the_systems_clock() -> None:
+    before, now, after = time.time(), WallClock().now(), time.time()
+
+    assert before <= now <= after
+
+
+async def test_without_a_virtual_clock_it_is_the_systems_in_trio_too() -> None:
+    before, now, after = time.time(), WallClock().now(), time.time()
+
+    assert before <= now <= after
+
+
+async def test_the_virtual_clock_drives_it(autojump_clock: MockClock) -> None:
+    clock = WallClock()
+    began = clock.now()
+
+    await trio.sleep(80_000)
+
+    assert abs(began - time.time()) < 10
+    assert abs(clock.now() - began - 80_000) < 1e-6
+
+
+async def test_two_clocks_under_one_virtual_clock_agree_whenever_they_were_made(autojump_clock: MockClock) -> None:
+    first = WallClock()
+    await trio.sleep(80_000)
+
+    assert WallClock().now() == first.now()
+
+
+async def test_under_the_virtual_clock_a_long_wait_is_one_sleep(autojump_clock: MockClock) -> None:
+    clock, naps = WallClock(), list[float]()
+
+    passed_s = await slept(clock, clock.now() + 5_000_000, naps.append)
+
+    assert abs(passed_s - 5_000_000) < 1e-5
+    assert len(naps) <= 2
+
+
+async def test_a_wait_is_never_over_before_its_moment(autojump_clock: MockClock) -> None:
+    clock = WallClock()
+
+    for part in range(1_000):
+        until = clock.now() + part / 7
+        await clock.sleep_until(until, trio.sleep)
+
+        assert until <= clock.now() < until + 1e-5
+
+
+async def test_a_moment_that_has_passed_is_not_waited_for(autojump_clock: MockClock) -> None:
+    clock, naps = WallClock(), list[float]()
+
+    await slept(clock, clock.now() - 5, naps.append)
+
+    assert naps == [0]
+
+
+async def test_a_wall_clock_of_another_kind_is_looked_at_again_and_again(autojump_clock: MockClock) -> None:
+    source, naps = Clock(), list[float]()
+
+    passed_s = await slept(WallClock(source, recheck_s=60), source() + 90, naps.append)
+
+    assert abs(passed_s - 90) < 1e-5
+    assert naps[:2] == [60, 30]
+
+
+async def test_a_clock_that_is_set_forward_ends_the_wait_at_the_next_look(autojump_clock: MockClock) -> None:
+    source = Clock()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(source.set_after, 100, 7_200)
+        passed_s = await slept(WallClock(source, recheck_s=60), source() + 3_600)
+
+    assert passed_s == 120
+
+
+async def test_a_clock_that_is_set_back_makes_the_wait_longer(autojump_clock: MockClock) -> None:
+    source = Clock()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(source.set_after, 100, -7_200)
+        passed_s = await slept(WallClock(source, recheck_s=60), source() + 3_600)
+
+    assert abs(passed_s - 3 * 3_600) < 1e-5
+
+
+async def test_a_wait_on_the_systems_clock_ends() -> None:
+    clock = WallClock()
+
+    passed_s = await slept(clock, clock.now() + 0.02)
+
+    assert 0.015 < passed_s < 2
