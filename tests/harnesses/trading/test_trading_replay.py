@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -127,9 +127,9 @@ def test_thirteen_years_of_three_symbols_are_read_in_a_moment():
 
 
 def _seconds(function) -> float:
-    start = perf_counter()
+    start = process_time()
     function()
-    return perf_counter() - start
+    return process_time() - start
 
 
 async def test_bars_shorter_than_a_day_are_played_by_their_time_in_any_zone(file):
