@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
@@ -21,9 +22,10 @@ from harnesses.effects import Effect, EffectOutcome, Reconcile
 from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable, located
 from harnesses.ledger import StepLedger, place
 from harnesses.runtime import LocalRuntime, Runtime
+from harnesses.schedule import Missed
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
-from harnesses.ticks import Every
+from harnesses.ticks import Every, parse_moment
 
 _NO_CONSTRAINTS: Constraints = MappingProxyType({})
 AskT = TypeVar("AskT")
@@ -113,13 +115,54 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """Sleep on Trio's clock. Unlike `trio.sleep` it ends at once, cleanly, when the harness is told to stop."""
         await self._surroundings("sleep").sleep(seconds)
 
-    def every(self, period_s: float) -> Every:
-        """Return an async iterator of ticks, the first at once, then every `period_s` seconds without drift.
+    async def sleep_until(self, when: datetime | float) -> None:
+        """Sleep until a moment of the wall clock, which may be set meanwhile; return at once if it has passed.
 
-        Ticks that are missed because a step took longer than the period are skipped: the next one comes at the next
-        multiple of the period.
+        Args:
+            when: an aware datetime, or seconds since 1970.
         """
-        return Every(period_s, self.sleep)
+        runtime = self._surroundings("sleep_until")
+        await runtime.clock.sleep_until(parse_moment(when), runtime.sleep)
+
+    def now(self) -> datetime:
+        """Return the time by the wall clock, in UTC. Under Trio's virtual clock it goes with that."""
+        return datetime.fromtimestamp(self._surroundings("now").clock.now(), UTC)
+
+    def every(
+        self,
+        period_s: float,
+        *,
+        anchor: datetime | None = None,
+        jitter_s: float = 0.0,
+        missed: Missed | str = Missed.SKIP,
+        name: str = "",
+    ) -> Every:
+        """Return an async iterator of ticks, numbered from 0, that goes on where it was after a crash and after a restart.
+
+        A tick counts as used with the step that follows it: after a crash before that it comes again, for as long as its
+        period lasts.
+
+        Args:
+            period_s: seconds from tick to tick, without drift. Whole days keep the time of day in the anchor's time zone.
+            anchor: when tick 0 is due, an aware datetime: then ticks come at moments of the wall clock. Without it the first
+                one comes at once, and the others by Trio's clock.
+            jitter_s: each tick comes up to so many seconds late; the same ones after a restart.
+            missed: what becomes of ticks whose time has passed: `skip` drops them, `coalesce` gives one for all of them at
+                once, `catch_up` gives each of them at once.
+            name: what it is known by after a restart; needed to have two of the same period and anchor side by side.
+        """
+        runtime = self._surroundings("every")
+        return Every(
+            period_s,
+            runtime.sleep,
+            book=runtime.ticks,
+            clock=runtime.clock,
+            harness=runtime.name,
+            anchor=anchor,
+            jitter_s=jitter_s,
+            missed=missed,
+            name=name,
+        )
 
     async def receive(self) -> Any:
         """Take the next message from this harness's mailbox, waiting for one.
@@ -247,7 +290,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 raise
             raise rest from error
         finally:
-            runtime.effects.end_attempt()
+            runtime.end_attempt()
             self._task = self._runtime = None
 
     def _generator(self) -> AsyncGenerator[Any, None]:

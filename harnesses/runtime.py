@@ -12,11 +12,13 @@ from typing import Protocol
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint
 
+from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
 from harnesses.effects import Journal
 from harnesses.once import Effects
 from harnesses.step import Step
+from harnesses.ticks import TickBook
 from harnesses.values import detach
 
 
@@ -29,8 +31,19 @@ class Runtime(Journal, Protocol):
     """Where orders to this attempt arrive."""
     effects: Effects
     """What has become of the effects of the step being made."""
+    clock: WallClock
+    """What says how late it is in the world."""
     resumed: bool
     """Whether the harness was restored from a store: one that is complete already then ends without another step."""
+
+    @property
+    def ticks(self) -> TickBook:
+        """How far its tickers have come."""
+        ...
+
+    def end_attempt(self) -> None:
+        """Give back what was taken for a step that was not recorded: the attempt is over."""
+        ...
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Return when the step is recorded. Never raises `Cancelled`: a yielded step is never in doubt.
@@ -69,12 +82,19 @@ class LocalRuntime:
         self.name = name
         self.control = control or Control()
         self.effects = Effects()
+        self.clock = WallClock()
+        self.ticks = TickBook()
         self.resumed = False
         self._mailbox: deque[object] = deque()
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Let the other tasks run."""
+        self.ticks.settle()
         await cancel_shielded_checkpoint()
+
+    def end_attempt(self) -> None:
+        self.effects.end_attempt()
+        self.ticks.put_back()
 
     async def note(self, kind: str, body: str) -> None:
         """Let the other tasks run: intents and outcomes are kept in memory, for as long as this object is used."""

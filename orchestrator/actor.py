@@ -16,11 +16,13 @@ import trio
 from attrs import define, frozen
 
 from harnesses.base import BaseHarness
+from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import ScopeError, Unstorable, located
 from harnesses.once import Effects
 from harnesses.step import Step
+from harnesses.ticks import TickBook
 from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode_private, encode_step
 from orchestrator.failure import parted
@@ -48,13 +50,15 @@ class Exit:
 
 @define
 class Savings:
-    """What speaks for another snapshot. It outlives attempts."""
+    """What speaks for another snapshot, and what is kept with each step. It outlives attempts."""
 
     steps: int = 0
     """Since the last snapshot."""
     bytes: int = 0
     """Of the deltas since then."""
     snapshot_bytes: int = 0
+    ticks: TickBook | None = None
+    """How far its tickers have come; made when the first one begins."""
 
 
 class Mailbox:
@@ -127,6 +131,7 @@ class Actor(Slot):
         "_number",
         "_post",
         "_recorder",
+        "clock",
         "control",
         "effects",
         "name",
@@ -149,6 +154,7 @@ class Actor(Slot):
         savings: Savings,
         effects: Effects,
         check_latch: Callable[[str], None],
+        clock: WallClock,
     ) -> None:
         super().__init__()
         self.name = name
@@ -161,6 +167,7 @@ class Actor(Slot):
         self._mailbox = mailbox
         self._post = post
         self.effects = effects
+        self.clock = clock
         self._check_latch = check_latch
         self._exit: Exit | None = None
         self._lost = False
@@ -205,7 +212,8 @@ class Actor(Slot):
     async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
         """Return when the step is on disk; see `Runtime.commit`."""
         try:
-            body = encode_step(step, delta)
+            ticks = self.savings.ticks
+            body = encode_step(step, delta, None if ticks is None else ticks.as_data())
             saved = self._snapshot_if_due(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
@@ -216,9 +224,24 @@ class Actor(Slot):
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
         await self._commit(self)
         self.row = None
+        if ticks is not None:
+            ticks.settle()
         if used:
             self.consumed = ()
             self._mailbox.settle(used)
+
+    @property
+    def ticks(self) -> TickBook:
+        """How far its tickers have come."""
+        if self.savings.ticks is None:
+            self.savings.ticks = TickBook()
+        return self.savings.ticks
+
+    def end_attempt(self) -> None:
+        """Give back what was taken for a step that was not recorded."""
+        self.effects.end_attempt()
+        if self.savings.ticks is not None:
+            self.savings.ticks.put_back()
 
     async def note(self, kind: str, body: str) -> None:
         """Return when an intent or an outcome is on disk; see `Journal.note`."""

@@ -16,10 +16,12 @@ import trio
 from attrs import define, evolve, frozen
 
 from harnesses.base import BaseHarness
+from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, OrchestratorError, Unstorable, Waiting
 from harnesses.once import Effects
 from harnesses.step import Step
+from harnesses.ticks import TickBook
 from orchestrator import events
 from orchestrator.actor import Actor, Exit, Mailbox, Savings
 from orchestrator.bell import Bell
@@ -28,6 +30,7 @@ from orchestrator.errors import OwnershipError, StoreError, UsageError
 from orchestrator.failure import failed, found, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder
 from orchestrator.restart import Restart, delay_s
 from orchestrator.slot import Receipt
@@ -41,10 +44,10 @@ class Common:
     """What all children of a run share."""
 
     recorder: Recorder
-    post: Callable[[str, str, object], Receipt]
-    """Puts a message, third, in the mailbox of a harness, first, for a sender, second."""
+    post: PostOffice
     check_latch: Callable[[str], None]
     """Raises `Latched` if no effect of the harness called so may begin."""
+    clock: WallClock
     lag_s: float
     """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
 
@@ -268,9 +271,13 @@ class Child:
         self._number, self._epoch = claimed.harness, claimed.epoch
         self.status, self.attempt = claimed.status, claimed.attempt
         self._savings = Savings(claimed.unsaved_steps, 0, len(claimed.state))
+        if claimed.ticks:
+            self._savings.ticks = TickBook()
+            self._savings.ticks.restore(claimed.ticks)
         if self._paused is None:
             self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self.mailbox.merge(claimed.mailbox)
+        self._common.post.meet(claimed.mailbox)
         self._effects.restore(claimed.marks)
         restarts = claimed.supervision.get("restarts", ())
         now = trio.current_time()
@@ -315,10 +322,11 @@ class Child:
             attempt=self.attempt,
             control=control,
             mailbox=self.mailbox,
-            post=self._common.post,
+            post=self._common.post.post,
             savings=self._savings,
             effects=self._effects,
             check_latch=self._common.check_latch,
+            clock=self._common.clock,
         )
 
     def _end(self) -> None:

@@ -7,7 +7,7 @@ HarnessTypes  gives plain data the types that a harness declared
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin
@@ -50,16 +50,21 @@ def decode(text: str | bytes) -> Any:
     return _decode(text)
 
 
-def encode_step(step: Step[Any, Any], delta: Delta) -> str:
+def encode_step(step: Step[Any, Any], delta: Delta, ticks: Mapping[str, Any] | None = None) -> str:
     """Return the body of a step's record.
+
+    Args:
+        ticks: how far the tickers of the harness have come.
 
     Raises:
         Unstorable: with the path to what can not be stored, from `input`, `output` or `state`.
     """
-    body = {"input": step.input, "output": step.output, "delta": delta}
+    body: dict[str, Any] = {"input": step.input, "output": step.output, "delta": delta}
     summary = step.state_delta.summary
     if summary is not None:
         body["summary"] = summary
+    if ticks:
+        body["ticks"] = ticks
     try:
         return str(_encode(body), "utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

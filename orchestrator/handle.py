@@ -94,7 +94,7 @@ class Handle:
         Raises:
             Unstorable: JSON can not carry it.
         """
-        return _recorded(self._common.post(self.name, "", message))
+        return _recorded(self._common.post.post(self.name, "", message))
 
     def steps(self, after: int = 0) -> Steps:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.

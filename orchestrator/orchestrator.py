@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -19,19 +19,19 @@ from typing import Any, TextIO
 import trio
 
 from harnesses.base import BaseHarness
+from harnesses.clock import WallClock
+from orchestrator.actor import Mailbox
 from orchestrator.child import Child, Common
-from orchestrator.codec import encode
 from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
 from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle
 from orchestrator.latch import Latch, NoLatch
 from orchestrator.log import LogFollower
+from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder
 from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.signals import heed_signals, say
-from orchestrator.slot import Receipt
 from orchestrator.store import MemoryStore, SqliteStore, Store
-from orchestrator.store.protocol import Message, Post
 from orchestrator.supervisor import Supervisor
 from orchestrator.terms import check_name, check_seconds, intensity_of, restart_of, strategy_of, terms_of
 
@@ -52,6 +52,8 @@ class Orchestrator:
         drain_s: the same after a first SIGINT or SIGTERM. A second signal cancels at once.
         deadline_s: seconds after which everything is stopped.
         handle_signals: whether to drain on SIGINT and SIGTERM; by default if in the main thread.
+        clock: what tells the wall time, seconds since 1970, to `every`, `sleep_until` and `now` of the harnesses; by default
+            the system's clock, and Trio's virtual one where that is in use.
 
     Raises, on leaving:
         ExceptionGroup: of a `HarnessFailed` for each harness that failed or gave up, and of `StoreLost`.
@@ -70,6 +72,7 @@ class Orchestrator:
         drain_s: float = 10.0,
         deadline_s: float | None = None,
         handle_signals: bool | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         check_seconds(grace_s=grace_s, drain_s=drain_s, deadline_s=deadline_s)
         self._given_store = store
@@ -80,6 +83,8 @@ class Orchestrator:
         self._drain_s = drain_s
         self._deadline_s = inf if deadline_s is None else deadline_s
         self._handle_signals = handle_signals
+        self._clock = clock
+        self._post: PostOffice
         self._children: dict[str, Child] = {}
         self._common: Common
         self._lost: StoreLost | None = None
@@ -221,8 +226,10 @@ class Orchestrator:
         try:
             log = None if self._log is None else LogFollower(store, self._log)
             self.latch = _latch_of(store)
+            recorder = Recorder(store, self._store_lost)
+            self._post = PostOffice(recorder, self._mailbox_of)
             lag_s = time.time() - trio.current_time()
-            self._common = Common(Recorder(store, self._store_lost), self._post, self.latch.check, lag_s)
+            self._common = Common(recorder, self._post, self.latch.check, WallClock(self._clock), lag_s)
             async with trio.open_nursery() as services:
                 # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
                 services.start_soon(self._recorder.run)
@@ -257,6 +264,7 @@ class Orchestrator:
     async def _start_services(self, services: trio.Nursery) -> None:
         if self._takes_signals():
             await services.start(heed_signals, self._heed_signal)
+        self._post.watch()
         if self._deadline_s != inf:
             services.start_soon(self._heed_deadline)
         self._services = services
@@ -265,6 +273,7 @@ class Orchestrator:
         with trio.CancelScope(shield=True):
             self._recorder.close()
             await self._recorder.wait_ended()
+            await self._post.close()
             if log is not None:
                 await log.finish(_LOG_S)
         services.cancel_scope.cancel()
@@ -315,16 +324,9 @@ class Orchestrator:
         self._stop_all(self._grace_s, f"the run's deadline of {self._deadline_s:g} s has passed")
         self._body.cancel()
 
-    def _post(self, to: str, sender: str, message: object) -> Receipt:
-        """Have a message put in a mailbox: of a harness here, or of any that the store knows."""
-        body = encode(message)
-
-        def deliver(seq: int) -> None:
-            child = self._children.get(to)
-            if child is not None:
-                child.mailbox.deliver(Message(seq, sender, body))
-
-        return self._recorder.submit(Post(to, sender, time.time_ns() // 1000, body), deliver)
+    def _mailbox_of(self, name: str) -> Mailbox | None:
+        child = self._children.get(name)
+        return None if child is None else child.mailbox
 
     def _check_name(self, name: str) -> None:
         check_name(name)

@@ -13,6 +13,7 @@ from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.owner import is_alive
+from orchestrator.store.protocol import Message
 from orchestrator.store.schema import LAST_SNAPSHOT
 from orchestrator.store.sqlite_file import open_reader, translated
 
@@ -93,6 +94,16 @@ class SqliteReader:
         if step < 0 or len(rows) != step - saved:
             raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
         return replay(state, [row[4] for row in rows])
+
+    def messages(self, *, after: int, limit: int) -> list[tuple[str, Message]]:
+        """Return at most `limit` messages with `seq > after`, consumed or not, each with the name of its receiver."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT h.name, m.seq, m.sender, m.body FROM mailbox m JOIN harnesses h ON h.id = m.harness "
+                "WHERE m.seq > ? ORDER BY m.seq LIMIT ?",
+                (after, limit),
+            ).fetchall()
+        return [(name, Message(*rest)) for name, *rest in rows]
 
     def effects(self, name: str | None = None) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
