@@ -101,7 +101,7 @@ class Matched:
 
     books: Books
     reports: tuple[OrderReport, ...] = ()
-    """Of the orders that have changed."""
+    """Of the orders that have changed; the last one of an order is what it has come to."""
     fills: tuple[Fill, ...] = ()
 
 

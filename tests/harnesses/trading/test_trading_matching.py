@@ -6,13 +6,27 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal as Dec
 
 import pytest
+from hypothesis import example, given, settings
 
 from harnesses.trading.bars import Bar, MarketSlice
-from harnesses.trading.broker import OrderRefused
+from harnesses.trading.book import Book, differences
+from harnesses.trading.broker import OrderRefused, VenueAccount
 from harnesses.trading.instruments import Instrument
 from harnesses.trading.matching import Books, Matched, accept, cancel, match, reserved_cash, reserved_units
-from harnesses.trading.orders import Order, OrderKind, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.orders import Fill, Order, OrderKind, OrderStatus, PlacedOrder, Side, Source
 from harnesses.trading.paper_rules import Fees, Rules
+from tests.harnesses.trading.paper_flows import (
+    CASH,
+    SYMBOLS,
+    Action,
+    Cancel,
+    Submit,
+    assert_money_is_conserved,
+    flows,
+    market,
+    placed,
+    rules,
+)
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 BUY, SELL = Side.BUY, Side.SELL
@@ -328,3 +342,54 @@ def test_an_order_has_the_prices_of_its_kind_and_no_others() -> None:
         placed = PlacedOrder("a", Order("A", BUY, Dec(1), kind, limit, stop), Source.STRATEGY, START)
         with pytest.raises(OrderRefused, match=f"_price of a {kind} order: expected (one|none), was"):
             accept(seen("100"), placed, PLAIN)
+
+
+@settings(max_examples=100)
+@given(flows, rules)
+@example([{"A": flat("100")}, Submit(1, "A", BUY, OrderKind.MARKET, 20, 0), {"A": flat("50", split="2")}], PLAIN)
+def test_money_and_units_are_conserved_and_what_is_reserved_is_there(flow: list[Action], rules: Rules) -> None:
+    books, book = Books(CASH), Book(CASH)
+    fills: list[Fill] = []
+    for number, action in enumerate(flow):
+        matched = play(books, number, action, rules)
+        books = matched.books
+        fills += matched.fills
+        if isinstance(action, dict):
+            book = book.after_slice(market(number, action), matched.fills)
+        else:
+            book = book.after_slice(market(-1, {}), matched.fills)
+
+        account = VenueAccount(books.cash, books.positions)
+        assert_money_is_conserved(account, fills)
+        assert differences(book, account) == ()
+        assert reserved_cash(books) <= books.cash
+        assert all(reserved_units(books, symbol) <= books.positions.get(symbol, 0) for symbol in SYMBOLS)
+        assert_orders_add_up(books, matched, fills, rules)
+
+
+def play(books: Books, number: int, action: Action, rules: Rules) -> Matched:
+    """Do an action; an order that is refused changes nothing."""
+    if isinstance(action, Submit):
+        try:
+            return accept(books, placed(action, START), rules)
+        except OrderRefused:
+            return Matched(books)
+    if isinstance(action, Cancel):
+        return cancel(books, f"order-{action.number}")
+    return match(books, market(number, action), rules)
+
+
+def assert_orders_add_up(books: Books, matched: Matched, fills: list[Fill], rules: Rules) -> None:
+    """Hold each open order against its fills: what was filled, what was paid, and never beyond its limit."""
+    for venue_id, order in ((one.venue_id, one) for one in books.orders.values()):
+        assert order.left > 0
+        assert order.left == rules.instrument(order.placed.order.symbol).round_units(order.left)
+        assert int(venue_id.removeprefix("paper-")) <= books.accepted
+    for report in {report.client_id: report for report in matched.reports}.values():
+        assert report.filled <= report.units
+        assert (report.status is OrderStatus.OPEN) == (report.client_id in books.orders)
+        assert (report.status is OrderStatus.FILLED) == (report.filled == report.units)
+    for fill in matched.fills:
+        assert fill.units > 0 < fill.price
+        assert fill.fee >= 0
+        assert fill.time == books.time
