@@ -15,7 +15,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, SqliteStore
-from tests.benchmarks.work import Appending, Replacing, Stepping
+from tests.benchmarks.work import Acting, Appending, Replacing, Stepping
 
 Figures = dict[str, Any]
 
@@ -34,6 +34,23 @@ def throughput(folder: Path, harnesses: int = 1000, steps: int = 50, rounds: int
         "durable_per_s": round(median(ours for ours, _ in pairs)),
         "ratio": round(median(ours / bare for ours, bare in pairs), 3),
         "ratios": [round(ours / bare, 3) for ours, bare in pairs],
+    }
+
+
+def effects(folder: Path, harnesses: int = 1000, steps: int = 30, rounds: int = 5) -> Figures:
+    """Steps a second with one effect in each, intent and outcome on disk, against the same without effects."""
+    pairs = []
+    for number in range(rounds):
+        plain = _rate(harnesses * steps, _durable, folder / f"plain-{number}.db", harnesses, steps)
+        acting = _rate(harnesses * steps, _acting, folder / f"effects-{number}.db", harnesses, steps)
+        pairs.append((acting, plain))
+    return {
+        "harnesses": harnesses,
+        "steps_each": steps,
+        "without_per_s": round(median(plain for _, plain in pairs)),
+        "with_per_s": round(median(acting for acting, _ in pairs)),
+        "ratio": round(median(acting / plain for acting, plain in pairs), 3),
+        "ratios": [round(acting / plain, 3) for acting, plain in pairs],
     }
 
 
@@ -129,6 +146,7 @@ def imports(folder: Path, rounds: int = 7) -> Figures:
 
 MEASURES: dict[str, Callable[[Path], Figures]] = {
     "throughput": throughput,
+    "effects": effects,
     "scale": scale,
     "one_alone": one_alone,
     "live": live,
@@ -162,6 +180,10 @@ async def _bare(harnesses: int, steps: int) -> None:
 
 async def _durable(path: Path, harnesses: int, steps: int) -> None:
     await _run_all(path, [Stepping(steps) for _ in range(harnesses)])
+
+
+async def _acting(path: Path, harnesses: int, steps: int) -> None:
+    await _run_all(path, [Acting(steps) for _ in range(harnesses)])
 
 
 async def _run_all(path: Path, harnesses: list[BaseHarness[Any, Any, Any]]) -> None:

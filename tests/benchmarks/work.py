@@ -52,6 +52,20 @@ class Stepping(BaseHarness[Position, str, str]):
         return GIVEN + text, MADE + text
 
 
+class Acting(Stepping):
+    """Does an effect in every step: an act that takes no time, so that what is measured is what recording it costs."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        while (count := self.state.count + 1) <= self.steps:
+            await self.once("act", _act, count)
+            self.advance(count)
+            yield self.pair(count)
+
+
+async def _act(count: int) -> int:
+    return count
+
+
 @frozen
 class Items:
     """A state that grows, or does not."""
