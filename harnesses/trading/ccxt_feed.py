@@ -84,14 +84,14 @@ class CcxtFeed:
             first_ms = -(-self._start_ms // period_ms) * period_ms
         else:
             first_ms = self._start_ms = (int(await self._client.read_clock()) // period_ms - 1) * period_ms
-        now_ms = self._client.now_ms()
-        found_ms = self._settled(first_ms, now_ms)
-        if found_ms is None and first_ms + period_ms <= now_ms:
+        found_ms = self._settled(first_ms, self._client.now_ms())
+        if found_ms is None:
             # Asked before the bars are, so that what is over by it was over when they were told.
             now_ms = await self._client.read_clock()
-            for symbol in self.symbols:
-                await self._fetch(symbol, first_ms, now_ms)
-            found_ms = self._settled(first_ms, now_ms)
+            if first_ms + period_ms <= now_ms:
+                for symbol in self.symbols:
+                    await self._fetch(symbol, first_ms, now_ms)
+                found_ms = self._settled(first_ms, now_ms)
         if found_ms is None:
             return None
         bars = {symbol: series[found_ms] for symbol, series in self._bars.items() if found_ms in series}

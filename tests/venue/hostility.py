@@ -109,6 +109,12 @@ def draw(hostility: Hostility, seed: int, client_id: str, times: int) -> Lot:
     return Lot(Fate.CALM, two * hostility.late_s, parts, pace_ms)
 
 
+def parse_lot(text: str) -> Lot:
+    """Return the fate that `text` names, and the seconds that it may give after a colon: `late:0.25`."""
+    fate, _, delay = text.partition(":")
+    return Lot(Fate(fate), float(delay or 0.05))
+
+
 def draw_query(hostility: Hostility, seed: int, number: int) -> Fate:
     """Return what becomes of the `number`-th request that is no new order."""
     one, two, _, _ = _numbers(f"{seed}:query:{number}")

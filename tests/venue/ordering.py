@@ -21,5 +21,6 @@ def placed(
     stop: str | None = None,
 ) -> PlacedOrder:
     """Return an order for Bitcoin."""
-    prices = [None if text is None else Decimal(text) for text in (limit, stop)]
-    return PlacedOrder(client_id, Order(BTC, side, Decimal(units), kind, *prices), Source.STRATEGY, MOMENT)
+    limit_price, stop_price = (None if text is None else Decimal(text) for text in (limit, stop))
+    order = Order(BTC, side, Decimal(units), kind, limit_price, stop_price)
+    return PlacedOrder(client_id, order, Source.STRATEGY, MOMENT)

@@ -11,7 +11,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode
 
-from .hostility import Fate, Hostility
+import trio
+from attrs import asdict
+
+from .hostility import Hostility
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY, SECRET = "key", "secret"
@@ -72,21 +75,26 @@ class RunningVenue:
         finally:
             connection.close()
 
-    def fates(self, *fates: Fate) -> None:
-        """Decide what becomes of the next order requests."""
+    def fates(self, *fates: str) -> None:
+        """Decide what becomes of the next order requests: names of `Fate`, with seconds after a colon for late ones."""
         self.control("next", fates=",".join(fates))
 
-    def query_fates(self, *fates: Fate) -> None:
+    def query_fates(self, *fates: str) -> None:
         """Decide what becomes of the next requests that are no orders."""
         self.control("next_queries", fates=",".join(fates))
 
     def hostile(self, hostility: Hostility) -> None:
         """Change how often what goes wrong."""
-        from attrs import asdict
-
         self.control("hostility", asdict(hostility))
 
     def books(self) -> dict[str, Any]:
         """Return what the venue has."""
         summary: dict[str, Any] = self.control("books")
         return summary
+
+
+async def closed(venue: RunningVenue) -> None:
+    """Wait until no order is open at the venue."""
+    with trio.fail_after(10):
+        while venue.books()["open"]:  # noqa: ASYNC110  (it is another process that is waited for)
+            await trio.sleep(0.01)

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from . import dialect
 from .books import Order, VenueError
-from .hostility import CALM, Fate, Hostility, Lot, draw, draw_query
+from .hostility import CALM, Fate, Hostility, Lot, draw, draw_query, parse_lot
 from .journal import Journal
 from .market import INTERVALS_MS, MINUTE_MS, SYMBOLS, Symbol, candle, price_at
 
@@ -57,8 +57,9 @@ class Venue:
         self.arrivals: Counter[str] = Counter()
         self.fates: Counter[str] = Counter()
         self._queries = 0
-        self._next: deque[Fate] = deque()
-        self._next_queries: deque[Fate] = deque()
+        self.silent_ms: dict[str, int] = {}
+        self._next: deque[Lot] = deque()
+        self._next_queries: deque[Lot] = deque()
 
     async def listen(self, port: int) -> int:
         """Open the door; return its port."""
@@ -100,7 +101,8 @@ class Venue:
         client_id = fields.get("newClientOrderId", "")
         lot = draw(self.hostility, self.seed, client_id, self.arrivals[client_id])
         if self._next:
-            lot = evolve(lot, fate=self._next.popleft())
+            chosen = self._next.popleft()
+            lot = evolve(lot, fate=chosen.fate, delay_s=chosen.delay_s)
         self.arrivals[client_id] += 1
         self.fates[lot.fate] += 1
 
@@ -113,10 +115,11 @@ class Venue:
 
     def _ask(self, wire: Wire, what: str, fields: Fields, key: str, payload: bytes) -> None:
         self._queries += 1
-        fate = draw_query(self.hostility, self.seed, self._queries)
+        lot = Lot(draw_query(self.hostility, self.seed, self._queries))
         if self._next_queries:
-            fate = self._next_queries.popleft()
-        self.fates[f"query {fate}"] += fate is not Fate.CALM
+            lot = self._next_queries.popleft()
+        if lot.fate is not Fate.CALM:
+            self.fates[f"query {lot.fate}"] += 1
 
         def tell() -> object:
             if what in _PUBLIC:
@@ -127,7 +130,7 @@ class Venue:
             dialect.check_time(fields, self.now_ms())
             return _PRIVATE[what](self, fields)
 
-        self._carry_out(wire, tell, Lot(fate, 0.05))
+        self._carry_out(wire, tell, lot)
 
     def _carry_out(self, wire: Wire, act: Answer, lot: Lot) -> None:
         match lot.fate:
@@ -142,7 +145,7 @@ class Venue:
             case Fate.TWICE:
                 response = attempt(act)
                 wire.write(*response, close=False)
-                self._later(0.005 + lot.delay_s / 4, lambda: wire.write(*response, close=True))
+                self._later(lot.delay_s / 4, lambda: wire.write(*response, close=True))
             case Fate.DROPPED:
                 attempt(act)
                 wire.drop()
@@ -208,9 +211,11 @@ class Venue:
                 self._next.clear()
                 self._next_queries.clear()
             case "next":
-                self._next.extend(Fate(fate) for fate in options["fates"].split(","))
+                self._next.extend(map(parse_lot, options["fates"].split(",")))
             case "next_queries":
-                self._next_queries.extend(Fate(fate) for fate in options["fates"].split(","))
+                self._next_queries.extend(map(parse_lot, options["fates"].split(",")))
+            case "silence":
+                self.silent_ms[options["symbol"]] = int(options["from_ms"])
             case "clock":
                 self.offset_ms += float(options["jump_s"]) * 1000
             case "price":
@@ -299,7 +304,8 @@ class Venue:
         limit, now_ms = min(int(fields.get("limit", "500")), 1000), int(self.now_ms())
         last = now_ms // length_ms
         first = -(-int(fields["startTime"]) // length_ms) if "startTime" in fields else last - limit + 1
-        starts = range(first, min(first + limit, last + 1))
+        silent = self.silent_ms.get(symbol.name, now_ms + 1)
+        starts = (start for start in range(first, min(first + limit, last + 1)) if start * length_ms < silent)
         return [dialect.candle_json(candle(self.seed, symbol, start * length_ms, length_ms), length_ms) for start in starts]
 
 

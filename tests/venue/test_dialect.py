@@ -6,16 +6,19 @@ import hmac
 import http.client
 import json
 import time
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import trio
 
-from harnesses.trading.ccxt_broker import CcxtBroker
 from harnesses.trading.broker import BrokerUnavailable
+from harnesses.trading.ccxt_broker import CcxtBroker
+from harnesses.trading.orders import OrderKind, OrderStatus
 
 from .ordering import BTC, placed
-from .running import KEY, SECRET, RunningVenue
+from .running import KEY, SECRET, RunningVenue, closed
 
 
 def send(venue: RunningVenue, method: str = "POST", path: str = "order", *, secret: str = SECRET, **fields: object) -> Any:
@@ -42,7 +45,9 @@ def test_a_request_that_is_not_signed_by_the_account_is_refused(venue: RunningVe
     ("ahead_ms", "window_ms", "code"),
     [(0, 100, None), (-500, 100, -1021), (-500, 5000, None), (900, 100, None), (1500, 60000, -1021), (0, 70000, -1131)],
 )
-def test_a_request_is_taken_only_within_its_window(venue: RunningVenue, ahead_ms: int, window_ms: int, code: int | None) -> None:
+def test_a_request_is_taken_only_within_its_window(
+    venue: RunningVenue, ahead_ms: int, window_ms: int, code: int | None
+) -> None:
     _, answer = send(venue, timestamp=int(time.time() * 1000) + ahead_ms, recvWindow=window_ms)
 
     assert answer.get("code") == code
@@ -83,28 +88,17 @@ def test_an_id_guards_against_a_second_order_only_while_the_first_is_open(venue:
 
 
 async def test_a_limit_order_waits_for_its_price(venue: RunningVenue, broker: CcxtBroker) -> None:
-    from harnesses.trading.orders import OrderKind, OrderStatus
-
     venue.control("price", symbol="BTCUSDT", price="60000")
     order = placed("rests", kind=OrderKind.LIMIT, limit="59000.00")
 
     before = await broker.submit(order)
     venue.control("price", symbol="BTCUSDT", price="58000")
-    await settled(venue)
+    await closed(venue)
     after = await broker.find(order)
 
     assert before.status is OrderStatus.OPEN
     assert after is not None
     assert after.status is OrderStatus.FILLED
-
-
-async def settled(venue: RunningVenue) -> None:
-    """Wait until nothing is open at the venue."""
-    import trio
-
-    with trio.fail_after(5):
-        while venue.books()["open"]:
-            await trio.sleep(0.01)
 
 
 async def test_what_was_answered_for_survives_a_kill(venue: RunningVenue, broker: CcxtBroker) -> None:
@@ -120,8 +114,6 @@ async def test_what_was_answered_for_survives_a_kill(venue: RunningVenue, broker
 
 
 async def test_the_books_come_to_what_was_paid_in_and_traded(venue: RunningVenue, broker: CcxtBroker) -> None:
-    from decimal import Decimal
-
     for number in range(20):
         await broker.submit(placed(f"s-{number}"))
     fills = await broker.fills([BTC], {})
@@ -137,8 +129,6 @@ async def test_the_books_come_to_what_was_paid_in_and_traded(venue: RunningVenue
 async def test_a_venue_that_is_gone_is_unavailable(venue: RunningVenue, broker: CcxtBroker) -> None:
     await broker.connect([BTC])
     venue.control("restart", down_s=0.5)
-    import trio
-
     await trio.sleep(0.05)
 
     with pytest.raises(BrokerUnavailable, match="order gone: it is unknown"):

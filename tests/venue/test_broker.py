@@ -1,0 +1,145 @@
+"""The broker at the venue: what it says is exact, and each of its verbs keeps the law of `Broker`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+import trio
+from attrs import evolve
+
+from harnesses.errors import HarnessMisuse
+from harnesses.trading import ccxt_broker
+from harnesses.trading.broker import BrokerUnavailable, OrderRefused
+from harnesses.trading.ccxt_broker import CcxtBroker
+from harnesses.trading.ccxt_client import CcxtOptions
+from harnesses.trading.instruments import Instrument
+from harnesses.trading.orders import OrderKind, OrderStatus, Side
+
+from .ordering import BTC, ETH, placed
+from .running import RunningVenue, closed
+
+
+async def test_the_rules_of_a_symbol_are_the_venue_s(broker: CcxtBroker) -> None:
+    rules = await broker.connect([BTC, ETH])
+
+    assert rules[BTC] == Instrument(BTC, Decimal("0.00001"), Decimal("0.01"), Decimal("0.00001"), Decimal(5))
+    assert rules[ETH].lot == Decimal("0.0001")
+
+
+async def test_a_symbol_that_the_venue_does_not_have_is_named(broker: CcxtBroker) -> None:
+    with pytest.raises(HarnessMisuse, match="ccxt:binance has no market 'DOGE/EUR'"):
+        await broker.connect([BTC, "DOGE/EUR"])
+
+
+@pytest.mark.parametrize("side", [Side.BUY, Side.SELL])
+async def test_money_and_units_are_exact(venue: RunningVenue, broker: CcxtBroker, side: Side) -> None:
+    venue.control("price", symbol="BTCUSDT", price="60000.01")
+    await broker.submit(placed("a", side, "0.12345"))
+
+    [fill] = await broker.fills([BTC], {})
+    account = await broker.account([BTC, ETH])
+    balances = venue.books()["balances"]
+
+    cost = Decimal("7407.0012345")
+    assert fill.units * fill.price == cost
+    assert (fill.fee, fill.fee_units) == ((Decimal(0), Decimal("0.00012345")), (Decimal("7.40700123"), Decimal(0)))[
+        side == "sell"
+    ]
+    assert account.cash == Decimal(balances["USDT"]) == 10**9 + (-cost if side == "buy" else cost - fill.fee)
+    assert account.positions == {BTC: Decimal(balances["BTC"]), ETH: Decimal(100_000)}
+
+
+async def test_cancelling_twice_says_the_same(broker: CcxtBroker) -> None:
+    await broker.submit(placed("a", kind=OrderKind.LIMIT, limit="1000.00", units="0.01"))
+
+    reports = [await broker.cancel("a", BTC), await broker.cancel("a", BTC)]
+
+    assert [report and report.status for report in reports] == [OrderStatus.CANCELLED] * 2
+    assert [report and report.client_id for report in reports] == ["a"] * 2
+    assert await broker.cancel("never placed", BTC) is None
+
+
+async def test_open_orders_are_those_that_may_be_filled(venue: RunningVenue, broker: CcxtBroker) -> None:
+    venue.control("price", symbol="BTCUSDT", price="60000")
+    await broker.submit(placed("limit", kind=OrderKind.LIMIT, limit="1000.00", units="0.01"))
+    await broker.submit(placed("stop", Side.SELL, kind=OrderKind.STOP, stop="59000.00"))
+    await broker.submit(placed("market"))
+
+    before = await broker.open_orders([BTC, ETH])
+    venue.control("price", symbol="BTCUSDT", price="58999.99")
+    await trio.sleep(0.05)
+    after = await broker.open_orders([BTC])
+
+    assert [(report.client_id, report.kind) for report in before] == [("limit", OrderKind.LIMIT), ("stop", OrderKind.STOP)]
+    assert [report.client_id for report in after] == ["limit"]
+
+
+@pytest.mark.parametrize(("units", "why"), [("1000000", "insufficient balance"), ("0.00001", "NOTIONAL"), ("-1", "amount")])
+async def test_what_the_venue_refuses_is_refused(venue: RunningVenue, broker: CcxtBroker, units: str, why: str) -> None:
+    with pytest.raises(OrderRefused, match=why):
+        await broker.submit(placed("a", units=units))
+
+    assert await broker.find(placed("a")) is None
+    assert venue.books()["orders"] == 0
+
+
+async def test_an_order_that_is_there_already_is_no_refusal(broker: CcxtBroker) -> None:
+    order = placed("a", kind=OrderKind.LIMIT, limit="1000.00", units="0.01")
+    await broker.submit(order)
+
+    with pytest.raises(BrokerUnavailable, match="Duplicate order sent"):
+        await broker.submit(order)
+
+    found = await broker.find(order)
+    assert found is not None
+    assert found.status is OrderStatus.OPEN
+
+
+async def test_fills_come_once_each_in_order_over_any_number_of_pages(
+    venue: RunningVenue, broker: CcxtBroker, options: CcxtOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ccxt_broker, "_PAGE", 3)
+    ids = [f"a-{number}" for number in range(8)]
+    for id in ids:
+        await broker.submit(placed(id))
+
+    # One that has placed nothing has to ask whose they are.
+    fills = await CcxtBroker("binance", options).fills([BTC, ETH], {})
+    rest = await broker.fills([BTC], {BTC: fills[4].fill_id})
+
+    assert [fill.client_id for fill in fills] == ids
+    assert [fill.client_id for fill in rest] == ids[5:]
+    assert await broker.fills([BTC], {BTC: fills[-1].fill_id}) == []
+
+
+async def test_a_clock_that_does_not_go_on_gives_no_answer(venue: RunningVenue, options: CcxtOptions) -> None:
+    broker = CcxtBroker("binance", evolve(options, patience_s=0.2, recv_window_s=5.0))
+
+    with pytest.raises(BrokerUnavailable, match="order a: ccxt:binance's clock does not pass"):
+        await broker.find(placed("a"))
+
+
+async def test_many_orders_at_once_are_placed_once_each(venue: RunningVenue, options: CcxtOptions) -> None:
+    broker = CcxtBroker("binance", evolve(options, timeout_s=1.0, recv_window_s=2.0))
+    ids = {f"n-{number}" for number in range(40)}
+
+    async with trio.open_nursery() as nursery:
+        for id in ids:
+            nursery.start_soon(broker.submit, placed(id))
+
+    await closed(venue)
+    assert {order[0] for order in venue.control("orders")} == ids
+    assert (venue.books()["orders"], venue.books()["arrivals"]) == (40, 40)
+
+
+async def test_a_cancelled_order_gives_its_connection_back(venue: RunningVenue, options: CcxtOptions) -> None:
+    broker = CcxtBroker("binance", evolve(options, connections=1))
+    await broker.connect([BTC])
+    venue.fates("ignored")
+
+    with trio.move_on_after(0.02):
+        await broker.submit(placed("a"))
+    report = await broker.submit(placed("b"))
+
+    assert report.status is OrderStatus.FILLED
