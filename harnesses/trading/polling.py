@@ -84,6 +84,7 @@ class PollingFeed:
         self._clock = clock or WallClock()
         self._lock = trio.Lock()
         self._gathering = Gathering(self.symbols, None, wait_s)
+        self._seconds: trio.abc.Clock | None = None
         self._not_before_s = float("-inf")
         self._statistics = PollingStatistics()
 
@@ -108,10 +109,16 @@ class PollingFeed:
         return self._statistics
 
     def _begin(self, after: datetime | None) -> None:
-        """Start anew for who knows less than was known at the last call: what has been forgotten since is needed again."""
-        known = self._gathering.after
-        if known is not None and (after is None or after < known):
-            self._gathering = Gathering(self.symbols, after, self._wait_s)
+        """Start anew for who knows less than was known at the last call: what has been forgotten since is needed again.
+
+        So it does in another run of Trio, whose seconds are others.
+        """
+        known, seconds = self._gathering.after, trio.lowlevel.current_clock()
+        if seconds is not self._seconds:
+            self._seconds, self._not_before_s = seconds, float("-inf")
+        elif known is None or (after is not None and after >= known):
+            return
+        self._gathering = Gathering(self.symbols, after, self._wait_s)
 
     async def _poll(self, after: datetime | None) -> None:
         """Ask once for each symbol, and keep what came."""

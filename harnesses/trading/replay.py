@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, current_clock
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
@@ -23,6 +23,8 @@ _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 class _Anchor(NamedTuple):
     """A moment by both clocks."""
 
+    clock: trio.abc.Clock
+    """Trio's, of this run; the seconds of another run are others."""
     trio_s: float
     time: datetime
 
@@ -93,8 +95,8 @@ class ReplayFeed:
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
         await checkpoint()
         index = self._index(after)
-        if self._anchor is None:
-            self._anchor = _Anchor(trio.current_time(), max(after or self._played, self._played))
+        if self._anchor is None or self._anchor.clock is not current_clock():
+            self._anchor = _Anchor(current_clock(), trio.current_time(), max(after or self._first, self._first))
         if index == len(self._slices):
             return None
         found = self._slices[index]

@@ -7,6 +7,7 @@ jump when for a moment nothing has happened on the wire.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -392,6 +393,20 @@ async def test_the_clock_of_a_feed_is_the_wall_clock_and_it_never_ends(serve, mo
 def test_an_address_that_can_not_be_asked_is_refused(request_):
     with pytest.raises(HarnessMisuse, match="PollingFeed: request: expected"):
         PollingFeed(request_, ["A"])
+
+
+def test_a_feed_can_be_made_before_trio_runs_and_outlive_the_run():
+    polled = PollingFeed("http://127.0.0.1:9/{symbol}", ["A"], timeout_s=5)
+
+    assert [trio.run(polled.next_slice, None) for _ in range(2)] == [None, None]
+    assert polled.statistics().failures == 2
+
+
+def test_without_httpx2_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+
+    with pytest.raises(HarnessMisuse, match=r"PollingFeed needs httpx2, .*run `pip install 'harness-orchestrator\[http\]'`"):
+        PollingFeed("http://h/{symbol}", ["A"])
 
 
 # --- the pure parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -215,6 +216,14 @@ def test_thirteen_years_run_at_their_pace_on_the_virtual_clock():
     assert all(at == (time - day(1)).days for at, time in seen)
 
 
+def test_in_another_run_of_trio_a_feed_goes_on_from_where_it_was():
+    feed = ReplayFeed({"A": {day(1): BAR, day(2): BAR, day(4): BAR}}, speed=DAY_S)
+
+    runs = [trio.run(arrivals, feed, after, clock=MockClock(autojump_threshold=0)) for after in (None, day(2))]
+
+    assert runs == [[(0.0, day(1)), (1.0, day(2)), (3.0, day(4))], [(2.0, day(4))]]
+
+
 async def test_another_feed_over_the_same_bars_has_a_clock_of_its_own(autojump_clock):
     feed = ReplayFeed({"A": {day(1): BAR, day(2): BAR}}, speed=DAY_S)
     await feed.next_slice(None)
@@ -354,3 +363,10 @@ def test_a_parquet_file_without_a_column_is_named(tmp_path):
 def test_a_file_that_is_no_parquet_is_named(file):
     with pytest.raises(BadMarketData, match=r"a.parquet.*expected a Parquet file"):
         read_bars(file(HEADER + LINE, "a.parquet"))
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(HarnessMisuse, match=r"Parquet needs pyarrow, .*run `pip install 'harness-orchestrator\[parquet\]'`"):
+        read_bars(tmp_path / "a.parquet")
