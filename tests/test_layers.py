@@ -79,8 +79,9 @@ ORCHESTRATOR = (
     # the command
     ("command",),
     ("command.exits", "command.streams"),
-    ("command.lines", "command.loading", "command.progress", "command.runfile"),
-    ("command.pages", "command.report", "command.tail", "command.watchdog"),
+    ("command.lines", "command.loading", "command.parsing", "command.progress", "command.runfile", "command.writing"),
+    ("command.effects", "command.latching", "command.pages", "command.posting", "command.report", "command.tail"),
+    ("command.operating", "command.watchdog"),
     ("command.verbs", "command.display", "command.export", "command.making", "command.script"),
     ("command.running",),
     ("cli",),

@@ -1,33 +1,66 @@
-"""A harness that polls a market and trades within its limits, for as long as there is a market.
+"""A harness that follows a market and trades at a venue within limits, for as long as there is a market.
 
-    feed ──MarketDay──►  account.open_day  ──Market──►  agent  ──Orders──►  account.close_day  ──►  step
+    feed ──slice──►  account  ──►  risk  ──►  strategy  ──orders──►  screening  ──►  `once`  ──►  broker ──► venue
+                        ▲                                                                            │
+                        └───────────────────────── fills, reports ───────────────────────────────────┘
 
-`bars`, `rsi` and `account` are pure; `feed` reads files; `harness` has the clock.
+`bars`, `orders`, `book`, `account`, `risk` and the strategies are pure; feeds and brokers have the world; `harness` has both.
 """
 
-from harnesses.trading.account import Action, Holding, Limits, Market, Order, Signal, Trade, TradingOutput, TradingState
-from harnesses.trading.bars import BadMarketData, Bar, MarketDay
-from harnesses.trading.feed import Feed, ReplayFeed
-from harnesses.trading.harness import TradingHarness
-from harnesses.trading.rsi import Rsi
-from harnesses.trading.strategy import rsi_agent
+from harnesses.trading.account import Command, Execution, TradingOutput, TradingState
+from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
+from harnesses.trading.book import Book, Position
+from harnesses.trading.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
+from harnesses.trading.feed import Feed, FeedUnavailable
+from harnesses.trading.harness import BooksDiffer, TradingHarness
+from harnesses.trading.harness_verbs import Verb
+from harnesses.trading.instruments import Instrument
+from harnesses.trading.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.paper import PaperBroker
+from harnesses.trading.paper_rules import Fees
+from harnesses.trading.replay import ReplayFeed
+from harnesses.trading.risk import Limits, RiskState
+from harnesses.trading.risk_screening import Refusal
+from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
 
 __all__ = [
-    "Action",
     "BadMarketData",
     "Bar",
+    "Book",
+    "BooksDiffer",
+    "Broker",
+    "BrokerUnavailable",
+    "Command",
+    "Execution",
     "Feed",
-    "Holding",
+    "FeedUnavailable",
+    "Fees",
+    "Fill",
+    "Instrument",
     "Limits",
     "Market",
-    "MarketDay",
+    "MarketSlice",
     "Order",
+    "OrderKind",
+    "OrderRefused",
+    "OrderReport",
+    "OrderStatus",
+    "PaperBroker",
+    "PlacedOrder",
+    "Position",
+    "Quote",
+    "Refusal",
     "ReplayFeed",
-    "Rsi",
-    "Signal",
-    "Trade",
+    "RiskState",
+    "Side",
+    "Source",
+    "Strategy",
     "TradingHarness",
     "TradingOutput",
     "TradingState",
-    "rsi_agent",
+    "VenueAccount",
+    "Verb",
+    "cross_strategy",
+    "portfolio_strategy",
+    "rsi_strategy",
 ]

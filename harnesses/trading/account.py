@@ -1,241 +1,317 @@
-"""Money and positions: what a day of the market and an agent's orders make of them. Pure.
+"""The account of a trading harness: what it knows and owns, and what the market, fills and reports make of that. Pure.
 
-The laws: cash is never negative, no position is ever short, whole units are bought, and once the drawdown has passed its
-limit everything is sold and nothing is ever bought again.
+    take_slice    splits, the guard against jumping prices, indicators
+    take_fills    fills into the book, losses into the risk
+    exposures     what screening must know of each symbol
+    market        what the strategy is asked about
 
-    open_day    splits, the guard against jumping prices, the index, the high-water mark, the limit on drawdown
-    market      what the agent is asked about
-    close_day   the orders, cut to what cash and positions allow, filled at the day's close
+A close that jumps is neither believed nor traded at. Then there are two prices: the one last believed and the one that
+jumped. The next close is compared with the nearer one, so that a wrong tick is forgotten, and a true fall believed, with the
+next bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date
-from decimal import Decimal
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, localcontext
 
 from attrs import evolve, field, frozen
 
-from harnesses.errors import HarnessMisuse
-from harnesses.trading.bars import Bar, MarketDay
-from harnesses.trading.rsi import Rsi
-
-ZERO, ONE = Decimal(0), Decimal(1)
-
-
-class Action(StrEnum):
-    """What to do with a symbol."""
-
-    BUY = "BUY"
-    SELL = "SELL"
-    HOLD = "HOLD"
+from harnesses.trading.bars import Bar, MarketSlice
+from harnesses.trading.book import Book, Position
+from harnesses.trading.broker import VenueAccount
+from harnesses.trading.indicators import Indicators, Standing, after_price, after_split, values
+from harnesses.trading.instruments import EXACT, Instrument
+from harnesses.trading.orders import ONE, ZERO, Fill, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.risk import Limits, Risk, RiskState, after_loss
+from harnesses.trading.risk_screening import Exposure, Refusal
+from harnesses.trading.strategies.market import Market, Quote
 
 
 @frozen
-class Limits:
-    """What no agent can go beyond."""
+class Price:
+    """What is known of the price of one symbol."""
 
-    max_drawdown: Decimal = ONE
-    """The part of the highest equity that may be lost; 1 sets no limit."""
-    max_jump: Decimal = Decimal("0.4")
-    """A close further than this part from the one before is not believed, nor traded at, until the next confirms it."""
-
-
-@frozen
-class Holding:
-    """What is held, and known, of one symbol."""
-
-    units: Decimal = ZERO
-    close: Decimal | None = None
+    close: Decimal
     """The last close, for the guard to compare with."""
-    mark: Decimal | None = None
-    """The price that the units are valued at: the last close that was no jump."""
-    rsi: Rsi = field(factory=Rsi)
+    mark: Decimal
+    """What the units are valued at: the last close that was no jump."""
+
+    @property
+    def believed(self) -> bool:
+        """Whether the last close may be traded at."""
+        return self.close == self.mark
+
+
+@frozen
+class OpenOrder:
+    """An order of ours that may still be filled."""
+
+    placed: PlacedOrder
+    report: OrderReport
+
+    @property
+    def left(self) -> Decimal:
+        """Units that may still be filled."""
+        return self.report.units - self.report.filled
+
+
+_NO_RISK = Risk(ZERO, ZERO)
 
 
 @frozen
 class TradingState:
-    """Everything a trading harness needs to go on. Its size depends on the number of symbols alone."""
+    """Everything a trading harness needs to go on. Its size depends on the number of symbols and of open orders alone."""
 
-    cash: Decimal
-    holdings: Mapping[str, Holding]
-    high_water: Decimal
-    """The highest equity at the end of a day so far."""
-    last_day: date | None = None
-    """The day of the last step; the next step is about the first day after it."""
-    halted: bool = False
-    """Whether the limit on drawdown has been passed. There is no way back."""
+    book: Book | None = None
+    """What is owned; None until the venue's account was taken over at the very first start."""
+    risk: Risk = _NO_RISK
+    time: datetime | None = None
+    """Of the last slice; the next one is the first after it."""
+    prices: Mapping[str, Price] = field(factory=dict[str, Price])
+    """By symbol."""
+    standings: Mapping[str, Mapping[str, Standing]] = field(factory=dict[str, Mapping[str, Standing]])
+    """Where the strategy's indicators stand, by symbol and by name."""
+    open: Mapping[str, OpenOrder] = field(factory=dict[str, OpenOrder])
+    """Orders that may still be filled, by client id."""
+
+    @property
+    def cash(self) -> Decimal:
+        """What is owned in cash, reserved or not."""
+        return self.book.cash if self.book else ZERO
 
     @property
     def equity(self) -> Decimal:
-        """Cash, and what the holdings are worth."""
-        return self.cash + sum((one.units * one.mark for one in self.holdings.values() if one.mark is not None), ZERO)
+        """Cash, and what the positions are worth at prices that are believed; one without a price yet counts nothing."""
+        if self.book is None:
+            return ZERO
+        held = ((symbol, one.units) for symbol, one in self.book.positions.items() if one.units and symbol in self.prices)
+        with localcontext(EXACT):
+            return sum((units * self.prices[symbol].mark for symbol, units in held), self.book.cash)
 
 
 @frozen
-class Signal:
-    """What the agent is told of one symbol that it may trade."""
+class Execution:
+    """A fill, and whose order it was."""
 
-    close: Decimal
-    rsi: float | None
-    """None until there are prices enough."""
-    units: Decimal
-
-
-@frozen
-class Market:
-    """What the agent is asked about: one day, after its close."""
-
-    day: date
-    signals: Mapping[str, Signal]
-    """By symbol; one that did not trade, or whose price is not believed, is missing."""
-    cash: Decimal
-    equity: Decimal
+    fill: Fill
+    source: Source
+    """Who says so."""
+    wanted_by: Source | None
+    """Who wanted the order; None for one that is not ours."""
 
 
 @frozen
-class Order:
-    """What the agent wants to do with one symbol."""
+class Command:
+    """What an operator has asked for, and whether it was done."""
 
-    action: Action = Action.HOLD
-    amount: Decimal = ZERO
-    """Units; what cash or the position does not allow is cut off."""
+    do: str
     reason: str = ""
+    refused: str = ""
+    """Why it was not done; empty if it was."""
+    source: Source = Source.OPERATOR
 
 
 @frozen
-class Trade:
-    """What was decided and done with one symbol on one day."""
+class Cancelled:
+    """An order that was asked to be cancelled."""
 
-    action: Action
-    amount: Decimal
-    """Units bought or sold; 0 for HOLD, and if cash or position allowed none."""
-    price: Decimal | None
-    """The day's close; None without a bar."""
-    rsi: float | None
+    client_id: str
+    symbol: str
+    source: Source
+    """Who wanted that."""
     reason: str
+    report: OrderReport | None = None
+    """Where the order stands; None if the venue was not asked, or has none."""
+    refused: str = ""
+    """Why the venue was not asked."""
+
+
+@frozen
+class Decision:
+    """What is to be placed in a step: kept as an effect before the first order goes out, so that it is made once."""
+
+    market: MarketSlice | None
+    """What it goes by; None if an operator wanted it between two slices."""
+    time: datetime
+    placed: tuple[PlacedOrder, ...] = ()
+    refused: tuple[Refusal, ...] = ()
 
 
 @frozen
 class TradingOutput:
-    """What a step has to say: a trade for each symbol, and the account after them."""
+    """What a step has to say: everything that was wanted, and what became of it; each fact with its source."""
 
-    trades: Mapping[str, Trade]
+    time: datetime
+    """Of the slice, or by the feed's clock."""
     cash: Decimal
     equity: Decimal
-    halted: bool
+    positions: Mapping[str, Decimal]
+    """Units by symbol; what is not held is missing."""
+    drawdown: Decimal
+    """The part of the highest equity that is lost."""
+    risk: RiskState
+    why: str = ""
+    """Why it is not active."""
+    placed: tuple[PlacedOrder, ...] = ()
+    """What was decided to be placed; `reports` and `refused` say what became of it."""
+    reports: tuple[OrderReport, ...] = ()
+    """What the venue says of orders that are new or have changed; source: venue."""
+    refused: tuple[Refusal, ...] = ()
+    fills: tuple[Execution, ...] = ()
+    cancelled: tuple[Cancelled, ...] = ()
+    commands: tuple[Command, ...] = ()
+    foreign: tuple[OrderReport, ...] = ()
+    """Open orders found at the start that are not ours, and left alone; source: venue."""
+    adopted: VenueAccount | None = None
+    """The account that was taken over as it is; source: venue."""
+    latched: str = ""
+    """Why no effect could begin, if none could."""
 
 
-def open_account(cash: Decimal, symbols: tuple[str, ...]) -> TradingState:
-    """Return the state before the first day."""
-    return TradingState(cash, {symbol: Holding() for symbol in symbols}, cash)
+def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators, limits: Limits) -> TradingState:
+    """Return the state at the prices of a slice: splits, marks and indicators."""
+    book, prices, standings = state.book, dict(state.prices), dict(state.standings)
+    for symbol, bar in market.bars.items():
+        before = prices.get(symbol)
+        if bar.split != ONE:
+            book = book.after_split(symbol, bar.split) if book else None
+            before = before and Price(before.close / bar.split, before.mark / bar.split)
+            standings[symbol] = after_split(indicators, standings.get(symbol, {}), float(bar.split))
+        prices[symbol], compared = _compared(before, bar, limits.max_jump)
+        if prices[symbol].believed:
+            compared_with = None if compared is None else float(compared)
+            standings[symbol] = after_price(indicators, standings.get(symbol, {}), float(bar.close), compared_with)
+    return evolve(state, book=book, prices=prices, standings=standings, time=market.time)
 
 
-def open_day(state: TradingState, day: MarketDay, limits: Limits) -> TradingState:
-    """Return the state at the day's prices, before any order: indexes, marks, high-water mark, and whether to halt."""
-    known = {symbol: state.holdings.get(symbol, Holding()) for symbol in (*state.holdings, *day.bars)}
-    holdings = {
-        symbol: _take(holding, day.bars[symbol], limits.max_jump) if symbol in day.bars else holding
-        for symbol, holding in known.items()
-    }
-    state = evolve(state, holdings=holdings, last_day=day.day)
-    high_water = max(state.high_water, state.equity)
-    halted = state.halted or state.equity < high_water * (ONE - limits.max_drawdown)
-    return evolve(state, high_water=high_water, halted=halted)
+def with_splits(book: Book, market: MarketSlice | None) -> Book:
+    """Return a book after the splits in a slice."""
+    for symbol, bar in market.bars.items() if market else ():
+        if bar.split != ONE:
+            book = book.after_split(symbol, bar.split)
+    return book
 
 
-def market(state: TradingState, day: MarketDay) -> Market:
-    """Return what the agent is asked about. Takes the state that `open_day` gave."""
-    signals = {
-        symbol: Signal(bar.close, state.holdings[symbol].rsi.value, state.holdings[symbol].units)
-        for symbol, bar in day.bars.items()
-        if _believed(state.holdings[symbol])
-    }
-    return Market(day.day, signals, state.cash, state.equity)
+def take_fills(
+    state: TradingState, fills: Iterable[Fill], sources: Mapping[str, Source], limits: Limits
+) -> tuple[TradingState, list[Execution]]:
+    """Return the state with fills in its book, and those that are new.
 
-
-def close_day(state: TradingState, day: MarketDay, orders: Mapping[str, Order]) -> tuple[TradingState, TradingOutput]:
-    """Return the state after the orders, and what was done. Takes the state that `open_day` gave.
-
-    Sales come first, so that what they bring in can be spent. Of a halted account the orders do not matter.
-
-    Raises:
-        HarnessMisuse: an order is for an unknown symbol, or its amount is no number of units.
+    Args:
+        sources: by client id, who wanted the orders that are ours.
     """
-    for symbol, order in orders.items():
-        _check(symbol, order, state)
-    effective = {symbol: _effective(state, symbol, day, orders) for symbol in state.holdings}
-    trades: dict[str, Trade] = {}
-    for symbol in sorted(effective, key=lambda symbol: effective[symbol].action is not Action.SELL):
-        state, trades[symbol] = _fill(state, symbol, effective[symbol], day.bars.get(symbol))
-    trades = {symbol: trades[symbol] for symbol in effective}
-    return state, TradingOutput(trades, state.cash, state.equity, state.halted)
+    book, risk, executions = state.book, state.risk, list[Execution]()
+    assert book is not None, "nothing is filled before the books are open"
+    for fill in fills:
+        after = book.after(fill)
+        if after is book:
+            continue
+        if fill.side is Side.SELL and after.realised - book.realised < fill.fee:
+            risk = after_loss(risk, limits, fill.symbol, fill.time)
+        book = after
+        executions.append(Execution(fill, Source.VENUE, sources.get(fill.client_id)))
+    return evolve(state, book=book, risk=risk) if executions else state, executions
 
 
-def _take(holding: Holding, bar: Bar, max_jump: Decimal) -> Holding:
-    """Return the holding after a bar of its symbol: split, then compared with the price before it.
+def adopt(state: TradingState, account: VenueAccount, last_fill: Mapping[str, str]) -> TradingState:
+    """Return the state with the venue's account for a book. What is held counts as bought at the price there is."""
+    marks = {symbol: price.mark for symbol, price in state.prices.items()}
+    with localcontext(EXACT):
+        positions = {symbol: Position(units, units * marks.get(symbol, ZERO)) for symbol, units in account.positions.items()}
+    before = state.book or Book(ZERO)
+    book = evolve(before, cash=account.cash, positions=positions, last_fill=dict(last_fill))
+    state = evolve(state, book=book)
+    if state.risk.high_water:
+        return state
+    return evolve(state, risk=Risk(high_water=state.equity, equity=state.equity))
 
-    After a jump there are two: the one last believed and the one that jumped. The nearer one counts, so that a wrong tick
-    is forgotten, and a true fall believed, with the next bar.
+
+def exposures(
+    state: TradingState, instruments: Mapping[str, Instrument], market: MarketSlice | None, but: Sequence[str] = ()
+) -> dict[str, Exposure]:
+    """Return what there is, and may come, of each symbol.
+
+    Args:
+        market: the slice to trade at; None between two slices, then the last prices count.
+        but: client ids of open orders that are being cancelled.
     """
-    holding = _split(holding, bar.split)
-    if holding.close is None or holding.mark is None:
-        return evolve(holding, close=bar.close, mark=bar.close)
-    before = min(holding.mark, holding.close, key=lambda price: abs(bar.close - price))
-    change = bar.close - before
-    if abs(change) > before * max_jump:
-        return evolve(holding, close=bar.close)
-    return evolve(holding, close=bar.close, mark=bar.close, rsi=holding.rsi.after(float(change)))
+    waiting = [one for id, one in state.open.items() if id not in but]
+    return {symbol: _exposure(state, instrument, market, waiting) for symbol, instrument in instruments.items()}
 
 
-def _split(holding: Holding, units: Decimal) -> Holding:
-    if units == ONE or holding.close is None or holding.mark is None:
-        return holding
-    rsi = holding.rsi.after_split(float(units))
-    return Holding(holding.units * units, holding.close / units, holding.mark / units, rsi)
+def free_cash(state: TradingState, but: Sequence[str] = ()) -> Decimal:
+    """Return the cash that no open order needs."""
+    buys = [one for id, one in state.open.items() if id not in but and one.placed.order.side is Side.BUY]
+    with localcontext(EXACT):
+        return state.cash - sum((one.left * _price_of(one, state) for one in buys), ZERO)
 
 
-def _believed(holding: Holding) -> bool:
-    return holding.close is not None and holding.mark == holding.close
+def ask(
+    state: TradingState,
+    market: MarketSlice,
+    indicators: Indicators,
+    known: Mapping[str, Exposure],
+    *,
+    previous: datetime | None,
+) -> Market:
+    """Return what the strategy is asked about: of each symbol that may be traded now."""
+    quotes = {
+        symbol: Quote(
+            close=one.price,
+            units=one.units,
+            indicators=values(indicators, state.standings.get(symbol, {})),
+            pending=one.buying - one.selling,
+            lot=one.instrument.lot,
+        )
+        for symbol, one in known.items()
+        if one.price is not None
+    }
+    return Market(market.time, quotes, state.cash, state.equity, previous)
 
 
-def _effective(state: TradingState, symbol: str, day: MarketDay, orders: Mapping[str, Order]) -> Order:
-    """Return the order that counts: none without a price to trade at, and once halted, to sell what there is."""
-    holding = state.holdings[symbol]
-    if state.halted and not holding.units:
-        return Order(reason="halted")
-    if symbol not in day.bars:
-        return Order(reason="no bar")
-    if not _believed(holding):
-        return Order(reason="price jumped")
-    if state.halted:
-        return Order(Action.SELL, holding.units, "halted: drawdown")
-    return orders.get(symbol, Order())
+def average_costs(book: Book) -> dict[str, Decimal]:
+    """Return what a unit of each position has cost on average."""
+    return {symbol: one.cost / one.units for symbol, one in book.positions.items() if one.units > 0}
 
 
-def _fill(state: TradingState, symbol: str, order: Order, bar: Bar | None) -> tuple[TradingState, Trade]:
-    """Return the state after an order, and the trade it came to."""
-    holding = state.holdings[symbol]
-    amount = _possible(state, holding, order)
-    change = amount if order.action is Action.BUY else -amount
-    if bar is not None and amount:
-        holdings = {**state.holdings, symbol: evolve(holding, units=holding.units + change)}
-        state = evolve(state, cash=state.cash - change * bar.close, holdings=holdings)
-    return state, Trade(order.action, amount, bar.close if bar else None, holding.rsi.value, order.reason)
+def with_report(state: TradingState, placed: PlacedOrder, report: OrderReport) -> TradingState:
+    """Return the state after a report on an order of ours: it is kept as long as it may be filled."""
+    others = {id: one for id, one in state.open.items() if id != placed.client_id}
+    if report.status is OrderStatus.OPEN:
+        others[placed.client_id] = OpenOrder(placed, report)
+    return evolve(state, open=others)
 
 
-def _possible(state: TradingState, holding: Holding, order: Order) -> Decimal:
-    """Return how many units of an order cash and position allow."""
-    if order.action is Action.SELL:
-        return min(order.amount, holding.units)
-    if order.action is Action.HOLD or holding.mark is None:
-        return ZERO
-    return min(order.amount // ONE, state.cash // holding.mark)
+def _compared(before: Price | None, bar: Bar, max_jump: Decimal) -> tuple[Price, Decimal | None]:
+    """Return the price after a bar, and the one it was compared with."""
+    if before is None:
+        return Price(bar.close, bar.close), None
+    compared = min(before.mark, before.close, key=lambda price: abs(bar.close - price))
+    if abs(bar.close - compared) > compared * max_jump:
+        return Price(bar.close, before.mark), compared
+    return Price(bar.close, bar.close), compared
 
 
-def _check(symbol: str, order: Order, state: TradingState) -> None:
-    if symbol not in state.holdings:
-        raise HarnessMisuse(f"order for {symbol!r}: expected one of {', '.join(state.holdings)}; the feed has no such symbol")
-    if not order.amount.is_finite() or order.amount < 0:
-        raise HarnessMisuse(f"order for {symbol!r}: expected an amount from 0 up, was {order.amount}; to sell, say SELL")
+def _exposure(
+    state: TradingState, instrument: Instrument, market: MarketSlice | None, waiting: Sequence[OpenOrder]
+) -> Exposure:
+    symbol = instrument.symbol
+    price = state.prices.get(symbol)
+    traded = price is not None and (market is None or symbol in market.bars)
+    ours = [(one.placed.order.side, one.left) for one in waiting if one.placed.order.symbol == symbol]
+    return Exposure(
+        instrument=instrument,
+        units=state.book.units(symbol) if state.book else ZERO,
+        price=price.mark if price and traded and price.believed else None,
+        why_not="price jumped" if traded else "no bar",
+        buying=sum((left for side, left in ours if side is Side.BUY), ZERO),
+        selling=sum((left for side, left in ours if side is Side.SELL), ZERO),
+    )
+
+
+def _price_of(order: OpenOrder, state: TradingState) -> Decimal:
+    want = order.placed.order
+    known = state.prices.get(want.symbol)
+    return want.limit_price or want.stop_price or (known.mark if known else ZERO)

@@ -1,22 +1,38 @@
-"""Money and positions: no negative cash, no short position, no trade at a price that jumped, and a halt is for ever."""
+"""The account: splits and jumps change prices, not wealth; fills count once; what is asked and screened is what there is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from attrs import evolve
 
-from harnesses import HarnessMisuse
-from harnesses.trading import Action, Bar, Limits, MarketDay, Order, Rsi, TradingOutput, TradingState
-from harnesses.trading.account import close_day, market, open_account, open_day
+from harnesses.trading import (
+    Bar,
+    Book,
+    Fill,
+    Instrument,
+    Limits,
+    MarketSlice,
+    Order,
+    OrderKind,
+    OrderReport,
+    OrderStatus,
+    PlacedOrder,
+    Position,
+    Side,
+    Source,
+    TradingState,
+    VenueAccount,
+)
+from harnesses.trading.account import adopt, ask, average_costs, exposures, free_cash, take_fills, take_slice, with_report
+from harnesses.trading.rsi import Rsi
 
-FIRST = date(2000, 3, 1)
-USUAL = Limits()
+FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 HALF = Limits(max_drawdown=Decimal("0.5"))
+INDICATORS = {"rsi": Rsi()}
 
 
 def bar(close: object, split: object = 1) -> Bar:
@@ -24,239 +40,165 @@ def bar(close: object, split: object = 1) -> Bar:
     return Bar(price, price, price, price, 100, Decimal(str(split)))
 
 
-def days(**closes: list[object]) -> Iterator[MarketDay]:
-    """Yield a day for each position of the lists; None is a day without a bar."""
+def slices(**closes: list[object]) -> Iterator[MarketSlice]:
+    """Yield a slice for each position of the lists; None is a slice without a bar."""
     for index, row in enumerate(zip(*closes.values(), strict=True)):
         bars = {
             symbol: close if isinstance(close, Bar) else bar(close)
             for symbol, close in zip(closes, row, strict=True)
             if close is not None
         }
-        yield MarketDay(FIRST + timedelta(index), bars)
+        yield MarketSlice(FIRST + timedelta(index), bars)
 
 
-def buy(amount: object) -> Order:
-    return Order(Action.BUY, Decimal(str(amount)))
+def holding(units: int = 100, cash: object = 0) -> TradingState:
+    return TradingState(Book(Decimal(str(cash)), {"A": Position(Decimal(units), Decimal(units * 10))}))
 
 
-def sell(amount: object) -> Order:
-    return Order(Action.SELL, Decimal(str(amount)))
+def after(state: TradingState, *markets: MarketSlice) -> TradingState:
+    for market in markets:
+        state = take_slice(state, market, INDICATORS, HALF)
+    return state
 
 
-def trade(state: TradingState, day: MarketDay, limits: Limits = USUAL, **orders: Order) -> tuple[TradingState, TradingOutput]:
-    return close_day(open_day(state, day, limits), day, orders)
+def known(state: TradingState, market: MarketSlice | None, *symbols: str, but: tuple[str, ...] = ()):
+    return exposures(state, {symbol: Instrument(symbol) for symbol in symbols or ("A",)}, market, but)
 
 
-def account(cash: object = 1000, *symbols: str) -> TradingState:
-    return open_account(Decimal(str(cash)), symbols or ("A",))
+def fill(id: str, side: Side, units: object, price: object, *, fee: object = 0, client_id: str = "x-1-1") -> Fill:
+    return Fill(id, client_id, "A", side, Decimal(str(units)), Decimal(str(price)), Decimal(str(fee)), FIRST)
 
 
-def test_a_purchase_and_a_sale_move_money_and_units_exactly():
-    first, second = days(A=["10.01", "10.03"])
+def placed(side: Side, units: int, **more: object) -> PlacedOrder:
+    return PlacedOrder("x-1-1", Order("A", side, Decimal(units), **more), Source.STRATEGY, FIRST)
 
-    state, bought = trade(account(), first, A=buy(7))
-    state, sold = trade(state, second, A=sell(7))
 
-    assert (bought.trades["A"].amount, bought.cash, bought.equity) == (7, Decimal("929.93"), 1000)
-    assert (sold.trades["A"].amount, state.cash, state.holdings["A"].units) == (7, Decimal("1000.14"), 0)
+def opened(state: TradingState, order: PlacedOrder, filled: int = 0) -> TradingState:
+    want = order.order
+    report = OrderReport("x-1-1", "1", "A", want.side, want.kind, want.units, Decimal(filled), OrderStatus.OPEN)
+    return with_report(state, order, report)
 
 
-def test_a_purchase_is_cut_to_the_whole_units_that_cash_allows():
-    (day,) = days(A=[30])
+def test_a_close_that_jumps_is_neither_valued_nor_traded_at_nor_counted():
+    first, second = slices(A=[10, "5.99"])
 
-    state, output = trade(account(100), day, A=buy(50))
+    state = after(holding(), first, second)
 
-    assert output.trades["A"].amount == 3
-    assert state.cash == 10
+    assert state.equity == 1000
+    assert (known(state, second)["A"].price, known(state, second)["A"].why_not) == (None, "price jumped")
+    assert state.standings == after(holding(), first).standings
 
 
-def test_a_sale_is_cut_to_what_is_held():
-    first, second = days(A=[10, 11])
+def test_a_close_at_the_edge_of_a_jump_is_believed():
+    first, second = slices(A=[10, 6])
 
-    state, _ = trade(account(), first, A=buy(5))
-    state, output = trade(state, second, A=sell(9))
+    assert known(after(holding(), first, second), second)["A"].price == 6
 
-    assert output.trades["A"].amount == 5
-    assert state.holdings["A"].units == 0
 
+def test_a_true_fall_is_believed_with_the_next_close():
+    first, second, third = slices(A=[10, 4, "4.1"])
 
-def test_what_a_sale_brings_in_can_be_spent_the_same_day():
-    first, second = days(A=[10, 10], B=[10, 10])
-
-    state, _ = trade(account(100, "A", "B"), first, B=buy(10))
-    state, output = trade(state, second, A=buy(10), B=sell(10))
-
-    assert {symbol: one.action for symbol, one in output.trades.items()} == {"A": Action.BUY, "B": Action.SELL}
-    assert [holding.units for holding in state.holdings.values()] == [10, 0]
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.decimals("0.01", "500", places=2),
-            st.sampled_from(Action),
-            st.decimals(0, 1000, places=1),
-        ),
-        max_size=30,
-    )
-)
-def test_whatever_is_ordered_cash_and_positions_are_never_negative(history):
-    state = account("333.33")
-
-    for day, (_, action, amount) in zip(days(A=[price for price, _, _ in history]), history, strict=True):
-        state, output = trade(state, day, A=Order(action, amount))
-
-        assert state.cash >= 0
-        assert state.holdings["A"].units >= 0
-        assert output.equity == state.cash + state.holdings["A"].units * state.holdings["A"].mark
-
-
-@pytest.mark.parametrize("amount", ["-1", "NaN", "Infinity"])
-def test_an_amount_that_is_no_number_of_units_is_refused(amount):
-    (day,) = days(A=[10])
-
-    with pytest.raises(HarnessMisuse, match=r"order for 'A': expected an amount from 0 up"):
-        trade(account(), day, A=buy(amount))
-
-
-def test_an_order_for_an_unknown_symbol_is_refused():
-    (day,) = days(A=[10])
-
-    with pytest.raises(HarnessMisuse, match="order for 'Z': expected one of A"):
-        trade(account(), day, Z=buy(1))
-
-
-def test_a_drawdown_at_the_limit_does_not_halt():
-    first, second = days(A=[10, 8])
-    limits = Limits(max_drawdown=Decimal("0.2"))
-
-    state, _ = trade(account(), first, limits, A=buy(100))
-    state, output = trade(state, second, limits)
-
-    assert (output.equity, output.halted) == (800, False)
-
-
-def test_a_drawdown_past_the_limit_sells_everything_and_halts():
-    first, second = days(A=[10, "7.99"])
-    limits = Limits(max_drawdown=Decimal("0.2"))
-
-    state, _ = trade(account(), first, limits, A=buy(100))
-    state, output = trade(state, second, limits, A=buy(5))
-
-    assert state.halted
-    assert (output.trades["A"].action, output.trades["A"].amount) == (Action.SELL, 100)
-    assert (state.cash, state.holdings["A"].units) == (799, 0)
-
-
-def test_the_drawdown_is_measured_from_the_highest_equity():
-    first, second, third = days(A=[10, 13, "10.3"])
-    limits = Limits(max_drawdown=Decimal("0.2"))
-
-    state, _ = trade(account(), first, limits, A=buy(100))
-    state, _ = trade(state, second, limits)
-    state, output = trade(state, third, limits)
-
-    assert state.high_water == 1300
-    assert output.halted
-
-
-def test_a_halted_account_never_trades_again():
-    first, second, *later = days(A=[10, 7, 7, 8, 9, 12, 15])
-    limits = Limits(max_drawdown=Decimal("0.2"))
-    state, _ = trade(account(), first, limits, A=buy(100))
-    state, _ = trade(state, second, limits)
-
-    for day in later:
-        state, output = trade(state, day, limits, A=buy(1))
-
-        assert (output.trades["A"].action, output.trades["A"].reason) == (Action.HOLD, "halted")
-        assert (output.halted, output.equity) == (True, 700)
-
-
-def test_a_halted_account_sells_what_jumped_as_soon_as_the_price_is_believed():
-    first, second, third = days(A=[10, 3, 3], B=[10, 7, 7])
-    limits = Limits(max_drawdown=Decimal("0.1"))
-    state, _ = trade(account(1000, "A", "B"), first, limits, A=buy(50), B=buy(50))
-
-    state, halted = trade(state, second, limits)
-    state, after = trade(state, third, limits)
-
-    assert [halted.trades["A"].amount, halted.trades["B"].amount, halted.halted] == [0, 50, True]
-    assert [after.trades["A"].amount, after.trades["B"].amount] == [50, 0]
-    assert after.equity == after.cash == 500
-
-
-def test_a_close_that_jumps_is_not_traded_at_and_not_counted():
-    first, second = days(A=[10, "5.99"])
-
-    state, _ = trade(account(), first, HALF, A=buy(100))
-    opened = open_day(state, second, HALF)
-    state, output = close_day(opened, second, {"A": sell(100)})
-
-    assert market(opened, second).signals == {}
-    assert (output.trades["A"].action, output.trades["A"].reason) == (Action.HOLD, "price jumped")
-    assert output.equity == 1000
-
-
-def test_a_close_at_the_edge_of_a_jump_is_traded_at():
-    first, second = days(A=[10, 6])
-
-    state, _ = trade(account(), first, HALF, A=buy(100))
-    _, output = trade(state, second, HALF, A=sell(100))
-
-    assert output.trades["A"].amount == 100
-
-
-def test_a_true_fall_is_believed_with_the_next_close_and_halts_then():
-    first, second, third = days(A=[10, 4, "4.1"])
-
-    state, _ = trade(account(), first, HALF, A=buy(100))
-    state, jumped = trade(state, second, HALF)
-    state, believed = trade(state, third, HALF)
-
-    assert (jumped.halted, believed.halted) == (False, True)
-    assert state.cash == 410
+    assert after(holding(), first, second).equity == 1000
+    assert after(holding(), first, second, third).equity == 410
 
 
 def test_a_wrong_tick_is_forgotten_with_the_next_close():
-    first, second, third = days(A=[10, 1000, 11])
+    first, second, third = slices(A=[10, 1000, 11])
 
-    state, _ = trade(account(), first, A=buy(10))
-    state, _ = trade(state, second, A=sell(10))
-    state, output = trade(state, third, A=sell(10))
+    state = after(holding(), first, second, third)
 
-    assert (output.trades["A"].amount, output.equity) == (10, 1010)
-    assert state.high_water == 1010
-    assert state.holdings["A"].rsi == Rsi().after(1.0)
+    assert state.equity == 1100
+    assert state.standings["A"]["rsi"].seen == after(holding(), *slices(A=[10, 11])).standings["A"]["rsi"].seen
 
 
 def test_a_known_split_changes_units_and_price_but_not_the_equity():
-    first, second = days(A=[90, bar("45.5", split=2)])
+    first, second = slices(A=[90, bar("45.5", split=2)])
 
-    state, _ = trade(account(), first, A=buy(10))
-    state, output = trade(state, second, A=sell(1))
+    state = after(holding(10), first, second)
 
-    assert output.trades["A"].amount == 1
-    assert state.holdings["A"].units == 19
-    assert output.equity == 1010
-    assert state.holdings["A"].rsi == Rsi().after(0.5)
+    assert (state.book.units("A"), state.equity, known(state, second)["A"].price) == (20, 910, Decimal("45.5"))
+    assert average_costs(state.book) == {"A": 5}
 
 
 def test_a_symbol_without_a_bar_is_held_at_its_last_price():
-    first, second = days(A=[10, None], B=[10, 11])
+    first, second = slices(A=[10, None], B=[10, 11])
 
-    state, _ = trade(account(1000, "A", "B"), first, A=buy(10))
-    state, output = trade(state, second, A=sell(10))
+    state = after(holding(), first, second)
 
-    assert (output.trades["A"].action, output.trades["A"].reason) == (Action.HOLD, "no bar")
-    assert output.equity == 1000
+    assert state.equity == 1000
+    assert (known(state, second)["A"].price, known(state, second)["A"].why_not) == (None, "no bar")
+    assert known(state, None)["A"].price == 10
 
 
-def test_a_symbol_that_appears_later_is_taken_up():
-    first, second = days(A=[10, 10], B=[None, 20])
+def test_a_position_without_a_price_yet_counts_nothing():
+    assert holding(cash=7).equity == 7
 
-    state, _ = trade(account(), first)
-    state, output = trade(state, second, B=buy(2))
 
-    assert state.holdings["B"].units == 2
-    assert list(output.trades) == ["A", "B"]
+def test_a_fill_counts_once_and_says_whose_order_it_was():
+    state, executions = take_fills(holding(cash=50), [fill("1", Side.BUY, 2, 10)] * 2, {"x-1-1": Source.RISK}, HALF)
+
+    assert (state.cash, state.book.units("A")) == (30, 102)
+    assert [(one.source, one.wanted_by) for one in executions] == [(Source.VENUE, Source.RISK)]
+
+
+def test_a_fill_of_an_order_that_is_not_ours_counts_too():
+    state, (execution,) = take_fills(holding(), [fill("1", Side.SELL, 1, 10, client_id="")], {}, HALF)
+
+    assert (state.cash, execution.wanted_by) == (10, None)
+
+
+@pytest.mark.parametrize(("price", "fee", "cools"), [(9, 0, True), (10, 0, False), (10, 1, True), (11, 1, False)])
+def test_a_sale_that_brings_less_than_it_cost_cools_the_symbol_down(price, fee, cools):
+    limits = Limits(cooldown_s=60.0)
+
+    state, _ = take_fills(holding(), [fill("1", Side.SELL, 1, price, fee=fee)], {}, limits)
+
+    assert state.risk.cooldowns == ({"A": FIRST + timedelta(seconds=60)} if cools else {})
+
+
+def test_an_account_that_is_adopted_counts_as_bought_at_the_price_there_is():
+    state = after(holding(), *slices(A=[20]))
+
+    state = adopt(state, VenueAccount(Decimal(5), {"A": Decimal(3)}), {"A": "7"})
+
+    assert (state.cash, state.book.positions, state.book.last_fill) == (
+        5,
+        {"A": Position(Decimal(3), Decimal(60))},
+        {"A": "7"},
+    )
+
+
+def test_the_first_account_that_is_adopted_sets_the_high_water_mark_and_a_later_one_does_not():
+    state = adopt(TradingState(), VenueAccount(Decimal(100), {}), {})
+
+    assert state.risk.high_water == 100
+    assert adopt(state, VenueAccount(Decimal(40), {}), {}).risk.high_water == 100
+
+
+def test_open_orders_reserve_cash_and_units_unless_they_are_being_cancelled():
+    (market,) = slices(A=[10])
+    buying = opened(after(holding(cash=100), market), placed(Side.BUY, 5, kind=OrderKind.LIMIT, limit_price=Decimal(9)), 1)
+    selling = opened(after(holding(), market), placed(Side.SELL, 5), 1)
+
+    assert (free_cash(buying), known(buying, market)["A"].buying) == (64, 4)
+    assert (free_cash(buying, ("x-1-1",)), known(buying, market, but=("x-1-1",))["A"].buying) == (100, 0)
+    assert known(selling, market)["A"].free == 96
+
+
+def test_an_order_is_kept_as_long_as_it_may_be_filled():
+    order = placed(Side.SELL, 5)
+    state = opened(holding(), order)
+
+    report = evolve(state.open["x-1-1"].report, status=OrderStatus.CANCELLED)
+
+    assert with_report(state, order, report).open == {}
+
+
+def test_a_strategy_is_asked_about_what_may_be_traded():
+    first, second = slices(A=[10, 10], B=[10, 99], C=[10, None])
+    state = opened(after(holding(cash=5), first, second), placed(Side.SELL, 5))
+
+    market = ask(state, second, INDICATORS, known(state, second, "A", "B", "C"), previous=first.time)
+
+    assert (market.time, market.cash, market.equity, market.previous) == (second.time, 5, 1005, first.time)
+    assert {symbol: (quote.units, quote.pending) for symbol, quote in market.quotes.items()} == {"A": (100, -5)}
