@@ -136,7 +136,8 @@ class Anchored:
         if number == 0:
             return self.anchor.astimezone(UTC)
         if days := self._days:
-            return (self.anchor + timedelta(days=number * days)).replace(fold=0).astimezone(UTC)
+            # this sum is of what clocks show, and forgets which of two hours the anchor was in
+            return (self.anchor + timedelta(days=number * days)).astimezone(UTC)
         numerator, denominator = self._ratio
         micros = (2 * number * numerator * 1_000_000 + denominator) // (2 * denominator)
         return self.anchor.astimezone(UTC) + timedelta(microseconds=micros)

@@ -308,7 +308,7 @@ def _shift(schedule: Anchored, at: TickPosition) -> int:
     return at.number - max(-1, schedule.index_at(due))
 
 
-@attrs.define
+@attrs.frozen
 class _Line:
     """Where a ticker's numbers lie on Trio's clock, and on the wall."""
 
@@ -343,10 +343,7 @@ class _ByTrio:
         line = self._at
         counted = line.wall + (number - line.times.number) * line.times.period_s
         measured = self._pace.clock.now() - (self.now() - line.times.due(number))
-        if abs(measured - counted) > _SET_S:
-            line.wall += measured - counted
-            return measured
-        return counted
+        return measured if abs(measured - counted) > _SET_S else counted
 
     def _begin(self, at: TickPosition | None) -> _Line:
         pace, now, wall = self._pace, self.now(), self._pace.clock.now()

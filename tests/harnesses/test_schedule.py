@@ -74,6 +74,20 @@ def test_of_a_time_of_day_that_comes_twice_it_is_the_first(anchor: datetime, sho
     assert local(Anchored(anchor, DAY_S).due(7), anchor.tzinfo or UTC) == shown
 
 
+def test_an_anchor_in_the_second_of_two_such_hours_is_kept_and_the_others_are_the_first() -> None:
+    schedule = Anchored(datetime(2025, 11, 2, 1, 30, tzinfo=NEW_YORK, fold=1), DAY_S)
+
+    assert local(schedule.due(0), NEW_YORK) == "2025-11-02 01:30-05:00"
+    assert local(schedule.due(364), NEW_YORK) == "2026-11-01 01:30-04:00"
+
+
+def test_a_tick_whose_time_of_day_is_left_out_is_not_due_before_the_moment_in_its_place() -> None:
+    schedule = Anchored(datetime(2026, 3, 1, 2, 30, tzinfo=NEW_YORK), DAY_S)
+
+    assert schedule.index_at(datetime(2026, 3, 8, 3, 10, tzinfo=NEW_YORK)) == 6
+    assert schedule.index_at(datetime(2026, 3, 8, 3, 30, tzinfo=NEW_YORK)) == 7
+
+
 def test_a_period_that_is_not_of_whole_days_is_elapsed_time() -> None:
     anchor = datetime(2026, 3, 7, 12, tzinfo=NEW_YORK)
 
@@ -171,6 +185,12 @@ def test_the_latest_tick_is_the_last_whose_moment_has_come(times: Times, number:
     assert times.moment(latest) <= now + times.slack_s
     assert times.moment(latest + 1) > now + times.slack_s / 2
     assert times.moment(coming(now, times, latest)) >= now - times.slack_s
+
+
+def test_at_the_moment_of_a_tick_it_is_the_latest_whatever_floats_lose() -> None:
+    steady = Steady(0, 1 / 3, 0.1, "", 0.0)
+
+    assert [steady.latest(steady.moment(number)) for number in range(10_000)] == list(range(10_000))
 
 
 @given(times=times(), missed=st.sampled_from(Missed), late=st.booleans(), last=st.integers(-1, 999), ahead=st.floats(-50, 50))

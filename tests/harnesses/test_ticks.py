@@ -93,6 +93,16 @@ async def test_missed_ticks_are_skipped_and_their_numbers_with_them(autojump_clo
     assert len(numbers) == 4
 
 
+async def test_a_tick_that_came_while_a_step_was_at_work_is_missed_although_its_period_lasts(
+    autojump_clock: MockClock,
+) -> None:
+    harness = Ticking(5, (6, 0, 9, 0))
+
+    await harness.run()
+
+    assert harness.ticks == [(0, 0), (2, 10), (3, 15), (5, 25)]
+
+
 async def test_a_harness_that_waits_for_a_tick_stops_at_once(autojump_clock: MockClock) -> None:
     endings: list[Ending] = []
     harness, control = Ticking(1_000, (0,) * 5), Control()
@@ -377,6 +387,39 @@ async def test_under_its_name_a_ticker_counts_on_with_another_period(autojump_cl
     assert [number for number, _, _ in found] == [4, 5, 6]
     assert [later - earlier for (_, earlier, _), (_, later, _) in pairwise(found)] == [100, 100]
     assert found[0][1] <= 130
+
+
+async def test_under_its_name_a_ticker_waits_for_an_anchor_that_was_put_off(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    await bench.take(2, name="poll", anchor=NOW)
+    bench.restart()
+
+    found = await bench.take(2, name="poll", anchor=NOW + timedelta(seconds=500))
+
+    assert found == [(2, 500, 0), (3, 510, 0)]
+
+
+async def test_under_its_name_a_ticker_whose_anchor_moves_a_little_has_one_tick_in_each_period(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    await bench.take(2, name="poll", anchor=NOW)
+    bench.restart()
+
+    found = await bench.take(2, name="poll", anchor=NOW + timedelta(seconds=4))
+
+    assert found == [(2, 24, 0), (3, 34, 0)]
+
+
+def test_in_another_run_of_trio_the_time_between_is_that_of_the_wall() -> None:
+    bench = Bench()
+    trio.run(bench.take, 2, clock=MockClock(autojump_threshold=0))
+    bench.book.put_back()
+    bench.ahead_s = 10 + 7
+
+    found = trio.run(bench.take, 2, clock=MockClock(autojump_threshold=0))
+
+    assert found == [(2, 3, 0), (3, 13, 0)]
 
 
 @pytest.mark.parametrize("more", TWO)
