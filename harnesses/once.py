@@ -33,6 +33,8 @@ _MAX_KEY = 200
 _MAX_REASON = 2000
 _WAY_OUT = "find out, and say so with `orchestrator effects settle`"
 _encode = msgspec.json.Encoder().encode
+_encode_arguments = msgspec.json.Encoder(order="deterministic").encode
+"""Sets have another order in each process, and arguments are compared with those of an earlier one."""
 _decode = msgspec.json.Decoder().decode
 
 
@@ -138,17 +140,19 @@ class Effects:
     ) -> Any:
         """Do an effect unless it is done; see `BaseHarness.once`."""
         _check_key(key)
+        _check_timeout(key, timeout_s)
         decode = result_decoder(function)
-        arguments = _text(args, f"effect {key!r}: its arguments can not be stored")
+        arguments = _text(args, f"effect {key!r}: its arguments can not be stored", _encode_arguments)
         while self.closed:
             self._recording = self._recording or trio.Event()
             await self._recording.wait()
         entry = self._entries.get(key)
         if entry is not None:
             _check_same(entry, arguments)
-            entry.busy = True
+            # What is said now counts: who has learnt that doing it again does harm is not to be held to an older word.
+            entry.busy, entry.idempotent = True, idempotent
             try:
-                done = await self._resume(journal, entry, reconcile, args, idempotent=idempotent)
+                done = await self._resume(journal, entry, reconcile, args)
             finally:
                 entry.busy = False
             if done:
@@ -182,25 +186,24 @@ class Effects:
                 entry.busy = False
         return entry.outcome
 
-    async def _resume(
-        self, journal: Journal, entry: _Entry, reconcile: Reconcile | None, args: tuple[Any, ...], *, idempotent: bool
-    ) -> bool:
+    async def _resume(self, journal: Journal, entry: _Entry, reconcile: Reconcile | None, args: tuple[Any, ...]) -> bool:
         """Return whether the effect is done; False if it may be done now."""
-        if entry.outcome in OPEN and not (entry.idempotent or idempotent):
+        if entry.is_open:
             await self._ask(journal, entry, reconcile, args)
         if entry.outcome is EffectOutcome.REFUSED:
             raise Refused(entry.reason)
         return entry.outcome is EffectOutcome.CONFIRMED
 
     async def _begin(self, journal: Journal, entry: _Entry) -> None:
-        """Write the intent down; then look at the latch again, for writing took its time."""
+        """Write the intent down; then look at the latch again, and for a cancellation, for writing took its time."""
         idempotent = ',"idempotent":true' if entry.idempotent else ""
         entry.outcome, entry.result, entry.reason = EffectOutcome.BEGUN, None, ""
         await journal.note("intent", f'{{"key":{_json(entry.key)},"arguments":{entry.arguments}{idempotent}}}')
         try:
+            await trio.lowlevel.checkpoint_if_cancelled()
             journal.check_latch()
-        except BaseException:
-            await _note(journal, entry, EffectOutcome.NOT_DONE, "the latch is on")
+        except BaseException as error:
+            await _note(journal, entry, EffectOutcome.NOT_DONE, f"{type(error).__name__} before it began")
             raise
 
     async def _call(
@@ -222,9 +225,11 @@ class Effects:
         except Exception as error:
             refusal = _refusal(error)
             if refusal is not None:
-                await _note(journal, entry, EffectOutcome.REFUSED, str(refusal))
-                raise
-            await _note(journal, entry, EffectOutcome.UNKNOWN, f"{type(error).__name__}: {error}")
+                await _note(journal, entry, EffectOutcome.REFUSED, _words(refusal))
+                if refusal is error:
+                    raise
+                raise refusal from None
+            await _note(journal, entry, EffectOutcome.UNKNOWN, f"{type(error).__name__}: {_words(error)}")
             if entry.idempotent:
                 raise
             await self._ask(journal, entry, reconcile, args, error)
@@ -258,9 +263,12 @@ class Effects:
             ) from error
         try:
             answer = await _called(reconcile, (entry.key, *args))
-        except Refused as refusal:
-            await _note(journal, entry, EffectOutcome.REFUSED, str(refusal))
-            raise
+        except Exception as trouble:
+            refusal = _refusal(trouble)
+            if refusal is None:
+                raise
+            await _note(journal, entry, EffectOutcome.REFUSED, _words(refusal))
+            raise refusal from None
         match answer:
             case Confirmed(result):
                 await _confirm(journal, entry, result)
@@ -293,13 +301,13 @@ async def _confirm(journal: Journal, entry: _Entry, result: Any) -> None:
 
 
 async def _note(journal: Journal, entry: _Entry, outcome: EffectOutcome, reason: str) -> None:
-    entry.outcome, entry.result, entry.reason = outcome, None, reason
+    entry.outcome, entry.result, entry.reason = outcome, None, reason[:_MAX_REASON]
     await journal.note("outcome", _outcome_body(entry))
 
 
 def _outcome_body(entry: _Entry) -> str:
     result = f',"result":{entry.result}' if entry.result is not None else ""
-    reason = f',"reason":{_json(entry.reason[:_MAX_REASON])}' if entry.reason else ""
+    reason = f',"reason":{_json(entry.reason)}' if entry.reason else ""
     return f'{{"key":{_json(entry.key)},"outcome":"{entry.outcome.value}"{result}{reason}}}'
 
 
@@ -320,9 +328,22 @@ def _refusal(error: BaseException) -> Refused | None:
     return None
 
 
+def _words(error: BaseException) -> str:
+    """Return the message of an error as text that can be stored, whatever is in it."""
+    try:
+        return str(error).encode(errors="replace").decode()
+    except Exception:
+        return "its message can not be read"
+
+
 def _check_key(key: object) -> None:
-    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
+    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY or any("\ud800" <= letter <= "\udfff" for letter in key):
         raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, was {key!r:.300}")
+
+
+def _check_timeout(key: str, timeout_s: object) -> None:
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s >= 0):
+        raise HarnessMisuse(f"effect {key!r}: timeout_s: expected a number of seconds from 0 up, was {timeout_s!r}")
 
 
 def _check_same(entry: _Entry, arguments: str) -> None:
@@ -339,10 +360,10 @@ def _json(text: str) -> str:
     return str(_encode(text), "utf-8")
 
 
-def _text(value: Any, problem: str) -> str:
+def _text(value: Any, problem: str, encode: Callable[[Any], bytes] = _encode) -> str:
     """Return the JSON of a value that can be read back."""
     try:
-        return str(_encode(detach(value)), "utf-8")
+        return str(encode(detach(value)), "utf-8")
     except Unstorable as error:
         raise Unstorable(f"{problem}: {error}") from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

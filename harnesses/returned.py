@@ -6,11 +6,13 @@ The type is looked at before the effect begins: one that could never be read bac
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from types import SimpleNamespace
+from typing import Any, TypeAlias, cast
 
 import msgspec
+import msgspec.inspect
 
 from harnesses.errors import HarnessMisuse, Unstorable
 
@@ -25,6 +27,10 @@ def result_decoder(function: Callable[..., Any]) -> Decode:
     while isinstance(inner, partial):
         inner = inner.func
     inner = getattr(inner, "__func__", inner)
+    if isinstance(inner, type):
+        return _typed(inner)
+    if not hasattr(inner, "__qualname__"):
+        inner = type(inner).__call__
     if "return" not in getattr(inner, "__annotations__", ()):
         return _plain
     try:
@@ -35,28 +41,62 @@ def result_decoder(function: Callable[..., Any]) -> Decode:
 
 def _make_typed(function: Any) -> Decode:
     name = getattr(function, "__qualname__", repr(function))
-    try:
-        returns = typing.get_type_hints(function)["return"]
-    except NameError as error:
-        raise HarnessMisuse(
-            f"effect: the return type {function.__annotations__['return']!r} of {name} can not be found: {error}; "
-            "define it at the top of its module, or leave the annotation out to get plain data"
-        ) from error
+    returns: Any = function if isinstance(function, type) else _declared(function, name)
     origin = typing.get_origin(returns)
     if origin is not None and getattr(origin, "__name__", "") in ("Awaitable", "Coroutine"):
         returns = typing.get_args(returns)[-1]
     if returns in (Any, object) or isinstance(returns, typing.TypeVar):
         return _plain
     try:
-        decoder = msgspec.json.Decoder(returns, strict=True)
+        return _reading(returns)
     except TypeError as error:
         raise HarnessMisuse(
             f"effect: what {name} returns, {returns}, could not be read back: {error}; return plain data or an attrs class"
         ) from error
-    return partial(_decode_as, decoder)
+
+
+def _declared(function: Any, name: str) -> Any:
+    """Return the annotated return type; those of the parameters need not be there when the program runs."""
+    said = function.__annotations__["return"]
+    inner = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    alone = SimpleNamespace(__annotations__={"return": said}, __type_params__=getattr(function, "__type_params__", ()))
+    try:
+        return typing.get_type_hints(alone, getattr(inner, "__globals__", {}))["return"]
+    except (NameError, AttributeError) as error:
+        raise HarnessMisuse(
+            f"effect: the return type {said!r} of {name} can not be found: {error}; "
+            "define it at the top of its module, or leave the annotation out to get plain data"
+        ) from error
 
 
 _typed = lru_cache(maxsize=512)(_make_typed)
+
+
+@lru_cache(maxsize=512)
+def _reading(returns: Any) -> Decode:
+    """Return what reads values of a type.
+
+    Raises:
+        TypeError: there can be none.
+    """
+    decoder = msgspec.json.Decoder(returns, strict=True)
+    _check(msgspec.inspect.type_info(returns), set())
+    return partial(_decode_as, decoder)
+
+
+def _check(info: Any, seen: set[int]) -> None:
+    """Look for what msgspec lets pass, though it can not read it by itself: classes that it does not know."""
+    if isinstance(info, tuple | list):
+        for part in cast(Sequence[Any], info):
+            _check(part, seen)
+    elif isinstance(info, msgspec.inspect.CustomType):
+        raise TypeError(f"{info.cls.__module__}.{info.cls.__qualname__} is not a type that JSON can carry")
+    elif isinstance(info, msgspec.inspect.Type | msgspec.inspect.Field) and id(info) not in seen:
+        seen.add(id(info))
+        for field in info.__struct_fields__:
+            _check(getattr(info, field), seen)
 
 
 def _plain(key: str, text: str | None) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -24,6 +24,7 @@ from orchestrator.errors import UsageError
 ALL = "@all"
 """What the latch for all is called; no harness can be."""
 _LONGEST = 100
+_TRIES = 100
 
 
 class Latch:
@@ -62,7 +63,7 @@ class Latch:
             said: who did it and why; kept in the file.
         """
         try:
-            self._write(self._file(name), said)
+            self._write(self._file(name), {**said, "name": name})
         except OSError as error:
             raise UsageError(
                 f"the latch {self._file(name)} can not be put on: {error.strerror}; make its folder writable"
@@ -86,7 +87,7 @@ class Latch:
         """Return what is latched, `@all` or the name of a harness, and what was said of it."""
         try:
             files = sorted(self.folder.iterdir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         said = [_read(file) for file in files]
         return {str(fields.get("name") or file.name): fields for file, fields in zip(files, said, strict=True)}
@@ -110,10 +111,9 @@ class Latch:
         return f" ({reason})" if reason else ""
 
     def _write(self, file: Path, said: Mapping[str, str]) -> None:
-        self.folder.mkdir(exist_ok=True)
         # In place, not by renaming: it counts from the moment it is there, whatever is in it.
-        with open(file, "wb") as out:
-            out.write(msgspec.json.encode({**said, "name": file.name}))
+        with self._create(file) as out:
+            out.write(msgspec.json.encode(said))
             out.flush()
             os.fsync(out.fileno())
         folder = os.open(self.folder, os.O_RDONLY)
@@ -121,6 +121,14 @@ class Latch:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+    def _create(self, file: Path) -> BinaryIO:
+        """Open the file in its folder, which whoever takes another latch off may be removing at this moment."""
+        for _ in range(_TRIES):
+            self.folder.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError):
+                return open(file, "wb")
+        return open(file, "wb")
 
 
 class NoLatch(Latch):
@@ -143,10 +151,6 @@ class NoLatch(Latch):
 
     def which(self) -> Mapping[str, Mapping[str, Any]]:
         return self._on
-
-
-def _unable(file: Path, verb: str, error: OSError) -> UsageError:
-    return UsageError(f"the latch {file} can not be {verb}: {error.strerror}; make its folder writable")
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harnesses.effects import OPEN, EffectOutcome
+from harnesses.effects import OPEN, Effect, EffectOutcome
 from harnesses.once import Effects
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UnknownHarness, UsageError
@@ -19,8 +19,9 @@ def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str
         marks: what is on record of the effects of that step.
 
     Raises:
-        UsageError: there is no such effect, or what became of it is known.
+        UsageError: there is no such effect, or what became of it is known; or the result is not JSON.
     """
+    marks = tuple(marks)
     effects = Effects()
     effects.restore(marks)
     known = {effect.key: effect for effect in effects.known()}
@@ -29,15 +30,28 @@ def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str
         keys = ", ".join(map(repr, known)) or "none: nothing was begun in it"
         raise UsageError(f"{where} has no effect {settle.key!r}: expected one of {keys}; see `orchestrator effects`")
     effect = known[settle.key]
-    if effect.outcome not in OPEN:
+    if effect.outcome not in OPEN and not _may_be_said_again(settle, effect, marks):
         raise UsageError(
             f"{where}: effect {settle.key!r} needs no settling: expected one of unknown outcome, it is {effect.outcome.value}"
         )
     outcome = EffectOutcome.CONFIRMED if settle.done else EffectOutcome.NOT_DONE
     said: dict[str, object] = {"key": settle.key, "outcome": outcome.value}
     if settle.done:
-        said["result"] = decode(settle.result)
+        try:
+            said["result"] = decode(settle.result)
+        except ValueError as error:
+            raise UsageError(
+                f"{where}: effect {settle.key!r}: its result is not JSON: {error}; was {settle.result!r:.200}"
+            ) from error
     return encode({**said, "reason": settle.reason, "by": "operator"})
+
+
+def _may_be_said_again(settle: Settle, effect: Effect, marks: Iterable[tuple[str, str]]) -> bool:
+    """Return whether a person may correct what is on record: an earlier word of a person, or a result that is missing."""
+    outcomes = [decode(body) for kind, body in marks if kind == "outcome"]
+    last = [said for said in outcomes if said["key"] == effect.key][-1]
+    lacks_result = effect.outcome is EffectOutcome.CONFIRMED and "result" not in last
+    return last.get("by") == "operator" or (lacks_result and settle.done)
 
 
 def unknown_harness(name: str, location: str) -> UnknownHarness:
