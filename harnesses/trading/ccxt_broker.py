@@ -88,7 +88,7 @@ class CcxtBroker:
                 # It was certainly not taken, so to send it again is not to try what may have been done.
                 await self._recover(error, pause_s)
             else:
-                report = _report(raw, placed)
+                report = parse_report(raw, placed)
                 if report.client_id != placed.client_id:
                     raise BrokerUnavailable(
                         f"order {placed.client_id}: {self.name} has answered for another: expected its id, "
@@ -127,7 +127,7 @@ class CcxtBroker:
         reports: list[OrderReport] = []
         for symbol in symbols:
             orders = await self._certainly("open orders", "fetch_open_orders", symbol)
-            reports += [self._noted(_report(raw)) for raw in orders]
+            reports += [self._noted(parse_report(raw)) for raw in orders]
         return reports
 
     async def fills(self, symbols: Sequence[str], after: Mapping[str, str]) -> Sequence[Fill]:
@@ -208,7 +208,7 @@ class CcxtBroker:
             if error.verdict is Verdict.NOT_FOUND:
                 return None
             raise BrokerUnavailable(f"order {client_id}: {self.name} does not say: {error.text}") from error
-        report = _report(raw, placed)
+        report = parse_report(raw, placed)
         if report.client_id != client_id:
             raise BrokerUnavailable(
                 f"order {client_id}: {self.name} has answered for another: expected its id, was {report.client_id!r:.80}"
@@ -250,9 +250,14 @@ class CcxtBroker:
 
     async def _client_id(self, symbol: str, venue_id: str) -> str:
         """Return the client id of an order, which its executions do not tell."""
+        if (symbol, venue_id) not in self._client_ids and self._client.lapses:
+            # Those that come after it too: whoever asks for one fill asks for the next.
+            page = await self._certainly("orders", "fetch_orders", symbol, None, _PAGE, params={"orderId": venue_id})
+            for raw in page:
+                self._noted(parse_report(raw))
         if (symbol, venue_id) not in self._client_ids:
             raw = await self._certainly("order of a fill", "fetch_order", venue_id, symbol)
-            self._noted(evolve(_report(raw), venue_id=venue_id, symbol=symbol))
+            self._noted(evolve(parse_report(raw), venue_id=venue_id, symbol=symbol))
         return self._client_ids[symbol, venue_id]
 
     def _noted(self, report: OrderReport) -> OrderReport:
@@ -287,7 +292,7 @@ class CcxtBroker:
         return quotes.pop()
 
 
-def _report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
+def parse_report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
     """Return what ccxt's order says, with what was asked for where it says nothing."""
     order = placed.order if placed is not None else None
     kind = OrderKind.LIMIT if raw.get("type") == "limit" else OrderKind.MARKET

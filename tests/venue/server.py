@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -202,6 +203,8 @@ class Venue:
         match verb:
             case "books":
                 return self._summary()
+            case "progress":
+                return len(self.books.orders)
             case "orders":
                 return [[order.client_id, order.status, order.side, str(order.filled)] for order in self.books.orders.values()]
             case "hostility":
@@ -291,8 +294,8 @@ class Venue:
         trades, limit = self.books.trades[dialect.parse_symbol(fields).name], int(fields.get("limit", "500"))
         if "fromId" not in fields:
             return [dialect.trade_json(trade) for trade in trades[-limit:]]
-        first = int(fields["fromId"])
-        return [dialect.trade_json(trade) for trade in trades if trade.id >= first][:limit]
+        first = bisect_left(trades, int(fields["fromId"]), key=lambda trade: trade.id)
+        return [dialect.trade_json(trade) for trade in trades[first : first + limit]]
 
     def query_account(self, fields: Fields) -> object:
         """Answer for what there is."""
