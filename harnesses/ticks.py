@@ -341,12 +341,13 @@ class _ByTrio:
 
     def wall_due(self, number: int) -> float:
         line = self._at
-        counted = line.wall + (number - line.times.number) * line.times.period_s
+        # in whole microseconds, so that what floats lose does not add up over many runs
+        counted = round(line.wall + (number - line.times.number) * line.times.period_s, 6)
         measured = self._pace.clock.now() - (self.now() - line.times.due(number))
         return measured if abs(measured - counted) > _SET_S else counted
 
     def _begin(self, at: TickPosition | None) -> _Line:
-        pace, now, wall = self._pace, self.now(), self._pace.clock.now()
+        pace, now, wall = self._pace, self.now(), round(self._pace.clock.now(), 6)
         run = trio.lowlevel.current_trio_token()
         if at is None:
             return _Line(run, Steady(0, now, pace.period_s, pace.seed, pace.jitter_s), wall)
