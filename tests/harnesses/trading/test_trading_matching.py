@@ -246,6 +246,38 @@ def test_a_gap_that_cash_does_not_cover_is_bought_in_part_and_the_rest_cancelled
     assert prices(show(after.books, flat("90"), rules)) == [(Dec(40), Dec(90))]
 
 
+def test_a_fee_that_is_rounded_up_is_not_paid_with_cash_that_is_not_there() -> None:
+    rules = Rules(fees=Fees(rate=Dec("3E-22")))
+    books = accept(seen("40", cash="200.00000000000000000006"), order(BUY, "2", stop="50"), rules).books
+
+    after = show(books, flat("100"), rules)
+
+    assert prices(after) == [(Dec(1), Dec(100))]
+    assert after.books.cash == Dec("99.99999999999999999906")
+
+
+def test_sums_of_more_digits_than_a_decimal_usually_keeps_are_exact() -> None:
+    coins = {"A": Instrument("A", lot=Dec("1E-8"), tick=Dec("1E-8"))}
+    rules = Rules(coins, Fees(rate=Dec("0.001234567")))
+    books = show(Books(Dec("987654321987654321.12345678")), flat("45678.12345678"), rules).books
+
+    bought = accept(books, order(BUY, "1234567.87654321"), rules)
+    sold = show(accept(bought.books, order(SELL, "0.00000001", limit="50000"), rules).books, flat("50000.00000001"), rules)
+
+    fills = [*bought.fills, *sold.fills]
+    assert_money_is_conserved(VenueAccount(sold.books.cash, sold.books.positions), fills, books.cash)
+    book = Book(books.cash).after(fills[0]).after(fills[1])
+    assert differences(book, VenueAccount(sold.books.cash, sold.books.positions)) == ()
+
+
+def test_the_fee_of_nothing_is_nothing_and_no_fee_is_finer_than_money() -> None:
+    fees = Fees(rate=Dec("0.0000000000000000003"), minimum=Dec("0.1"))
+
+    assert fees.of(Dec(0), Dec(0)) == 0
+    assert fees.of(Dec(1), Dec(1)) == Dec("0.1")
+    assert Fees(rate=Dec("3E-19")).of(Dec(1), Dec(1)) == Dec("1E-18")
+
+
 def test_the_least_fee_is_paid_once_however_many_fills_there_are() -> None:
     rules = Rules(fees=Fees(rate=Dec("0.001"), minimum=Dec(2)), max_share=Dec("0.01"))
     first = accept(seen("100", rules=rules), order(BUY, "30"), rules)
@@ -284,6 +316,16 @@ def test_a_split_that_leaves_less_than_a_lot_of_an_order_cancels_it() -> None:
     assert after.reports[0].status is OrderStatus.CANCELLED
     assert after.books.positions["A"] == Dec("0.9")
     assert not after.books.orders
+
+
+def test_what_was_filled_before_a_split_stays_as_it_was_filled() -> None:
+    rules = Rules(max_share=Dec("0.01"))
+    books = accept(seen("100", rules=rules), order(BUY, "30"), rules).books
+
+    after = show(books, flat("50", volume="0", split="2"), rules)
+
+    assert (after.reports[0].units, after.reports[0].filled) == (Dec(50), Dec(10))
+    assert after.books.orders["a"].left == Dec(40)
 
 
 def test_cancelling_releases_what_was_left_and_keeps_what_was_filled() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal as Dec
@@ -41,15 +41,19 @@ def order(id: str, side: Side, units: str, *, limit: str | None = None, symbol: 
     return PlacedOrder(id, Order(symbol, side, Dec(units), kind, Dec(limit) if limit else None), Source.STRATEGY, START)
 
 
-async def test_it_is_a_broker() -> None:
-    broker: Broker = PaperBroker()
+@pytest.fixture(params=["memory", "file"])
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PaperBroker]:
+    path = tmp_path / "either.db" if request.param == "file" else None
+    with closing(PaperBroker(path=path)) as broker:
+        yield broker
 
+
+async def test_it_is_a_broker(broker: Broker) -> None:
     assert await broker.connect(["A"]) == {"A": Instrument("A", lot=Dec(1), tick=Dec("0.01"))}
     assert await broker.account(["A"]) == VenueAccount(Dec(10_000), {})
 
 
-async def test_an_order_is_placed_once_for_each_id() -> None:
-    broker = PaperBroker()
+async def test_an_order_is_placed_once_for_each_id(broker: PaperBroker) -> None:
     await broker.observe(slice_(1))
     first = await broker.submit(order("a", Side.BUY, "10"))
     open_ = await broker.submit(order("b", Side.BUY, "10", limit="50"))
@@ -60,8 +64,7 @@ async def test_an_order_is_placed_once_for_each_id() -> None:
     assert await broker.account(["A"]) == VenueAccount(Dec(9000), {"A": Dec(10)})
 
 
-async def test_what_became_of_an_order_can_be_asked_by_its_id() -> None:
-    broker = PaperBroker()
+async def test_what_became_of_an_order_can_be_asked_by_its_id(broker: PaperBroker) -> None:
     await broker.observe(slice_(1))
     report = await broker.submit(order("a", Side.BUY, "10", limit="90"))
 
@@ -73,8 +76,7 @@ async def test_what_became_of_an_order_can_be_asked_by_its_id() -> None:
     assert (found.status, found.filled) == (OrderStatus.FILLED, Dec(10))
 
 
-async def test_a_refused_order_was_never_placed() -> None:
-    broker = PaperBroker()
+async def test_a_refused_order_was_never_placed(broker: PaperBroker) -> None:
     await broker.observe(slice_(1))
 
     with pytest.raises(OrderRefused, match="order a is refused: cash"):
@@ -84,8 +86,7 @@ async def test_a_refused_order_was_never_placed() -> None:
     assert await broker.open_orders(["A"]) == []
 
 
-async def test_cancelling_is_the_same_twice_and_nothing_for_an_unknown_order() -> None:
-    broker = PaperBroker()
+async def test_cancelling_is_the_same_twice_and_nothing_for_an_unknown_order(broker: PaperBroker) -> None:
     await broker.submit(order("a", Side.BUY, "10", limit="90"))
 
     first = await broker.cancel("a", "A")
@@ -96,8 +97,7 @@ async def test_cancelling_is_the_same_twice_and_nothing_for_an_unknown_order() -
     assert await broker.cancel("b", "A") is None
 
 
-async def test_fills_are_told_by_symbol_in_the_venue_s_order_after_the_last_known() -> None:
-    broker = PaperBroker()
+async def test_fills_are_told_by_symbol_in_the_venue_s_order_after_the_last_known(broker: PaperBroker) -> None:
     await broker.observe(slice_(1, symbols="ABC"))
     for number, symbol in enumerate("ABABC"):
         await broker.submit(order(f"{number}", Side.BUY, "1", symbol=symbol))
@@ -116,8 +116,7 @@ async def test_fills_that_this_venue_never_made_show_that_the_books_are_others()
         await PaperBroker().fills(["A"], {"A": "7"})
 
 
-async def test_open_orders_and_positions_are_those_of_the_symbols_asked_for() -> None:
-    broker = PaperBroker()
+async def test_open_orders_and_positions_are_those_of_the_symbols_asked_for(broker: PaperBroker) -> None:
     await broker.observe(slice_(1, symbols="AB"))
     await broker.submit(order("a", Side.BUY, "10", limit="90"))
     await broker.submit(order("b", Side.BUY, "1", symbol="B"))
@@ -216,7 +215,8 @@ async def play(broker: PaperBroker, number: int, action: Action) -> object:
     if isinstance(action, Cancel):
         return await broker.cancel(f"order-{action.number}", "A")
     if isinstance(action, dict):
-        return await broker.observe(paper_flows.market(number, action))
+        await broker.observe(paper_flows.market(number, action))
+        return None
     return await submit_twice(broker, paper_flows.placed(action, START))
 
 
@@ -232,6 +232,23 @@ async def submit_twice(broker: PaperBroker, placed: PlacedOrder) -> object:
     assert await broker.submit(placed) == report
     assert await everything(broker) == after
     return report
+
+
+async def test_what_changes_nothing_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "venue.db"
+    with closing(PaperBroker(path=path)) as broker, closing(sqlite3.connect(path)) as other:
+        await broker.observe(slice_(2))
+        await broker.submit(order("a", Side.BUY, "10"))
+        version = other.execute("PRAGMA data_version").fetchone()
+
+        await broker.observe(slice_(2))
+        await broker.observe(slice_(1))
+        await broker.submit(order("a", Side.BUY, "10"))
+        await broker.cancel("a", "A")
+
+        assert other.execute("PRAGMA data_version").fetchone() == version
+        await broker.observe(slice_(3))
+        assert other.execute("PRAGMA data_version").fetchone() != version
 
 
 async def test_a_second_broker_on_a_file_is_refused(tmp_path: Path) -> None:
