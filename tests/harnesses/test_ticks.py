@@ -8,6 +8,7 @@ import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -21,6 +22,7 @@ from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.schedule import Missed, jitter
 from harnesses.ticks import Every, Tick, TickBook, TickPosition, parse_moment
+from orchestrator import Backoff, Orchestrator
 
 DAY_S = 86_400.0
 START_S = datetime(2026, 2, 20, 14, tzinfo=UTC).timestamp()
@@ -697,3 +699,37 @@ def test_without_an_anchor_a_clock_that_is_set_back_loses_and_doubles_no_tick(mi
     world.live(20 * DAY_S, unlucky(60), down_s)
 
     assert world.numbers == list(range(len(world.numbers)))
+
+
+# through the store
+
+
+class Failing(BaseHarness[None, int, int]):
+    """Yields each tick; at every third it fails once before the step is recorded."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.failed: set[int] = set()
+
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
+        async for tick in self.every(0.01, missed="catch_up"):
+            if tick % 3 == 2 and tick not in self.failed:
+                self.failed.add(int(tick))
+                raise ConnectionError("lost")
+            yield tick, tick.missed
+
+
+async def test_a_ticker_goes_on_through_failures_and_from_run_to_run(tmp_path: Path) -> None:
+    steps: list[int] = []
+
+    for enough in (5, 10, 15):
+        async with Orchestrator(tmp_path / "run.db", intensity=100, backoff=Backoff(0.02)) as orchestrator:
+            handle = orchestrator.start(Failing(), name="failing")
+            async for record in handle.steps(after=len(steps)):
+                steps.append(record.input)
+                if len(steps) >= enough:
+                    break
+            await handle.stop()
+            steps += [record.input async for record in handle.steps(after=len(steps))]
+
+    assert steps == list(range(len(steps)))
