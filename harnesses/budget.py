@@ -10,12 +10,11 @@ nobody settles, because its owner crashed, is charged in full.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
-from math import isfinite
 from typing import Any, TypeAlias, cast
 
-from attrs import Attribute, asdict, field, fields, frozen
+from attrs import Attribute, evolve, field, fields, frozen
 
 from harnesses.errors import HarnessMisuse
 
@@ -25,42 +24,40 @@ _EXACT = Context(prec=64, traps=[Inexact, InvalidOperation, Overflow])
 """Sums of money in here do not depend on the caller's decimal context, and are never rounded."""
 _PLACES, _DIGITS = 18, 24
 """Of an amount of money, after and before the point: 10^20 of the largest still have an exact sum."""
+_MOST_S = 1e15
+_ZERO = Decimal(0)
 
 
-def _checked(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    """Refuse an amount that is not one."""
-    if value is None and isinstance(owner, Budget):
+def _check_count(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if type(value) is not int or value < 0:
+        _refuse(owner, attribute, value, "a whole number from 0 up")
+
+
+def _check_money(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if value is _ZERO:
         return
-    name, kind = attribute.name, type(owner).__name__
-    wanted = _WANTED.get(name, "a whole number from 0 up")
-    if not _USABLE.get(name, _is_count)(value):
-        raise HarnessMisuse(f"{kind}: {name} can not be {value!r}: expected {wanted}")
+    usable = isinstance(value, Decimal) and value.is_finite() and value >= 0
+    if not usable or cast(int, value.as_tuple().exponent) < -_PLACES or value.adjusted() >= _DIGITS:  # type: ignore[attr-defined]
+        wanted = f"a finite Decimal from 0 up with at most {_DIGITS} digits before and {_PLACES} after the point"
+        _refuse(owner, attribute, value, wanted)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _check_seconds(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if type(value) is not float or not 0 <= value < _MOST_S:
+        _refuse(owner, attribute, value, "a finite number of seconds from 0 up")
 
 
-def _is_money(value: object) -> bool:
-    if not isinstance(value, Decimal) or not value.is_finite() or value < 0:
-        return False
-    return cast(int, value.as_tuple().exponent) >= -_PLACES and value.adjusted() < _DIGITS
-
-
-def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
-
-
-_USABLE: Mapping[str, Callable[[object], bool]] = {"money": _is_money, "working_time_s": _is_seconds}
-_WANTED = {
-    "money": f"a finite Decimal from 0 up with at most {_DIGITS} digits before and {_PLACES} after the point",
-    "working_time_s": "a finite number of seconds from 0 up",
-}
+def _refuse(owner: Any, attribute: Attribute[Any], value: object, wanted: str) -> None:
+    """Refuse an amount that is not one; a limit may be None."""
+    if value is not None or not isinstance(owner, Budget):
+        raise HarnessMisuse(f"{type(owner).__name__}: {attribute.name} can not be {value!r}: expected {wanted}")
 
 
 def _whole_us(seconds: Any) -> Any:
     """Round to whole microseconds: as floats these add up exactly, through their number, for 70 years."""
-    return round(seconds * 1e6) / 1e6 if _is_seconds(seconds) else seconds
+    if type(seconds) not in (int, float) or not 0 <= seconds < _MOST_S:
+        return seconds
+    return round(seconds * 1e6) / 1e6 if seconds else 0.0
 
 
 def _added(name: str, one: Any, other: Any) -> Any:
@@ -83,25 +80,27 @@ def _less(name: str, one: Any, other: Any) -> Any:
 class Spend:
     """Amounts that are asked for, reserved or spent."""
 
-    steps: int = field(default=0, validator=_checked)
-    turns: int = field(default=0, validator=_checked)
+    steps: int = field(default=0, validator=_check_count)
+    turns: int = field(default=0, validator=_check_count)
     """Calls of an agent."""
-    tool_calls: int = field(default=0, validator=_checked)
-    tokens: int = field(default=0, validator=_checked)
-    money: Decimal = field(default=Decimal(0), validator=_checked)
+    tool_calls: int = field(default=0, validator=_check_count)
+    tokens: int = field(default=0, validator=_check_count)
+    money: Decimal = field(default=_ZERO, validator=_check_money)
     """In whatever currency the budget is in."""
-    working_time_s: float = field(default=0.0, converter=_whole_us, validator=_checked)
+    working_time_s: float = field(default=0.0, converter=_whole_us, validator=_check_seconds)
     """From a resumption of `execute()` to its `yield`; whole microseconds."""
 
     def __add__(self, other: Spend) -> Spend:
-        return Spend(**{name: _added(name, getattr(self, name), getattr(other, name)) for name in FIELDS})
+        changed = {name: _added(name, getattr(self, name), more) for name in FIELDS if (more := getattr(other, name))}
+        return evolve(self, **changed) if changed else self
 
     def __sub__(self, other: Spend) -> Spend:
         if (name := other.exceeds(self)) is not None:
             raise HarnessMisuse(
                 f"Spend: {name} would be below 0: expected to take at most {getattr(self, name)}, was {getattr(other, name)}"
             )
-        return Spend(**{name: _less(name, getattr(self, name), getattr(other, name)) for name in FIELDS})
+        changed = {name: _less(name, getattr(self, name), less) for name in FIELDS if (less := getattr(other, name))}
+        return evolve(self, **changed) if changed else self
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in FIELDS)
@@ -121,21 +120,21 @@ class Spend:
 
     def plain(self) -> dict[str, Any]:
         """Return the amounts above zero, as JSON can carry them."""
-        return {name: _to_plain(amount) for name, amount in asdict(self).items() if amount}
+        return {name: _to_plain(amount) for name in FIELDS if (amount := getattr(self, name))}
 
 
 @frozen(kw_only=True)
 class Budget:
     """Limits of what may be spent, each from the beginning; None is no limit."""
 
-    steps: int | None = field(default=None, validator=_checked)
-    turns: int | None = field(default=None, validator=_checked)
+    steps: int | None = field(default=None, validator=_check_count)
+    turns: int | None = field(default=None, validator=_check_count)
     """Calls of an agent."""
-    tool_calls: int | None = field(default=None, validator=_checked)
-    tokens: int | None = field(default=None, validator=_checked)
-    money: Decimal | None = field(default=None, validator=_checked)
+    tool_calls: int | None = field(default=None, validator=_check_count)
+    tokens: int | None = field(default=None, validator=_check_count)
+    money: Decimal | None = field(default=None, validator=_check_money)
     """In whatever currency the spends are in."""
-    working_time_s: float | None = field(default=None, converter=_whole_us, validator=_checked)
+    working_time_s: float | None = field(default=None, converter=_whole_us, validator=_check_seconds)
     """From each resumption of `execute()` to its `yield`, together."""
 
     def min(self, other: Budget) -> Budget:
@@ -148,7 +147,7 @@ class Budget:
 
     def plain(self) -> dict[str, Any]:
         """Return the limits that there are, as JSON can carry them."""
-        return {name: _to_plain(limit) for name, limit in asdict(self).items() if limit is not None}
+        return {name: _to_plain(limit) for name in FIELDS if (limit := getattr(self, name)) is not None}
 
 
 FIELDS = ("steps", "working_time_s", "turns", "tool_calls", "tokens", "money")

@@ -58,6 +58,8 @@ def allowed(name: str, amount: Any) -> Budget:
         ("working_time_s", nan),
         ("working_time_s", inf),
         ("working_time_s", "1"),
+        ("working_time_s", 10**400),
+        ("working_time_s", True),
     ],
 )
 @pytest.mark.parametrize("make", [used, allowed])
