@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
@@ -159,4 +159,4 @@ def _read(file: Path) -> dict[str, Any]:
         fields = msgspec.json.decode(file.read_bytes())
     except (OSError, msgspec.DecodeError):
         return {}
-    return fields if isinstance(fields, dict) else {}
+    return cast(dict[str, Any], fields) if isinstance(fields, dict) else {}

@@ -75,7 +75,10 @@ ORCHESTRATOR = (
     # the front door
     ("",),
     # for the tests of users
-    ("store.conformance", "testing"),
+    ("store.conformance.tools", "testing"),
+    ("store.conformance.commits", "store.conformance.effects", "store.conformance.messages", "store.conformance.operators"),
+    ("store.conformance.ownership", "store.conformance.runs", "store.conformance.steps"),
+    ("store.conformance",),
     # the command
     ("command",),
     ("command.exits", "command.streams"),
@@ -109,6 +112,7 @@ PURE = (
     "harnesses.trading.instruments",
     "harnesses.trading.matching",
     "harnesses.trading.orders",
+    "harnesses.trading.paper_books",
     "harnesses.trading.paper_rules",
     "harnesses.trading.rsi",
     "harnesses.trading.strategies.cross",
