@@ -1,4 +1,4 @@
-"""A simulated venue's books, and what orders and bars make of them. Pure, and without chance.
+"""What orders and bars make of a simulated venue's books. Pure, and without chance.
 
 The laws: cash is never negative and no position short; what an open order needs is reserved for it alone; a fill is never
 better than the market was: slippage and rounding go against the taker, a limit is kept to, a stop may be gapped over.
@@ -15,94 +15,20 @@ An order whose id is that of an open one is that one. Of closed ones the books k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import NoReturn
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from harnesses.trading.bars import Bar, MarketSlice
 from harnesses.trading.broker import OrderRefused
 from harnesses.trading.instruments import EXACT, Instrument, split_units
 from harnesses.trading.orders import ONE, ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
-from harnesses.trading.paper_rules import Fees, Rules
+from harnesses.trading.paper_books import Books, Matched, OpenOrder, Quote, reserved_cash, reserved_units
+from harnesses.trading.paper_rules import Rules
 
 _PRICES = {OrderKind.MARKET: (False, False), OrderKind.LIMIT: (True, False), OrderKind.STOP: (False, True)}
 """Whether an order of a kind has a limit price, and a stop price."""
-
-
-@frozen
-class Quote:
-    """The last that was seen of a symbol."""
-
-    close: Decimal
-    time: datetime
-    left: Decimal | None = None
-    """Units of that bar's share which have not been filled yet; None without a limit."""
-
-
-@frozen
-class OpenOrder:
-    """An order of which something may still be filled."""
-
-    placed: PlacedOrder
-    venue_id: str
-    units: Decimal
-    """What was filled, and what is left; as it is after splits."""
-    price: Decimal | None
-    """The limit, or the stop; None of a market order."""
-    market: bool
-    """Whether it takes whatever the market gives: a market order, or a stop that was reached."""
-    reserved: Decimal = ZERO
-    """Cash that no other order may use; of a buy."""
-    filled: Decimal = ZERO
-    notional: Decimal = ZERO
-    """Units times price of what was filled."""
-    charged: Decimal = ZERO
-    """Fees so far."""
-
-    @property
-    def left(self) -> Decimal:
-        """Units that are still to be filled."""
-        return self.units - self.filled
-
-    def report(self, status: OrderStatus = OrderStatus.OPEN, reason: str = "") -> OrderReport:
-        """Return what the venue says of the order."""
-        want, id = self.placed.order, self.placed.client_id
-        return OrderReport(id, self.venue_id, want.symbol, want.side, want.kind, self.units, self.filled, status, reason)
-
-    def cost(self, units: Decimal, price: Decimal, fees: Fees) -> Decimal:
-        """Return the cash that buying so many more units takes, fees included."""
-        return units * price + fees.of(self.notional + units * price, self.filled + units) - self.charged
-
-
-@frozen
-class Books:
-    """Everything a simulated venue knows but for what is over: closed orders, and fills."""
-
-    cash: Decimal
-    positions: Mapping[str, Decimal] = field(factory=dict[str, Decimal])
-    """Units by symbol."""
-    orders: Mapping[str, OpenOrder] = field(factory=dict[str, OpenOrder])
-    """The open ones by client id, in the order of their coming."""
-    quotes: Mapping[str, Quote] = field(factory=dict[str, Quote])
-    time: datetime | None = None
-    """Of the last slice."""
-    accepted: int = 0
-    """How many orders there have been."""
-    fills: int = 0
-    """How many fills there have been; they are numbered from 1."""
-
-
-@frozen
-class Matched:
-    """What has come of a call: the books after it, and what is new."""
-
-    books: Books
-    reports: tuple[OrderReport, ...] = ()
-    """Of the orders that have changed; the last one of an order is what it has come to."""
-    fills: tuple[Fill, ...] = ()
 
 
 def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
@@ -162,19 +88,6 @@ def cancel(books: Books, client_id: str) -> Matched:
     """Cancel what is left of an order. One that is not open changes nothing."""
     order = books.orders.get(client_id)
     return Matched(books) if order is None else _closed(books, order, OrderStatus.CANCELLED, "on request")
-
-
-def reserved_cash(books: Books) -> Decimal:
-    """Return the cash that open orders need."""
-    with localcontext(EXACT):
-        return sum((order.reserved for order in books.orders.values()), ZERO)
-
-
-def reserved_units(books: Books, symbol: str) -> Decimal:
-    """Return the units of a symbol that open orders are to sell."""
-    with localcontext(EXACT):
-        orders = ((one, one.placed.order) for one in books.orders.values())
-        return sum((one.left for one, order in orders if order.symbol == symbol and order.side is Side.SELL), ZERO)
 
 
 def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:

@@ -19,8 +19,9 @@ from harnesses.errors import HarnessMisuse
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import VenueAccount
 from harnesses.trading.instruments import Instrument
-from harnesses.trading.matching import Books, Matched, accept, cancel, match
+from harnesses.trading.matching import accept, cancel, match
 from harnesses.trading.orders import ZERO, Fill, OrderReport, PlacedOrder
+from harnesses.trading.paper_books import Books, Matched
 from harnesses.trading.paper_ledger import FileLedger, Ledger, MemoryLedger
 from harnesses.trading.paper_rules import Fees, Rules
 

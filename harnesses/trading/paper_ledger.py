@@ -18,8 +18,8 @@ from typing import Protocol
 import msgspec
 
 from harnesses.trading.broker import BrokerUnavailable
-from harnesses.trading.matching import Books, Matched
 from harnesses.trading.orders import Fill, OrderReport
+from harnesses.trading.paper_books import Books, Matched
 
 _APPLICATION_ID, _VERSION = 0x50617072, 1
 """`PRAGMA application_id` of the files ("Papr"), and `user_version`."""
@@ -197,7 +197,7 @@ def _locked(path: Path) -> int:
         os.close(descriptor)
         raise BrokerUnavailable(
             f"the paper venue's file {path} is in use by process {holder}: expected no other broker on it; end that one, "
-            "share one PaperBroker between the harnesses of a program, or give another path"
+            "or give another path"
         ) from None
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())

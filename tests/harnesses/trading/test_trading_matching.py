@@ -12,8 +12,9 @@ from harnesses.trading.bars import Bar, MarketSlice
 from harnesses.trading.book import Book, differences
 from harnesses.trading.broker import OrderRefused, VenueAccount
 from harnesses.trading.instruments import Instrument
-from harnesses.trading.matching import Books, Matched, accept, cancel, match, reserved_cash, reserved_units
+from harnesses.trading.matching import accept, cancel, match
 from harnesses.trading.orders import Fill, Order, OrderKind, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.paper_books import Books, Matched, reserved_cash, reserved_units
 from harnesses.trading.paper_rules import Fees, Rules
 from tests.harnesses.trading.paper_flows import (
     CASH,
