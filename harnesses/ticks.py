@@ -18,7 +18,6 @@ from weakref import ref
 import attrs
 import trio
 
-from harnesses import values
 from harnesses.clock import WallClock
 from harnesses.errors import HarnessMisuse
 from harnesses.schedule import Anchored, Missed, Next, Steady, Times, WallTimes, check_times, coming, is_aware, next_tick
@@ -47,9 +46,6 @@ class Tick(int):
 
     def __getnewargs__(self) -> Any:
         return int(self), self.due, self.missed
-
-
-values._COPIERS[Tick] = int  # pyright: ignore[reportPrivateUsage]  # a step keeps the number alone
 
 
 @attrs.frozen

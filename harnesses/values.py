@@ -144,6 +144,8 @@ def _copier_for(cls: type[Any]) -> _Copier:
     """Decide once for each class how its values are detached."""
     if issubclass(cls, Enum):
         return _same
+    if issubclass(cls, int):
+        return int
     if hasattr(cls, "_make") and issubclass(cls, tuple):
         return _named_tuple
     if issubclass(cls, msgspec.Struct):
@@ -221,7 +223,7 @@ def _find(value: Any, path: str, depth: int) -> str | None:
         return None if _encodable(value) else f"{path} is not valid text: it holds half a surrogate pair; was {value!r}"
     if cls is float:
         return None if isfinite(value) else f"{path} is {value!r}: JSON has no such number; use None or a Decimal"
-    if cls in ATOMS or issubclass(cls, Enum):
+    if cls in ATOMS or issubclass(cls, Enum | int):
         return None
     if cls is dict:
         return _find_in_dict(value, path, depth)
