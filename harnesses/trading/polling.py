@@ -171,8 +171,8 @@ class PollingFeed:
         if raised:
             where, later = failed[-1]
             raise FeedUnavailable(
-                f"{where} is not available: expected bars, was {later.why}, and {in_a_row} failures in a row; "
-                "check the server, or allow more of them with max_failures"
+                f"{where} is not available: expected bars, was {later.why}, {in_a_row} times in a row; "
+                "check the server, or bear more with max_failures"
             )
 
 

@@ -112,7 +112,7 @@ class Http:
         except trio.TooSlowError:
             return Later(f"no answer within {self._timeout_s:g} s")
         except (self._httpx.RequestError, self._httpx.StreamError) as error:
-            return Later(f"{type(error).__name__}: {error}")
+            return Later(f"{type(error).__name__}{_why(error)}")
         if body is None:
             return Later(f"a body of more than {self._max_bytes} bytes")
         headers = response.headers
@@ -126,6 +126,14 @@ class Http:
                 if len(body) > self._max_bytes:
                     scope.cancel()
         return bytes(body) if len(body) <= self._max_bytes else None
+
+
+def _why(error: BaseException) -> str:
+    """Return what an error says, or if it says nothing, what the one behind it does: a failed TLS handshake for instance."""
+    behind: BaseException | None = error
+    while behind is not None and not str(behind):
+        behind = behind.__cause__ or behind.__context__
+    return "" if behind is None else f": {behind}"
 
 
 def _httpx() -> Any:

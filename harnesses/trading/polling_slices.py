@@ -51,14 +51,10 @@ class Gathering:
         if not self._bars:
             return None
         time = min(self._bars)
-        if not self._is_given(time):
-            if not self._is_whole(time) and now_s - self._seen_s[time] < self._wait_s:
-                return None
-            self._given = time
+        if not self._is_whole(time) and now_s - self._seen_s[time] < self._wait_s:
+            return None
+        self._given = time
         return MarketSlice(time, {symbol: self._bars[time][symbol] for symbol in self._newest if symbol in self._bars[time]})
-
-    def _is_given(self, time: datetime) -> bool:
-        return self._given is not None and time <= self._given
 
     def _is_whole(self, time: datetime) -> bool:
         return all(newest is not None and newest >= time for newest in self._newest.values())

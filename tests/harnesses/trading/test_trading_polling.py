@@ -63,7 +63,9 @@ class Server:
     port: int = 0
 
     async def handle(self, stream: trio.SocketStream) -> None:
-        head = b""
+        head = await stream.receive_some()
+        if not head.startswith(b"GET "):
+            return await stream.aclose()
         while b"\r\n\r\n" not in head:
             head += await stream.receive_some()
         target = head.split()[1].decode()
@@ -264,6 +266,12 @@ async def test_an_answer_that_is_too_long_is_cut_short(serve, bars):
         await feed(server, max_bytes=1000, max_failures=1).next_slice(None)
 
 
+async def test_an_answer_of_the_allowed_length_is_taken(serve):
+    server = await serve(rows(1, 2))
+
+    assert await times(feed(server, max_bytes=len(rows(1, 2)))) == [at(1), at(2)]
+
+
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("retry_after", ["20", format_datetime(START + timedelta(seconds=20), usegmt=True)])
 async def test_a_server_is_not_asked_before_its_retry_after(serve, mock_clock, status, retry_after):
@@ -276,6 +284,18 @@ async def test_a_server_is_not_asked_before_its_retry_after(serve, mock_clock, s
         mock_clock.jump(10)
 
     assert seen == [(None, 1), (None, 1), (MarketSlice(at(1), {"A": BAR}), 2)]
+
+
+async def test_of_several_retry_after_the_longest_counts(serve, mock_clock):
+    asked = [Reply(status=429, headers={"Retry-After": str(seconds)}) for seconds in (20, 10)]
+    server = await serve(A=[asked[0], rows(1)], B=[asked[1], rows(1)])
+    polled = feed(server)
+    await polled.next_slice(None)
+
+    mock_clock.jump(19.9)
+    assert await polled.next_slice(None) is None
+    mock_clock.jump(0.1)
+    assert await times(polled) == [at(1)]
 
 
 @pytest.mark.parametrize(
@@ -306,8 +326,8 @@ async def test_failures_in_a_row_end_in_an_error_that_names_them_and_no_secret(s
         await polled.next_slice(None)
 
     assert str(caught.value) == (
-        f"feed http://127.0.0.1:{server.port}/A, symbol A is not available: expected bars, was status 500, and 3 failures "
-        "in a row; check the server, or allow more of them with max_failures"
+        f"feed http://127.0.0.1:{server.port}/A, symbol A is not available: expected bars, was status 500, 3 times in a "
+        "row; check the server, or bear more with max_failures"
     )
     assert await polled.next_slice(None) is None
 
@@ -336,8 +356,16 @@ async def test_nobody_listening_is_a_failure(serve):
         await other.bind(("127.0.0.1", 0))
         server.port = other.getsockname()[1]
 
-        with pytest.raises(FeedUnavailable, match="was ConnectError"):
+        with pytest.raises(FeedUnavailable, match=r"was ConnectError: .*onnect.*, 1 times in a row"):
             await feed(server, max_failures=1).next_slice(None)
+
+
+async def test_an_error_that_says_nothing_is_told_by_the_one_behind_it(serve):
+    server = await serve(rows(1))
+    polled = PollingFeed(f"https://127.0.0.1:{server.port}/{{symbol}}", ["A"], max_failures=1)
+
+    with pytest.raises(FeedUnavailable, match=r"was ConnectError: .*SSL"):
+        await polled.next_slice(None)
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 404])
