@@ -65,7 +65,7 @@ class Server:
     async def handle(self, stream: trio.SocketStream) -> None:
         head = await stream.receive_some()
         if not head.startswith(b"GET "):
-            return await stream.aclose()
+            return
         while b"\r\n\r\n" not in head:
             head += await stream.receive_some()
         target = head.split()[1].decode()
