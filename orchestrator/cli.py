@@ -10,21 +10,32 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, TypeAlias
 
 from orchestrator.command import streams
 from orchestrator.command.exits import EndedBySignal, ExitCode, of_error, of_signal
+from orchestrator.command.operating import TWO_WORDS, add_operating
+from orchestrator.command.parsing import (
+    DEFAULT_STORE,
+    Add,
+    Parser,
+    add_common,
+    add_verb,
+    count,
+    joined,
+    number,
+    print_all,
+    reader_of,
+    seconds,
+    store_of,
+)
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
-DEFAULT_STORE = "run.db"
 _FORMATS = ("jsonl", "csv", "parquet")
-_Add: TypeAlias = Callable[..., argparse.ArgumentParser]
 _EXAMPLE = """\
 example:
   orchestrator run examples/run.toml     run the harnesses that a run file lists; Ctrl-C stops them
@@ -33,7 +44,8 @@ example:
   orchestrator run examples/run.toml     go on where they stopped
 
 exit codes: 0 ok, 1 a harness failed, 2 usage, 3 stopped and resumable, 4 waiting for a person,
-5 the store contradicts itself, 75 owned by another process, 130 and 143 ended by a signal
+5 the store contradicts itself, 6 effects of unknown outcome, 75 owned by another process,
+130 and 143 ended by a signal
 """
 
 
@@ -67,18 +79,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         UsageError: there is something in them that it does not understand.
     """
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(joined(sys.argv[1:] if arguments is None else arguments, TWO_WORDS))
     if options.verb is None:
         parser.print_help(sys.stderr)
         raise SystemExit(ExitCode.USAGE)
     return options
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as everything here does."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see `{self.prog} --help`")
 
 
 class _Version(argparse.Action):
@@ -96,7 +101,7 @@ class _Version(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="orchestrator",
         description="Run many long-lived harnesses side by side, and never lose a step.",
         epilog=_EXAMPLE,
@@ -104,85 +109,50 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    _add_common(parser, None, default=True)
+    add_common(parser, default=True)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     _add_run(verbs.add_parser)
     _add_readers(verbs.add_parser)
+    add_operating(verbs.add_parser)
     return parser
 
 
-def _add_common(parser: argparse.ArgumentParser, json_help: str | None, *, default: bool = False) -> None:
-    """Add what may stand before and after the verb. After it there is no default, which would undo what stood before."""
-    store = "where everything is recorded (default: $ORCHESTRATOR_STORE, what the run file says, or run.db)"
-    parser.add_argument("--store", metavar="PATH", default=None if default else argparse.SUPPRESS, help=store)
-    help = json_help or "standard output is JSON, one object a line"
-    parser.add_argument("--json", action="store_true", default=False if default else argparse.SUPPRESS, help=help)
-
-
-def _verb(add: _Add, name: str, help: str, carry_out: Callable[..., int]) -> argparse.ArgumentParser:
-    parser = add(name, help=help, description=f"{help[0].upper()}{help[1:]}.", allow_abbrev=False)
-    parser.set_defaults(carry_out=carry_out)
-    return parser
-
-
-def _add_run(add: _Add) -> None:
-    run = _verb(add, "run", "run a run file (.toml) or a supervisor script (.py)", _run)
+def _add_run(add: Add) -> None:
+    run = add_verb(add, "run", "run a run file (.toml) or a supervisor script (.py)", _run)
     run.add_argument(
         "file", metavar="FILE", type=Path, help="a .toml file, or a .py file with `async def supervise(orchestrator)`"
     )
-    _add_common(run, "write every record to standard output when it is committed, as JSON")
+    add_common(run, "write every record to standard output when it is committed, as JSON")
     run.add_argument("--log", metavar="PATH", help="append a JSON line for each record to this file")
     run.add_argument(
         "--drain",
         metavar="S",
-        type=_seconds,
+        type=seconds,
         help="seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once; "
         "5 s later the program ends in any case",
     )
     run.add_argument("--quiet", action="store_true", help="say nothing but what failed")
 
 
-def _add_readers(add: _Add) -> None:
-    status = _verb(add, "status", "show how far each harness is", _status)
-    _add_common(status, None)
-    steps = _verb(add, "steps", "show the recorded steps of a harness", _steps)
+def _add_readers(add: Add) -> None:
+    status = add_verb(add, "status", "show how far each harness is", _status)
+    add_common(status)
+    steps = add_verb(add, "steps", "show the recorded steps of a harness", _steps)
     steps.add_argument("name", metavar="NAME")
-    _add_common(steps, None)
-    steps.add_argument("--after", metavar="N", type=_count, default=0, help="leave out the first N steps")
-    steps.add_argument("--limit", metavar="N", type=_count, help="show at most N steps")
-    show = _verb(add, "show", "show all about one step", _show)
+    add_common(steps)
+    steps.add_argument("--after", metavar="N", type=count, default=0, help="leave out the first N steps")
+    steps.add_argument("--limit", metavar="N", type=count, help="show at most N steps")
+    show = add_verb(add, "show", "show all about one step", _show)
     show.add_argument("name", metavar="NAME")
-    show.add_argument("step", metavar="STEP", type=_number, help="its number, from 1")
+    show.add_argument("step", metavar="STEP", type=number, help="its number, from 1")
     show.add_argument("--state", action="store_true", help="also the whole state after the step")
-    _add_common(show, None)
-    export = _verb(add, "export", "write the recorded steps of a harness to a file", _export)
+    add_common(show)
+    export = add_verb(add, "export", "write the recorded steps of a harness to a file", _export)
     export.add_argument("name", metavar="NAME")
     export.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name, else jsonl")
     export.add_argument("--output", metavar="FILE", help="default: standard output")
-    export.add_argument("--after", metavar="N", type=_count, default=0, help="leave out the first N steps")
-    _add_common(export, "the same as --format jsonl")
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0 up, was {text!r}")
-    return int(text)
-
-
-def _number(text: str) -> int:
-    if text.startswith("-") and text[1:].isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a step number from 1 up, was {text!r}")
-    return _count(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= 1e9:
-        raise argparse.ArgumentTypeError(f"expected seconds above 0, was {text!r}")
-    return seconds
+    export.add_argument("--after", metavar="N", type=count, default=0, help="leave out the first N steps")
+    add_common(export, "the same as --format jsonl")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -203,27 +173,31 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
+    from orchestrator.command.latching import in_words
     from orchestrator.command.verbs import status_lines
+    from orchestrator.latch import Latch
 
-    with closing(_reader(options)) as reader:
-        if not _print(status_lines(reader, as_json=options.json)):
+    with closing(reader_of(options)) as reader:
+        if not print_all(status_lines(reader, as_json=options.json)):
             streams.say(f"{reader.location} has no harness yet")
+    if latched := in_words(Latch(store_of(options))):
+        streams.say(latched)
     return ExitCode.OK
 
 
 def _steps(options: argparse.Namespace) -> int:
     from orchestrator.command.verbs import steps_lines
 
-    with closing(_reader(options)) as reader:
-        _print(steps_lines(reader, options.name, after=options.after, limit=options.limit, as_json=options.json))
+    with closing(reader_of(options)) as reader:
+        print_all(steps_lines(reader, options.name, after=options.after, limit=options.limit, as_json=options.json))
     return ExitCode.OK
 
 
 def _show(options: argparse.Namespace) -> int:
     from orchestrator.command.verbs import show_lines
 
-    with closing(_reader(options)) as reader:
-        _print(show_lines(reader, options.name, options.step, with_state=options.state, as_json=options.json))
+    with closing(reader_of(options)) as reader:
+        print_all(show_lines(reader, options.name, options.step, with_state=options.state, as_json=options.json))
     return ExitCode.OK
 
 
@@ -236,23 +210,11 @@ def _export(options: argparse.Namespace) -> int:
     if options.json and format != "jsonl":
         raise UsageError(f"--json contradicts --format {format}: expected one of the two; leave one out")
     _end_on_sigterm()
-    with closing(_reader(options)) as reader:
-        count = export(reader, options.name, format, output, sys.stdout, after=options.after)
+    with closing(reader_of(options)) as reader:
+        written = export(reader, options.name, format, output, sys.stdout, after=options.after)
     if output is not None:
-        streams.say(f"{count} steps written to {output}")
+        streams.say(f"{written} steps written to {output}")
     return ExitCode.OK
-
-
-def _reader(options: argparse.Namespace) -> SqliteReader:
-    return SqliteReader(options.store or os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE)
-
-
-def _print(lines: Iterable[str]) -> int:
-    count = 0
-    for text in lines:
-        sys.stdout.write(f"{text}\n")
-        count += 1
-    return count
 
 
 def _complain(text: str) -> None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TextIO
 
 import trio
 
 from orchestrator.codec import decode, decode_step
+from orchestrator.command.latching import in_words
 from orchestrator.command.lines import brief, json_line, step_fields
 from orchestrator.command.progress import Progress, Rest, Row
 from orchestrator.command.streams import abandon, say
 from orchestrator.command.tail import Tail
+from orchestrator.latch import Latch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
 from orchestrator.records import Record
@@ -40,6 +42,7 @@ _COLOURS = {
     Status.FAILED: "red",
     Status.GAVE_UP: "red",
     Status.BLOCKED: "magenta",
+    Status.BUDGET_SPENT: "yellow",
 }
 
 
@@ -100,10 +103,19 @@ class EventLines:
 def event_line(record: Record) -> str:
     """Return a lifecycle event as a line for people."""
     own = decode(record.body)
+    if record.kind == "latch":
+        return _latch_line(record.harness, own)
     delay = f" in {own['delay_s']:.2g} s" if "delay_s" in own else ""
     cause = f": {one_line(str(own['cause']))}" if own.get("cause") else ""
     kind = record.kind.replace("_", " ")
     return f"{record.harness}: {kind}{delay} at step {record.step}, attempt {record.attempt}{cause}"
+
+
+def _latch_line(name: str, own: Mapping[str, Any]) -> str:
+    because = f": {one_line(str(own['reason']))}" if own.get("reason") else ""
+    return (
+        f"{name or 'all harnesses'}: latch {'on' if own.get('on') else 'off'}, by {one_line(str(own.get('by', '?')))}{because}"
+    )
 
 
 class JsonLines:
@@ -161,6 +173,7 @@ class LiveTable:
 
         self._store = store
         self._names = names
+        self._latch = Latch(store.path)
         self._progress = Progress()
         self._outputs: dict[str, tuple[int, str]] = {}
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -177,9 +190,12 @@ class LiveTable:
         """Draw the table."""
         names = self._names()
         self._progress.look((one for one in self._store.harnesses() if one.name in names), time.monotonic())
-        rows = self._progress.rows(min(_MOST_ROWS, max(1, self._console.height - _OTHER_LINES)))
+        latched = in_words(self._latch)
+        room = self._console.height - _OTHER_LINES - bool(latched)
+        rows = self._progress.rows(min(_MOST_ROWS, max(1, room)))
         outputs = [self._last_output(row) for row in rows]
-        self._live.update(_table(rows, outputs, self._progress.all()), refresh=True)
+        table = _table(rows, outputs, self._progress.all(), latched)
+        self._live.update(table, refresh=True)
 
     def close(self) -> None:
         """Give the terminal back as it was."""
@@ -197,7 +213,7 @@ class LiveTable:
         return known[1]
 
 
-def _table(rows: list[Row], outputs: list[str], total: Rest) -> Any:
+def _table(rows: list[Row], outputs: list[str], total: Rest, latched: str) -> Any:
     """Return the rows for rich. Every cell is a `Text`: nothing in it is read as markup."""
     from rich.table import Table
     from rich.text import Text
@@ -212,6 +228,9 @@ def _table(rows: list[Row], outputs: list[str], total: Rest) -> Any:
         status = Text(row.status.replace("_", " "), style=_COLOURS.get(row.status, ""))
         table.add_row(Text(row.name), status, str(row.attempt), str(row.step), f"{row.rate:.1f}", Text(output))
     more = f"{total.harnesses - len(rows)} more not shown, " if total.harnesses > len(rows) else ""
-    summary = f"{more}{total.ended} of {total.harnesses} ended"
+    waiting = f", {total.blocked} of them blocked" if total.blocked else ""
+    summary = f"{more}{total.ended} of {total.harnesses} ended{waiting}"
     table.add_row(Text("all", style="bold"), "", "", str(total.steps), f"{total.rate:.1f}", Text(summary))
+    if latched:
+        table.add_row(Text("latch", style="bold red"), "", "", "", "", Text(latched))
     return table

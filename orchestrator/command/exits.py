@@ -1,10 +1,10 @@
 """What the `orchestrator` command's exit code says. Pure.
 
 0    ok                                     5     the store contradicts itself
-1    a harness failed, or the world did     75    a living process runs the harness
-2    usage: nothing of it can be done       130   ended by SIGINT
-3    stopped, and can be resumed            143   ended by SIGTERM
-4    waiting for a person
+1    a harness failed, or the world did     6     nobody knows whether an effect has happened
+2    usage: nothing of it can be done       75    a living process runs the harness
+3    stopped, and can be resumed            130   ended by SIGINT
+4    waiting for a person                   143   ended by SIGTERM
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-from orchestrator.errors import OwnershipError, StoreCorrupt, StoreUnusable, UsageError
+from orchestrator.errors import OwnershipError, StoreCorrupt, StoreUnusable, UnknownOutcome, UsageError
 from orchestrator.outcome import Outcome, OutcomeKind
 
 
@@ -32,6 +32,7 @@ class ExitCode(IntEnum):
     STOPPED = 3
     BLOCKED = 4
     INTEGRITY = 5
+    UNKNOWN = 6
     OWNED_ELSEWHERE = 75
 
 
@@ -44,7 +45,8 @@ _KINDS = {
     OutcomeKind.FAILED: ExitCode.FAILED,
     OutcomeKind.GAVE_UP: ExitCode.FAILED,
 }
-_FIRST = (ExitCode.OWNED_ELSEWHERE, ExitCode.INTEGRITY)
+_FIRST = (ExitCode.OWNED_ELSEWHERE, ExitCode.INTEGRITY, ExitCode.UNKNOWN)
+"""What a signal does not hide: whoever ended the run knows that it was ended, and not that one of these is so."""
 _THEN = (ExitCode.USAGE, ExitCode.FAILED, ExitCode.BLOCKED, ExitCode.STOPPED)
 
 
@@ -70,6 +72,8 @@ def of_error(error: BaseException) -> ExitCode:
 
 def of_outcome(outcome: Outcome) -> ExitCode:
     """Return the code that the end of one harness stands for."""
+    if isinstance(outcome.error, UnknownOutcome):
+        return ExitCode.UNKNOWN
     if outcome.ok or outcome.error is None:
         return _KINDS[outcome.kind]
     return of_error(outcome.error)

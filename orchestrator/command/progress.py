@@ -34,6 +34,8 @@ class Rest:
 
     harnesses: int
     ended: int
+    blocked: int
+    """Of those that have ended, how many wait for a person."""
     steps: int
     rate: float
 
@@ -92,6 +94,7 @@ class Progress:
         return Rest(
             harnesses=len(seen),
             ended=sum(one.record.status in ENDED for one in seen),
+            blocked=sum(one.record.status is Status.BLOCKED for one in seen),
             steps=sum(one.record.current_step for one in seen),
             rate=sum(map(_rate, seen)),
         )

@@ -10,13 +10,26 @@ from attrs import define, field
 
 from orchestrator.command.exits import ExitCode, of_error, of_outcome, of_run
 from orchestrator.command.lines import columns
+from orchestrator.command.parsing import DEFAULT_STORE
 from orchestrator.command.streams import say
-from orchestrator.errors import HarnessFailed, OrchestratorError, OwnershipError, StoreError, UsageError
-from orchestrator.outcome import Outcome
+from orchestrator.errors import (
+    BudgetExhausted,
+    HarnessFailed,
+    Latched,
+    OrchestratorError,
+    OwnershipError,
+    StoreError,
+    UnknownOutcome,
+    UsageError,
+    Waiting,
+)
+from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.text import inert, one_line
 
 _ROWS = 40
 _TRACEBACKS = 3
+_TOLD = (OwnershipError, StoreError, UsageError, Waiting, BudgetExhausted)
+"""Errors that are no defect of anybody's code: their message tells it all."""
 
 
 @define
@@ -49,7 +62,7 @@ class Result:
         return of_run(self.outcomes.values(), codes, self.signalled)
 
 
-def report(result: Result, *, quiet: bool, file: Path) -> int:
+def report(result: Result, *, quiet: bool, file: Path, store: Path) -> int:
     """Say how the run ended and return the exit code."""
     for text in failures(result.outcomes) if quiet else summary(result.outcomes):
         say(text)
@@ -58,8 +71,9 @@ def report(result: Result, *, quiet: bool, file: Path) -> int:
             say(f"orchestrator: {one_line(str(error), 2000)}")
     for error in _with_tracebacks(result):
         say(inert("".join(traceback.format_exception(_cut(error)))).rstrip())
-    if not quiet and any(map(_resumable, result.outcomes.values())):
-        say(f"to go on: orchestrator run {file}")
+    if not quiet:
+        for text in ways_on(result.outcomes, file, store):
+            say(text)
     return result.code
 
 
@@ -76,10 +90,25 @@ def summary(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
         yield f"and {len(rows) - _ROWS} more: see `orchestrator status`"
 
 
+def ways_on(outcomes: Mapping[str, Outcome], file: Path, store: Path) -> Iterator[str]:
+    """Yield what a person does so that harnesses go on which did not come to their end."""
+    where = "" if str(store) == DEFAULT_STORE else f" --store {store}"
+    errors = [outcome.error for outcome in outcomes.values()]
+    if any(isinstance(error, UnknownOutcome) for error in errors):
+        yield f"to find out what became of effects: orchestrator effects{where}"
+        yield f"and to say so: orchestrator effects settle{where} NAME KEY --as done|not-done --reason TEXT"
+    if any(isinstance(error, Latched) for error in errors):
+        yield f"to let effects begin again: orchestrator latch{where}, then orchestrator latch off{where}"
+    if any(outcome.kind is OutcomeKind.BUDGET_SPENT for outcome in outcomes.values()):
+        yield f"to go on with a budget that is spent: raise it in {file}"
+    if any(map(_resumable, outcomes.values())):
+        yield f"to go on: orchestrator run {file}"
+
+
 def failures(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
-    """Yield a line for each harness that failed."""
+    """Yield a line for each harness that failed, or that waits for a person."""
     for name, outcome in outcomes.items():
-        if not outcome.ok:
+        if not outcome.ok or outcome.kind is OutcomeKind.BLOCKED:
             yield f"orchestrator: harness {name!r} {one_line(str(outcome), 2000)}"
 
 
@@ -89,13 +118,13 @@ def _cells(name: str, outcome: Outcome) -> tuple[str, ...]:
 
 
 def _resumable(outcome: Outcome) -> bool:
-    return of_outcome(outcome) in (ExitCode.STOPPED, ExitCode.FAILED, ExitCode.BLOCKED)
+    return of_outcome(outcome) in (ExitCode.STOPPED, ExitCode.FAILED, ExitCode.BLOCKED, ExitCode.UNKNOWN)
 
 
 def _with_tracebacks(result: Result) -> Iterator[BaseException]:
     """Yield the errors of code: what the first few harnesses raised, what `supervise` did, and what is a defect of ours."""
     errors = [outcome.error for outcome in result.outcomes.values() if outcome.error is not None]
-    yield from [error for error in errors if not isinstance(error, OwnershipError | StoreError | UsageError)][:_TRACEBACKS]
+    yield from [error for error in errors if not isinstance(error, _TOLD)][:_TRACEBACKS]
     yield from (error for error in result.besides if not isinstance(error, OrchestratorError))
     if result.script_error is not None:
         yield result.script_error

@@ -92,7 +92,7 @@ def run(options: RunOptions) -> int:
         finally:
             phase.in_trio = False
             store.close()
-        code = report(result, quiet=options.quiet, file=options.file)
+        code = report(result, quiet=options.quiet, file=options.file, store=path)
         if result.script_exit is not None:
             raise result.script_exit
         return code

@@ -1,18 +1,20 @@
-"""What is committed from now on, in order: every record, or the lifecycle events alone.
+"""What is committed from now on, in order: every record, or what an operator follows, the lifecycle events and latches.
 
 It asks again and again; a run neither knows of it nor waits for it.
 """
 
 from __future__ import annotations
 
+from orchestrator.events import EVENTS
 from orchestrator.records import Record
 from orchestrator.store.sqlite import SqliteStore
 from orchestrator.store.sqlite_file import open_reader, translated
 
 _PAGE = 1000
+_KINDS = ", ".join(f"'{kind}'" for kind in (*(event.kind for event in EVENTS), "latch"))
 _EVENTS = (
     "SELECT seq, harness, attempt, step_number, kind, body, coalesce(run, '') FROM events "
-    "WHERE seq > ? AND seq <= ? AND kind <> 'message' ORDER BY seq LIMIT ?"
+    f"WHERE seq > ? AND seq <= ? AND kind IN ({_KINDS}) ORDER BY seq LIMIT ?"
 )
 
 
@@ -36,7 +38,7 @@ class Tail:
         return page
 
     def events(self) -> list[Record]:
-        """Return the next page of lifecycle events; nothing if there are none yet. Steps are passed over unread."""
+        """Return the next page of lifecycle events and latches; nothing if there are none yet. Steps are passed over."""
         newest = self._newest()
         with translated(self._store.location):
             rows = self._db.execute(_EVENTS, (self._after, newest, _PAGE)).fetchall()

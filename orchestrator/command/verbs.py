@@ -57,7 +57,7 @@ def _status_fields(record: HarnessRecord) -> dict[str, Any]:
 def _status_cells(record: HarnessRecord) -> tuple[str, ...]:
     time = (stamp_us(record.last_time_us) or "-")[:19].replace("T", " ")
     numbers = (str(record.attempt), str(record.current_step))
-    return (record.name, shown_status(record), *numbers, time, one_line(cause(record)))
+    return (record.name, shown_status(record), *numbers, time, one_line(cause(record), 300))
 
 
 def steps_lines(reader: SqliteReader, name: str, *, after: int, limit: int | None, as_json: bool) -> Iterator[str]:

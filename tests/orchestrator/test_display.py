@@ -18,6 +18,7 @@ from attrs import frozen
 
 from orchestrator import Orchestrator, SqliteStore, StoreError
 from orchestrator.command.display import EventLines, event_line, follow
+from orchestrator.latch import Latch
 from orchestrator.records import Record
 from tests.orchestrator.commanded import HOSTILE, Ticking
 from tests.orchestrator.commanding import PYTHON, Command, surroundings
@@ -53,11 +54,11 @@ class Screen:
 
 
 def on_terminal(command: Command, *arguments: str, interrupt_s: float = 0.0, rows: int = 24, **environment: str) -> Screen:
-    """Run with standard error, and input, on a terminal of 100 columns; press Ctrl-C after some seconds."""
+    """Run with standard error, and input, on a terminal of 100 columns; end it so many seconds after the first drawing."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
     environment = {**surroundings(), "TERM": "xterm", "COLUMNS": "", **environment}
-    begin = time.monotonic()
+    begin = drawn = time.monotonic()
     process = subprocess.Popen(
         [*PYTHON, *arguments], cwd=command.folder, env=environment, stdin=slave, stdout=subprocess.DEVNULL, stderr=slave
     )
@@ -66,13 +67,16 @@ def on_terminal(command: Command, *arguments: str, interrupt_s: float = 0.0, row
     os.set_blocking(master, False)
     while process.poll() is None or not interrupted:
         raw += _read(master)
-        if not interrupted and time.monotonic() - begin > interrupt_s:
+        now = time.monotonic()
+        if b"\x1b[?25l" not in raw:
+            drawn = now
+        elif not interrupted and now - drawn > interrupt_s:
             interrupted = True
             process.terminate()
-        assert time.monotonic() - begin < 20
+        assert now - begin < 40, raw
     raw += _read(master)
     os.close(master)
-    return Screen(process.returncode, raw.decode(), time.monotonic() - begin)
+    return Screen(process.returncode, raw.decode(), time.monotonic() - drawn)
 
 
 def _read(master: int) -> bytes:
@@ -99,6 +103,23 @@ def test_a_terminal_gets_a_row_for_each_harness_and_is_given_back(command: Comma
     assert re.search(r"all +\d+ +\d+\.\d +1 of 2 ended", text)
     assert screen.raw.count("\x1b[?25l") == screen.raw.count("\x1b[?25h") == 1
     assert any(line.split()[:2] == ["ticking", "stopped"] for line in screen.last_lines)
+
+
+def test_a_terminal_shows_a_latch_and_what_it_has_blocked(command: Command) -> None:
+    tables = (
+        f'[[harness]]\nname = "{one.lower()}"\nharness = "tests.orchestrator.operated:{one}"\ninitial_state = 0\n'
+        for one in ("Acting", "Listening")
+    )
+    command.write("run.toml", "".join(tables))
+    Latch(command.folder / "run.db").put_on("acting", reason="\x1b[2Jnews")
+
+    screen = on_terminal(command, *run(), interrupt_s=2.0)
+
+    text = OURS.sub("", screen.raw)
+    assert screen.code == 143
+    assert re.search(r"acting +blocked +1 +0 +0\.0 +Latched: harness 'acting', step 1", text)
+    assert re.search(r"all +0 +0\.0 +1 of 2 ended, 1 of them blocked", text)
+    assert re.search(r"latch +the latch is on for acting \(\\x1b\[2Jnews\): no effect begins", text)
 
 
 def test_the_table_is_drawn_at_most_four_times_a_second(command: Command) -> None:
@@ -179,6 +200,14 @@ def test_the_line_of_an_event_is_inert_and_says_why(command: Command) -> None:
     assert line == r"h: restarting in 0.12 s at step 3, attempt 2: \x1b[31ma b"
     assert event_line(Record(1, "h", 1, 0, 0, "gave_up", "{}")) == "h: gave up at step 0, attempt 1"
     assert HOSTILE not in line
+
+
+def test_the_line_of_a_latch_says_whose_it_is_and_why() -> None:
+    on = event_line(Record(1, "", 0, 0, 0, "latch", '{"on": true, "by": "ann", "reason": "a\\u001bb"}'))
+    off = event_line(Record(1, "h", 0, 0, 0, "latch", '{"on": false, "reason": "", "by": "ann"}'))
+
+    assert on == r"all harnesses: latch on, by ann: a\x1bb"
+    assert off == "h: latch off, by ann"
 
 
 class Broken:

@@ -49,6 +49,15 @@ def test_every_error_has_a_code(error: Exception, code: int) -> None:
     assert of_error(error) == code
 
 
+@pytest.mark.parametrize(("error", "code"), [(e.UnknownOutcome("x"), 6), (e.Latched("x"), 4), (e.Waiting("x"), 4)])
+def test_what_blocks_a_harness_has_a_code(error: Exception, code: int) -> None:
+    assert of_outcome(Outcome(OutcomeKind.BLOCKED, error=error)) == code
+
+
+def test_a_budget_that_is_spent_leaves_a_harness_resumable() -> None:
+    assert of_outcome(Outcome(OutcomeKind.BUDGET_SPENT, error=e.BudgetExhausted("x"))) == ExitCode.STOPPED
+
+
 def test_a_store_lost_because_it_is_damaged_is_a_matter_of_integrity() -> None:
     lost = e.StoreLost("x")
     lost.__cause__ = e.StoreCorrupt("y")
@@ -67,6 +76,7 @@ def test_of_all_codes_that_apply_the_gravest_is_the_runs() -> None:
     outcomes = [
         Outcome(OutcomeKind.FAILED, error=e.OwnedElsewhere("x")),
         Outcome(OutcomeKind.FAILED, error=e.StoreCorrupt("x")),
+        Outcome(OutcomeKind.BLOCKED, error=e.UnknownOutcome("x")),
         None,
         Outcome(OutcomeKind.FAILED, error=e.UsageError("x")),
         Outcome(OutcomeKind.FAILED, error=ValueError("x")),
@@ -75,9 +85,9 @@ def test_of_all_codes_that_apply_the_gravest_is_the_runs() -> None:
         Outcome(OutcomeKind.COMPLETED),
     ]
 
-    found = [of_run(filter(None, outcomes[n:]), signalled=signal.SIGTERM if n <= 2 else None) for n in range(len(outcomes))]
+    found = [of_run(filter(None, outcomes[n:]), signalled=signal.SIGTERM if n <= 3 else None) for n in range(len(outcomes))]
 
-    assert found == [75, 5, 143, 2, 1, 4, 3, 0]
+    assert found == [75, 5, 6, 143, 2, 1, 4, 3, 0]
 
 
 def test_what_fails_besides_the_harnesses_counts_as_well() -> None:

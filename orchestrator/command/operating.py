@@ -1,0 +1,152 @@
+"""The operator's verbs on the command line: what each takes, and what it says. What they do is in modules of their own."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from contextlib import closing
+
+from orchestrator.command import effects, latching, posting, streams
+from orchestrator.command.exits import ExitCode
+from orchestrator.command.lines import json_line
+from orchestrator.command.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
+from orchestrator.errors import UsageError
+from orchestrator.text import one_line
+
+SETTLE = "effects settle"
+TWO_WORDS = (SETTLE,)
+"""Verbs of two words."""
+
+_EFFECTS = """\
+An effect of a harness that a living process runs is "under way"; it is no concern of a person's yet.
+exit codes: 6 if there are effects of unknown outcome, 0 if there are none"""
+_SETTLE = """\
+Find out in the world itself what became of the effect, then say so; the next run of the harness takes your word for it:
+  done       the effect is not done again, and its call returns what --result says
+  not-done   the effect is done when the harness comes to it
+If the effect's function declares what it returns, --result has to fit that: the harness fails if it does not.
+To say the same again changes nothing. A harness that a living process runs has to be stopped first (exit code 75)."""
+_LATCH = """\
+While a latch is on, no effect begins, not even in a program whose loop is blocked or whose store is locked; one that had
+begun before may still come to its end. Harnesses that come to an effect are blocked (exit code 4), and go on when they are
+run again after `latch off`. Beside a store there is a latch for all harnesses, and one for each.
+The latch is a file in PATH-latch; that it could not be recorded in the store is said, and is no failure (exit code 0)."""
+_SEND = """\
+MESSAGE is JSON, or else plain text, which is sent as a string: 12 is a number, '"12"' and --text 12 are strings.
+Each call sends one more message."""
+
+
+def add_operating(add: Add) -> None:
+    """Add the operator's verbs."""
+    _add_effects(add)
+    _add_latch(add)
+    _add_messages(add)
+
+
+def _add_effects(add: Add) -> None:
+    shown = add_verb(add, "effects", "show the effects that nobody knows the outcome of", _show_effects, _EFFECTS)
+    shown.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
+    shown.add_argument("--all", action="store_true", help="every effect, whatever became of it")
+    add_common(shown)
+    settle = add_verb(add, SETTLE, "say what became of an effect of unknown outcome", _settle, _SETTLE)
+    settle.add_argument("name", metavar="NAME", help="of the harness")
+    settle.add_argument("key", metavar="KEY", type=words, help="of the effect, as `orchestrator effects` shows it")
+    settle.add_argument("--as", dest="said", choices=list(effects.AS), required=True, help="whether it has happened")
+    settle.add_argument("--reason", metavar="TEXT", type=words, required=True, help="how you know; kept with it")
+    settle.add_argument("--result", metavar="JSON", type=words, help="what the effect came to, if it is done (default: null)")
+    add_common(settle)
+
+
+def _add_latch(add: Add) -> None:
+    latch = add_verb(add, "latch", "let no effect begin, let them begin again, or show what is latched", _latch, _LATCH)
+    latch.add_argument("what", metavar="on|off", nargs="?", choices=("on", "off"), help="default: show what is latched")
+    latch.add_argument("--harness", metavar="NAME", help="of this one only; default: of all")
+    latch.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; shown to whoever is stopped by it")
+    add_common(latch)
+
+
+def _add_messages(add: Add) -> None:
+    send = add_verb(add, "send", "put a message in the mailbox of a harness", _send, _SEND)
+    send.add_argument("name", metavar="NAME")
+    send.add_argument("message", metavar="MESSAGE", type=words)
+    send.add_argument("--text", action="store_true", help="send MESSAGE as a string, whatever it looks like")
+    add_common(send)
+    table = "\n".join(f"  {word:<15} {what}" for word, (_, what) in posting.TRADING.items())
+    trading = add_verb(add, "trading", "tell a trading harness what to do", _trading, table)
+    trading.add_argument("what", metavar="VERB", choices=list(posting.TRADING), help=", ".join(posting.TRADING))
+    trading.add_argument("name", metavar="NAME")
+    trading.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it")
+    add_common(trading)
+
+
+def _show_effects(options: argparse.Namespace) -> int:
+    with closing(reader_of(options)) as reader:
+        shown = effects.known_effects(reader, options.name, every=options.all)
+        print_all(effects.effects_lines(shown, as_json=options.json))
+    unknown = sum(effect.is_unknown for effect in shown)
+    if not shown:
+        streams.say(f"{reader.location} has no effect{'' if options.all else ' of unknown outcome'}")
+    if not unknown:
+        return ExitCode.OK
+    streams.say(
+        f"{unknown} of unknown outcome: find out what became of each, and say so with "
+        "`orchestrator effects settle NAME KEY --as done|not-done --reason TEXT`"
+    )
+    return ExitCode.UNKNOWN
+
+
+def _settle(options: argparse.Namespace) -> int:
+    word = effects.Word(options.name, options.key, options.said, options.reason, options.result)
+    changed = effects.settle(store_of(options), word)
+    if options.json:
+        fields = {"harness": word.name, "key": word.key, "outcome": effects.AS[word.said].value, "changed": changed}
+        print_all([json_line(fields)])
+    what = f"effect {one_line(word.key)!r} of {word.name!r}"
+    if not changed:
+        streams.say(f"{what} was settled so already")
+        return ExitCode.OK
+    came = "" if word.said == "not-done" else f"; its result is {one_line(word.result or 'null')}"
+    streams.say(f"{what} is settled as {word.said}{came}; run the harness again to go on")
+    return ExitCode.OK
+
+
+def _latch(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    if options.what is None:
+        return _show_latches(options, store)
+    done = latching.switch(store, options.harness, on=options.what == "on", reason=options.reason)
+    if options.json:
+        print_all([json_line(latching.fields(done))])
+    _say_all([latching.told(done), *done.warnings])
+    return ExitCode.OK
+
+
+def _show_latches(options: argparse.Namespace, store: str) -> int:
+    if options.reason or options.harness:
+        raise UsageError("latch: expected on or off with --reason and --harness, was neither; say which, or leave them out")
+    if not print_all(latching.latch_lines(store, as_json=options.json)):
+        streams.say(f"no latch is on beside {store}")
+    return ExitCode.OK
+
+
+def _send(options: argparse.Namespace) -> int:
+    message = posting.message_of(options.message, as_text=options.text)
+    return _post(options, message)
+
+
+def _trading(options: argparse.Namespace) -> int:
+    return _post(options, posting.trading_message(options.what, options.reason))
+
+
+def _post(options: argparse.Namespace, message: object) -> int:
+    sent = posting.post(store_of(options), options.name, message)
+    if options.json:
+        print_all([json_line(sent.fields)])
+    then = "it runs, and has it within a moment" if sent.is_running else "it does not run: it gets it when it is started again"
+    streams.say(f"{sent.name} has message {sent.seq} in its mailbox; {then}")
+    return ExitCode.OK
+
+
+def _say_all(lines: Iterable[str]) -> None:
+    for text in lines:
+        streams.say(one_line(text, 2000))

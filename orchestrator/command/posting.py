@@ -1,0 +1,87 @@
+"""The verbs `send` and `trading`: messages of an operator to a harness, in its durable mailbox.
+
+A running program notices them within a moment; a dead one has them when it is started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from attrs import frozen
+
+from orchestrator.codec import encode
+from orchestrator.command.writing import commit, known, now_us
+from orchestrator.errors import UsageError
+from orchestrator.lifecycle import Status
+from orchestrator.store.protocol import Post
+
+OPERATOR = "@operator"
+"""Who sends them; no harness can be called so."""
+
+TRADING: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "stop": ("stop", "cancel open orders, keep positions, and end after a last step"),
+        "stop-entries": ("stop entries", "only make positions smaller; cancel open purchases"),
+        "resume-entries": ("resume entries", "end stop-entries"),
+        "flatten": ("flatten", "cancel open orders, sell everything, and halt"),
+        "reset": ("reset", "end a halt; the high-water mark is the equity now"),
+        "adopt": ("adopt", "take the venue's account over as the book"),
+    }
+)
+"""What an operator may tell a trading harness: the word on the command line, the one in the message, and what it does."""
+
+_BEGINS_JSON = ("{", "[", '"')
+
+
+@frozen
+class Sent:
+    """A message in a mailbox."""
+
+    seq: int
+    name: str
+    message: Any
+    is_running: bool
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {"seq": self.seq, "harness": self.name, "message": self.message, "running": self.is_running}
+
+
+def message_of(text: str, *, as_text: bool) -> Any:
+    """Return the message that an argument is: JSON, or the text itself.
+
+    Raises:
+        UsageError: it begins like JSON and is none.
+    """
+    if as_text:
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        if not text.lstrip().startswith(_BEGINS_JSON):
+            return text
+        raise UsageError(
+            f"message {text!r:.200} begins like JSON and is none: {error}; correct it, or give --text to send it as it is"
+        ) from error
+
+
+def post(store: str, name: str, message: Any) -> Sent:
+    """Put a message in the mailbox of a harness; return when it is on disk.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        UsageError: it is completed, so that nobody will ever read it.
+    """
+    record = known(store, name)
+    if record is not None and record.status is Status.COMPLETED:
+        raise UsageError(f"harness {name!r} is completed: expected one that goes on, for nobody would read it; check the name")
+    seq: int = commit(store, Post(name, OPERATOR, now_us(), encode(message)))
+    return Sent(seq, name, message, record is not None and record.owned)
+
+
+def trading_message(word: str, reason: str) -> dict[str, str]:
+    """Return what a trading harness is told."""
+    return {"do": TRADING[word][0], "reason": reason}

@@ -1,0 +1,78 @@
+"""Harnesses for the tests of the operator's verbs: effects of every outcome, and mailboxes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import trio
+
+from harnesses import BaseHarness
+from harnesses.errors import Refused
+from tests.orchestrator.commanded import HOSTILE
+
+
+async def doubtful(text: str) -> int:
+    """Break off in the middle."""
+    raise ConnectionError(f"lost after {text}")
+
+
+async def lasting(text: str) -> int:
+    """Take for ever."""
+    await trio.sleep_forever()
+    return 1
+
+
+async def fine(text: str) -> int:
+    """Succeed."""
+    return len(text)
+
+
+async def unwanted(text: str) -> int:
+    """Be told no."""
+    raise Refused(f"no {text}")
+
+
+class Unsure(BaseHarness[int, str, int]):
+    """Does an effect that succeeds, one that is refused, then one whose outcome nobody knows."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, int]]:
+        if self.current_step == 0:
+            yield "fine", await self.once("fine", fine, "abc")
+        with suppress(Refused):
+            _: int = await self.once("unwanted", unwanted, "abc")
+        yield "doubtful", await self.once("order/1", doubtful, HOSTILE)
+
+
+class Lasting(BaseHarness[int, str, int]):
+    """Is in the middle of an effect for ever."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, int]]:
+        yield "lasting", await self.once("slow", lasting, "x")
+
+
+class Acting(BaseHarness[int, str, int]):
+    """Does an effect in each step."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, int]]:
+        while True:
+            yield "fine", await self.once("fine", fine, "abc")
+            await self.sleep(0.02)
+
+
+class Listening(BaseHarness[int, object, str]):
+    """Makes a step of every message."""
+
+    async def execute(self) -> AsyncIterator[tuple[object, str]]:
+        while True:
+            yield await self.receive(), "heard"
+
+
+class Ended(BaseHarness[int, int, str]):
+    """Is completed after a step."""
+
+    def is_complete(self) -> bool:
+        return True
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        yield 1, "done"

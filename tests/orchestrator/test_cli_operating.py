@@ -1,0 +1,296 @@
+"""The operator's verbs, run as an operator runs them: effects, the latch, messages; on a live run and on a dead one."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from harnesses.trading.harness_verbs import Verb, command_from
+from orchestrator import Orchestrator
+from orchestrator.command.posting import TRADING
+from orchestrator.latch import Latch
+from tests.orchestrator.commanding import Command, ended, harnesses, heads, steps_of, wait_until
+from tests.orchestrator.operated import Ended, Listening, Unsure
+
+TABLE = '[[harness]]\nname = "{name}"\nharness = "tests.orchestrator.operated:{cls}"\ninitial_state = 0\n'
+SETTLE = ["effects", "settle", "unsure", "order/1", "--reason", "asked the venue"]
+
+
+@pytest.fixture(scope="module")
+def dead(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dead run: one harness is blocked by an effect of unknown outcome, one completed, one stopped."""
+    path = tmp_path_factory.mktemp("operated") / "run.db"
+
+    async def record() -> None:
+        async with Orchestrator(path) as orchestrator:
+            orchestrator.start(Unsure(0), name="unsure")
+            orchestrator.start(Ended(0), name="ended")
+            orchestrator.start(Listening(0), name="listening").stop()
+
+    trio.run(record)
+    return path
+
+
+@pytest.fixture
+def command(dead: Path, tmp_path: Path) -> Iterator[Command]:
+    """The command in a folder that has a copy of the store, and a run file for it."""
+    shutil.copy(dead, tmp_path / "run.db")
+    with Command(tmp_path) as command:
+        run_file(command, "Unsure")
+        yield command
+
+
+def run_file(command: Command, *classes: str) -> None:
+    command.write("run.toml", "".join(TABLE.format(name=cls.lower(), cls=cls) for cls in classes))
+
+
+def records(command: Command, kind: str) -> list[Any]:
+    """Return the bodies of all records of a kind."""
+    with closing(sqlite3.connect(command.folder / "run.db")) as db:
+        return [body for (body,) in db.execute("SELECT body FROM records WHERE kind = ? ORDER BY seq", (kind,))]
+
+
+def test_effects_of_unknown_outcome_are_shown_and_have_their_own_code(command: Command) -> None:
+    table, as_json, every, of_one = command.each(
+        ["effects"], ["effects", "--json"], ["effects", "--all", "--json"], ["effects", "listening"]
+    )
+
+    head, row = table.out.splitlines()
+    assert (table.code, as_json.code, every.code, of_one.code) == (6, 6, 6, 0)
+    assert head.split() == ["HARNESS", "STEP", "KEY", "OUTCOME", "ATTEMPT", "TIME", "ARGUMENTS", "REASON"]
+    assert row.split()[:5] == ["unsure", "2", "order/1", "unknown", "1"]
+    assert "ConnectionError: lost after" in row
+    assert "1 of unknown outcome: find out what became of each, and say so with `orchestrator effects settle" in table.err
+    assert [(one["key"], one["outcome"]) for one in as_json.objects] == [("order/1", "unknown")]
+    assert [one["outcome"] for one in every.objects] == ["confirmed", "refused", "unknown"]
+    assert of_one.err == "run.db has no effect of unknown outcome\n"
+
+
+def test_what_an_effect_holds_is_inert(command: Command) -> None:
+    shown = command.each(["effects"], ["effects", "--json"], ["effects", "--all"], ["status"])
+
+    assert all(done.out.replace("\n", "").isprintable() for done in shown)
+
+
+def test_an_effect_that_is_settled_as_done_gives_the_harness_its_result(command: Command) -> None:
+    said, again, none = command.each(
+        [*SETTLE, "--as", "done", "--result", "7"], [*SETTLE, "--as", "done", "--result", "7"], ["effects"]
+    )
+    run = command("run", "run.toml")
+
+    assert (said.code, again.code, none.code, run.code) == (0, 0, 0, 0)
+    assert said.err == "effect 'order/1' of 'unsure' is settled as done; its result is 7; run the harness again to go on\n"
+    assert again.err == "effect 'order/1' of 'unsure' was settled so already\n"
+    assert steps_of(command.folder / "run.db", "unsure")[-1].output == 7
+    assert sum('"by":"operator"' in body for body in records(command, "outcome")) == 1
+
+
+def test_an_effect_that_is_settled_as_not_done_is_done_again(command: Command) -> None:
+    said, effects = command.each([*SETTLE, "--as", "not-done", "--json"], ["effects", "--all"])
+    run = command("run", "run.toml")
+
+    assert said.objects == [{"harness": "unsure", "key": "order/1", "outcome": "not_done", "changed": True}]
+    assert "not_done" in effects.out
+    assert effects.out.rstrip().endswith("asked the venue (said by the operator)")
+    assert run.code == 6
+    assert records(command, "intent")[-1].startswith('{"key":"order/1"')
+
+
+MISTAKES = {
+    "effects nobody": "no harness 'nobody' in run.db: expected one of unsure, ended, listening",
+    "effects settle unsure order/1 --as maybe --reason x": "argument --as: invalid choice: 'maybe'",
+    "effects settle unsure order/1 --as done": "the following arguments are required: --reason",
+    "effects settle unsure order/9 --as done --reason x": "has no effect 'order/9': expected one of 'unwanted', 'order/1'",
+    "effects settle unsure unwanted --as done --reason x": "needs no settling: expected one of unknown outcome, it is refused",
+    "effects settle nobody order/1 --as done --reason x": "no harness 'nobody' in run.db",
+    "effects settle unsure order/1 --as done --reason x --result {1": "--result: expected JSON, was '{1'",
+    "effects settle unsure order/1 --as not-done --reason x --result 1": "--result: expected none with --as not-done",
+    "effects settle --store none.db unsure order/1 --as done --reason x": "none.db is not there: expected a store",
+    "latch off --harness a/../b": "name 'a/../b': expected letters, digits",
+    "latch on --harness @all": "name '@all': expected letters, digits",
+    "latch maybe": "argument on|off: invalid choice: 'maybe'",
+    "latch --reason x": "latch: expected on or off with --reason and --harness",
+    "send nobody 1": "no harness 'nobody' in run.db",
+    "send unsure {1": "message '{1' begins like JSON and is none",
+    "send ended 1": "harness 'ended' is completed: expected one that goes on, for nobody would read it",
+    "send unsure \udcff": "argument MESSAGE: expected text in UTF-8, was '\\udcff'",
+    "send --store none.db unsure 1": "none.db is not there: expected a store",
+    "trading sell unsure": "argument VERB: invalid choice: 'sell'",
+    "trading stop nobody": "no harness 'nobody' in run.db",
+}
+
+
+def test_a_mistake_is_told_in_one_line_and_changes_nothing(command: Command) -> None:
+    before = {path.name: path.stat().st_size for path in command.folder.iterdir()}
+
+    results = command.each(*(line.split() for line in MISTAKES))
+
+    for done, (line, expected) in zip(results, MISTAKES.items(), strict=True):
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), line
+        assert expected in done.err, line
+    assert {path.name: path.stat().st_size for path in command.folder.iterdir()} == before
+
+
+def test_an_effect_of_a_living_program_is_under_way_and_is_not_settled_by_others(command: Command) -> None:
+    run_file(command, "Lasting")
+    process = command.start("run", "run.toml")
+    wait_until(lambda: records(command, "intent")[-1:] != [] and "slow" in records(command, "intent")[-1])
+
+    live, settle = command.each(
+        ["effects", "lasting"], ["effects", "settle", "lasting", "slow", "--as", "done", "--reason", "x"]
+    )
+    process.kill()
+    process.communicate()
+    dead = command("effects", "lasting")
+
+    assert (live.code, settle.code, dead.code) == (0, 75, 6)
+    assert "slow  under way  1" in live.out
+    assert f"process {process.pid} runs it; stop that one first" in settle.err
+    assert "slow  unknown  1" in dead.out
+    assert "it was cut off: its program ended before the outcome was known" in dead.out
+
+
+def test_a_run_that_ends_with_an_unknown_effect_says_what_to_do(command: Command) -> None:
+    done = command("run", "run.toml", "--store", "other.db")
+    quiet = command("run", "run.toml", "--quiet", "--store", "other.db")
+
+    assert (done.code, quiet.code) == (6, 6)
+    assert done.err.splitlines()[-3:] == [
+        "to find out what became of effects: orchestrator effects --store other.db",
+        "and to say so: orchestrator effects settle --store other.db NAME KEY --as done|not-done --reason TEXT",
+        "to go on: orchestrator run run.toml",
+    ]
+    assert "Traceback" not in done.err
+    assert quiet.err.startswith("orchestrator: harness 'unsure' blocked: UnknownOutcome: harness 'unsure', step 2: effect")
+
+
+def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: Command) -> None:
+    run_file(command, "Acting", "Listening")
+    process = command.start("run", "run.toml")
+    wait_until(lambda: heads(command.folder / "run.db").get("acting", 0) > 3)
+
+    on = command("latch", "on", "--reason", "the market\x1b[2J is closed", "--json")
+    wait_until(lambda: records(command, "blocked")[1:])
+    process.terminate()
+    done = ended(process)
+    status, shown, off, off_again = command.each(["status"], ["latch"], ["latch", "off"], ["latch", "off"])
+
+    assert (on.code, done.code, off.code, off_again.code) == (0, 143, 0, 0)
+    assert [on.objects[0][name] for name in ("harness", "on", "changed")] == [None, True, True]
+    assert r"all harnesses: latch on, by " in done.err
+    assert r"the market\x1b[2J is closed" in done.err
+    assert "to let effects begin again: orchestrator latch, then orchestrator latch off\n" in done.err
+    assert r"Latched: harness 'acting'" in status.out
+    assert r"the latch is on for all harnesses (the market\x1b[2J is closed): no effect begins" in status.err
+    assert shown.out.splitlines()[1].startswith("all harnesses  2")
+    assert off.err == "the latch is off for all harnesses: effects may begin; run again what it has blocked\n"
+    assert off_again.err == "the latch was off for all harnesses already\n"
+    assert [body[:10] for body in records(command, "latch")] == ['{"on":true', '{"on":fals']
+
+
+def test_a_latch_of_one_harness_may_come_before_it_is_started(command: Command) -> None:
+    early, known, again, off = command.each(
+        ["latch", "on", "--harness", "acting"],
+        ["latch", "on", "--harness", "unsure", "--reason", "x"],
+        ["latch", "on", "--harness", "unsure", "--reason", "x"],
+        ["latch", "off", "--harness", "unsure"],
+    )
+    run_file(command, "Acting")
+    run = command("run", "run.toml")
+
+    assert [done.code for done in (early, known, again, off)] == [0, 0, 0, 0]
+    assert "run.db knows no harness 'acting' yet, so this is not recorded; it counts when one is started" in early.err
+    assert again.err == "the latch was on for unsure already\n"
+    assert "the latch for acting is still on; `orchestrator latch off --harness acting` lifts it" in off.err
+    assert run.code == 4
+    assert "orchestrator latch off --harness acting" in run.err
+
+
+@pytest.mark.parametrize("state", ["missing", "damaged", "locked"])
+def test_a_latch_is_on_whatever_the_store_is_in(command: Command, state: str) -> None:
+    path = command.folder / "run.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        if state == "missing":
+            path.unlink()
+        elif state == "damaged":
+            path.write_bytes(b"\x55" * 8192)
+        else:
+            other.execute("BEGIN IMMEDIATE")
+
+        done = command("latch", "on")
+
+    assert done.code == 0
+    assert "the latch is on for all harnesses: no further effect begins\n" in done.err
+    assert ("is not there: the latch holds for" if state == "missing" else "this is not recorded, but counts") in done.err
+    assert list(Latch(path).which()) == ["@all"]
+    assert path.exists() == (state != "missing")
+
+
+def test_a_latch_that_can_not_be_put_on_is_a_failure(command: Command) -> None:
+    command.write("run.db-latch", "in the way")
+
+    done = command("latch", "on")
+
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "run.db-latch/@all can not be put on: " in done.err
+
+
+def test_a_message_reaches_a_running_harness(command: Command) -> None:
+    run_file(command, "Listening")
+    process = command.start("run", "run.toml")
+    wait_until(lambda: [one.owned for one in harnesses(command.folder / "run.db") if one.name == "listening"] == [True])
+
+    sent = command.each(
+        ["send", "listening", '{"a": [1, "b"]}', "--json"],
+        ["send", "listening", "plain words"],
+        ["send", "--text", "listening", "12"],
+        ["trading", "stop-entries", "listening", "--reason", "news"],
+    )
+    wait_until(lambda: heads(command.folder / "run.db")["listening"] == 4)
+    process.terminate()
+
+    assert [done.code for done in sent] == [0] * 4
+    assert sent[0].objects[0]["message"] == {"a": [1, "b"]}
+    assert sent[0].objects[0]["running"] is True
+    assert sent[1].err.endswith("in its mailbox; it runs, and has it within a moment\n")
+    assert [step.input for step in steps_of(command.folder / "run.db", "listening")] == [
+        {"a": [1, "b"]},
+        "plain words",
+        "12",
+        {"do": "stop entries", "reason": "news"},
+    ]
+    assert ended(process).code == 143
+
+
+def test_a_message_waits_for_a_harness_that_does_not_run(command: Command) -> None:
+    sent = command("send", "listening", "null")
+
+    with closing(sqlite3.connect(command.folder / "run.db")) as db:
+        waiting = db.execute("SELECT sender, body, consumed_step FROM messages").fetchall()
+    assert sent.err.endswith("in its mailbox; it does not run: it gets it when it is started again\n")
+    assert waiting == [("@operator", "null", None)]
+
+
+def test_every_verb_of_a_trading_harness_has_a_word() -> None:
+    messages = [{"do": do, "reason": ""} for do, _ in TRADING.values()]
+
+    assert sorted(do for do, _ in TRADING.values()) == sorted(Verb)
+    assert not any(command_from(message).refused for message in messages)
+
+
+def test_the_words_of_a_verb_are_found_wherever_options_stand(command: Command) -> None:
+    tail = ["settle", "unsure", "order/9", "--as", "done", "--reason", "x"]
+    lines = [["--store", "run.db", "effects", *tail], ["effects", "--store", "run.db", *tail], ["--json", "effects", *tail]]
+
+    results = command.each(*lines, ["effects", "--", "settle"], ["effects", "settle"])
+
+    assert ["has no effect 'order/9'" in done.err for done in results] == [True, True, True, False, False]
+    assert "no harness 'settle'" in results[3].err
+    assert "the following arguments are required: NAME, KEY, --as, --reason" in results[4].err
