@@ -168,12 +168,12 @@ class CcxtBroker:
 
         order = placed.order
         kind = "limit" if order.kind is OrderKind.LIMIT else "market"
-        price = str(order.limit_price) if order.limit_price is not None and kind == "limit" else None
+        price = f"{order.limit_price:f}" if order.limit_price is not None and kind == "limit" else None
         params = {"newClientOrderId" if self._client.lapses else "clientOrderId": placed.client_id}
         if order.kind is OrderKind.STOP:
-            params["triggerPrice"] = str(order.stop_price)
+            params["triggerPrice"] = f"{order.stop_price:f}"
         raw: Raw = await self._client.call(
-            "create_order", order.symbol, kind, str(order.side), str(order.units), price, signed=remember, params=params
+            "create_order", order.symbol, kind, str(order.side), f"{order.units:f}", price, signed=remember, params=params
         )
         return raw
 

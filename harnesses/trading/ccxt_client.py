@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, cast
 
@@ -74,12 +75,18 @@ class CcxtClient:
         self._ccxt = _ccxt()
         if exchange not in self._ccxt.exchanges:
             raise HarnessMisuse(f"exchange {exchange!r} is unknown to ccxt {self._ccxt.__version__}: see ccxt.exchanges")
-        self._idle: deque[Any] = deque(self._make() for _ in range(options.connections))
+        if options.patience_s <= options.recv_window_s + options.margin_s:
+            raise HarnessMisuse(
+                f"exchange {exchange!r}: patience_s: expected more than recv_window_s and margin_s together, "
+                f"was {options.patience_s}; what became of an order is certain only after those"
+            )
+        self._first: Any = self._make()
+        self._idle: deque[Any] = deque([self._first])
         self._free = trio.CapacityLimiter(options.connections)
-        self._first: Any = self._idle[0]
         self._loading = trio.Lock()
         self._venue_ms = 0.0
         self._read_at_s: float | None = None
+        self._failed: tuple[float, CallFailed] | None = None
 
     @property
     def lapses(self) -> bool:
@@ -114,17 +121,33 @@ class CcxtClient:
         Raises:
             CallFailed: it can not be had now.
         """
+        if self._first.markets and self._read_at_s is not None:
+            if time.monotonic() - self._read_at_s > _RESYNC_S and not self._loading.locked():
+                # One looks at the clock again, the others go by what is known; so does this one if there is no answer.
+                async with self._loading:
+                    with suppress(CallFailed):
+                        self._set_clock(await self.call("fetch_time"))
+            return
+        began_s = trio.current_time()
         async with self._loading:
-            if not self._first.markets:
-                await self.ask("load_markets")
-            if self._read_at_s is None or time.monotonic() - self._read_at_s > _RESYNC_S:
+            if self._failed is not None and self._failed[0] >= began_s:
+                # Somebody has waited for it in vain while this one waited for its turn.
+                raise self._failed[1]
+            try:
+                if not self._first.markets:
+                    await self.ask("load_markets")
                 await self.read_clock()
+            except CallFailed as error:
+                self._failed = (trio.current_time(), error)
+                raise
 
     async def read_clock(self) -> float:
         """Ask the venue for its time; return it in ms. It was at least that when this returns."""
-        venue_ms = float(await self.ask("fetch_time"))
-        self._venue_ms, self._read_at_s = venue_ms, time.monotonic()
-        return venue_ms
+        return self._set_clock(await self.ask("fetch_time"))
+
+    def _set_clock(self, told_ms: object) -> float:
+        self._venue_ms, self._read_at_s = float(str(told_ms)), time.monotonic()
+        return self._venue_ms
 
     def now_ms(self) -> float:
         """Return what the venue's clock should say; by ours as long as it has never been asked."""
@@ -191,7 +214,7 @@ class CcxtClient:
 
     def _run(self, method: str, args: tuple[Any, ...], params: Raw) -> Any:
         """Make one call. In a thread."""
-        exchange = self._idle.popleft()
+        exchange = self._take()
         try:
             if exchange.markets is None and self._first.markets:
                 exchange.set_markets_from_exchange(self._first)
@@ -203,6 +226,13 @@ class CcxtClient:
             if not self.options.keep_connections:
                 exchange.session.close()
             self._idle.append(exchange)
+
+    def _take(self) -> Any:
+        """Return an exchange object that no other thread has; the one given back last, so that few are made."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._make()
 
     def _make(self) -> Any:
         options = self.options

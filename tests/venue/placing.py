@@ -49,7 +49,9 @@ class Placing(BaseHarness[int, str, OrderReport]):
         return self.state >= self._orders
 
     async def execute(self) -> AsyncIterator[tuple[str, OrderReport]]:
-        place = {"once": self._place_once, "retry": self._place_until_answered, "remember": self._place_and_remember}[self._way]
+        place = {"once": self._place_once, "retry": self._place_until_answered, "remember": self._place_and_remember}[
+            self._way
+        ]
         while not self.is_complete():
             report = await place()
             self.update_state(lambda count: count + 1)
@@ -151,7 +153,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--name", required=True)
     parser.add_argument("--harnesses", type=int, required=True)
     parser.add_argument("--orders", type=int, required=True)
-    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--connections", type=int, default=48)
     return parser.parse_args()
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from attrs import define, field, fields, frozen
+from attrs import define, fields, frozen
 
 from harnesses.trading.ccxt_client import CcxtClient
 from harnesses.trading.orders import ZERO
@@ -58,6 +58,8 @@ class Result:
     """Orders that were wanted and are not on record, or not at the venue."""
     unknown: int | None
     """Times that nobody said what had become of an order; None where that is not on record."""
+    unsettled: int
+    """Of those, what is still not known at the end."""
     halted: int
     """Harnesses that wait for a person."""
     position_error: Decimal
@@ -69,7 +71,7 @@ class Result:
     @property
     def exact(self) -> bool:
         """Whether nothing is wrong."""
-        return not (self.duplicates or self.missing or self.position_error or self.cash_error)
+        return not (self.duplicates or self.missing or self.unsettled or self.position_error or self.cash_error)
 
 
 @define
@@ -82,11 +84,16 @@ class Program:
     code: int | None = None
     due_s: float = 0.0
     """When it is killed next."""
-    errors: list[str] = field(factory=list[str])
 
     def start(self) -> None:
         """Begin another life."""
         self.process = subprocess.Popen(self.command, cwd=ROOT, stdin=subprocess.DEVNULL)
+
+    def end(self) -> None:
+        """Kill it."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
 
 def run(
@@ -108,7 +115,11 @@ def run(
     began = time.monotonic()
     with RunningVenue(folder / "books.db", "--seed", str(seed), "--late-s", "0.9", *hostility) as venue:
         running = [_program(way, folder, venue.url, number, programs, orders, harnesses) for number in range(programs)]
-        killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)
+        try:
+            killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)
+        finally:
+            for program in running:
+                program.end()
         seconds = time.monotonic() - began
         venue.control("calm")
         return trio.run(_count, way, orders, running, venue, killed, seconds, killed_venue)
@@ -151,8 +162,7 @@ def _let_live(
                 program.code = program.process.returncode
                 assert program.code in (0, HALTED), f"a program has ended by itself with code {program.code}"
             elif killed < kills and now_s > program.due_s:
-                program.process.kill()
-                program.process.wait()
+                program.end()
                 killed += 1
                 program.start()
                 program.due_s = now_s + chance.uniform(0.5, 2 * kill_every_s)
@@ -168,13 +178,15 @@ async def _count(
     """Hold what is on record against the venue's books."""
     await closed(venue)
     recorded: dict[str, str] = {}
-    unknown = 0
+    unknown = unsettled = halted = 0
     for program in running:
         connection = sqlite3.connect(program.store)
         for (text,) in connection.execute("SELECT output FROM steps"):
             report: dict[str, Any] = json.loads(text)
             recorded[report["client_id"]] = report["venue_id"]
         unknown += connection.execute(_UNKNOWN).fetchone()[0]
+        unsettled += connection.execute("SELECT count(*) FROM effects WHERE outcome IN ('begun', 'unknown')").fetchone()[0]
+        halted += connection.execute("SELECT count(*) FROM harness_status WHERE status = 'blocked'").fetchone()[0]
         connection.close()
     placed = [order[0] for order in venue.control("orders")]
     books = venue.books()
@@ -187,7 +199,8 @@ async def _count(
         duplicates=len(placed) - len(set(placed)),
         missing=wanted - len(recorded) + len(set(recorded) - set(placed)),
         unknown=unknown if way == "once" else None,
-        halted=sum(program.code == HALTED for program in running),
+        unsettled=unsettled,
+        halted=halted,
         position_error=Decimal(books["balances"]["BTC"]) - Decimal(books["deposits"]["BTC"]) - position,
         cash_error=Decimal(books["balances"]["USDT"]) - Decimal(books["deposits"]["USDT"]) - cash,
         kills=killed,
@@ -215,12 +228,24 @@ async def _known(url: str, venue_ids: set[str]) -> tuple[Decimal, Decimal]:
     return position, cash
 
 
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case float():
+            return f"{value:.1f}"
+        case Decimal():
+            return f"{value.normalize():f}" if value else "0"
+        case _:
+            return f"{value:,}"
+
+
 def table(results: list[Result]) -> str:
     """Return the results, a column each."""
     lines = [f"{'':<16}" + "".join(f"{result.way:>18}" for result in results)]
     for name in fields(Result)[1:]:
         values = [getattr(result, name.name) for result in results]
-        texts = [f"{value:.1f}" if isinstance(value, float) else "-" if value is None else f"{value:,}" for value in values]
+        texts = [_text(value) for value in values]
         lines.append(f"{name.name.replace('_', ' '):<16}" + "".join(f"{text:>18}" for text in texts))
     lines.append(f"{'orders/s':<16}" + "".join(f"{result.placed / result.seconds:>18.0f}" for result in results))
     return "\n".join(lines)

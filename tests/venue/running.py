@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,7 @@ from .hostility import Hostility
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY, SECRET = "key", "secret"
+_LONGEST_S = 10.0
 
 
 class RunningVenue:
@@ -64,10 +66,20 @@ class RunningVenue:
         return {"api": {"public": f"{self.url}/api/v3", "private": f"{self.url}/api/v3"}}
 
     def control(self, verb: str, body: object = None, **options: object) -> Any:
-        """Use a control endpoint."""
+        """Use a control endpoint; wait for it, if the venue is restarting."""
+        deadline_s = time.monotonic() + _LONGEST_S
+        while True:
+            try:
+                return self._control(f"/control/{verb}?{urlencode(options)}", json.dumps(body).encode())
+            except ConnectionError:
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.02)
+
+    def _control(self, path: str, body: bytes) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
-            connection.request("POST", f"/control/{verb}?{urlencode(options)}", json.dumps(body).encode())
+            connection.request("POST", path, body)
             response = connection.getresponse()
             text = response.read()
             assert response.status == 200, text

@@ -113,11 +113,40 @@ async def test_fills_come_once_each_in_order_over_any_number_of_pages(
     assert await broker.fills([BTC], {BTC: fills[-1].fill_id}) == []
 
 
-async def test_a_clock_that_does_not_go_on_gives_no_answer(venue: RunningVenue, options: CcxtOptions) -> None:
-    broker = CcxtBroker("binance", evolve(options, patience_s=0.2, recv_window_s=5.0))
+async def test_a_clock_that_goes_back_gives_no_answer(venue: RunningVenue, options: CcxtOptions) -> None:
+    broker = CcxtBroker("binance", evolve(options, patience_s=1.0))
+    await broker.connect([BTC])
 
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(find_in_vain, broker)
+        await trio.sleep(0.1)
+        venue.control("clock", jump_s=-10)
+
+
+async def find_in_vain(broker: CcxtBroker) -> None:
+    """Ask for an order that is not there, without a certain answer."""
     with pytest.raises(BrokerUnavailable, match="order a: ccxt:binance's clock does not pass"):
         await broker.find(placed("a"))
+
+
+async def test_all_who_wait_for_a_venue_that_is_gone_give_up_together(venue: RunningVenue, options: CcxtOptions) -> None:
+    broker = CcxtBroker("binance", evolve(options, patience_s=0.5))
+    venue.control("restart", down_s=5.0)
+    await trio.sleep(0.05)
+    began = trio.current_time()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(give_up, broker)
+
+    assert trio.current_time() - began < 2.0
+    venue.revive()
+
+
+async def give_up(broker: CcxtBroker) -> None:
+    """Fail to reach the venue."""
+    with pytest.raises(BrokerUnavailable, match="ccxt:binance can not be reached"):
+        await broker.connect([BTC])
 
 
 async def test_many_orders_at_once_are_placed_once_each(venue: RunningVenue, options: CcxtOptions) -> None:

@@ -93,9 +93,9 @@ async def test_a_symbol_without_a_bar_is_waited_for_and_then_left_out(venue: Run
 
 
 async def test_a_feed_that_can_not_be_asked_says_so(venue: RunningVenue, options: CcxtOptions) -> None:
-    feed = feed_at(evolve(options, patience_s=0.1))
+    feed = feed_at(evolve(options, patience_s=0.4))
     await feed.next_slice(None)
-    venue.control("restart", down_s=0.6)
+    venue.control("restart", down_s=2.0)
     venue.query_fates("ignored")
 
     with pytest.raises(FeedUnavailable, match="ccxt:binance does not tell its bars"):

@@ -61,3 +61,8 @@ def test_an_exchange_that_ccxt_does_not_know_is_named() -> None:
 
 def test_secrets_are_not_shown() -> None:
     assert "hush" not in repr(CcxtOptions(api_key="hush", secret="hush", password="hush"))
+
+
+def test_patience_outlasts_the_time_in_which_an_order_may_be_taken() -> None:
+    with pytest.raises(HarnessMisuse, match="patience_s: expected more than recv_window_s and margin_s together, was 6"):
+        CcxtClient("binance", CcxtOptions(recv_window_s=5.0, margin_s=1.0, patience_s=6.0))
