@@ -38,20 +38,22 @@ def a_person_says_what_became_of_an_effect(open_store: Open) -> None:
 
 def what_needs_no_settling_is_refused_and_changes_nothing(open_store: Open) -> None:
     with closing(open_store()) as store:
-        claimed = claim(store, "one")
+        claimed, sibling = claim(store, "one"), claim(store, "sibling")
         rows = [intent_row(claimed, 1, "past"), intent_row(claimed, 1, "open")]
         store.commit([], effects=rows)
         store.commit([step_row(claimed, 1)])
         store.commit(
             [], effects=[intent_row(claimed, 2, "done"), outcome_row(claimed, 2, "done", EffectOutcome.CONFIRMED, result=1)]
         )
+        store.commit([step_row(sibling, 1)])
+        store.commit([], effects=[intent_row(sibling, 2, "not ours")])
         give_back(store, claimed, 1)
         before = store.records()
 
-        refusals = [settle(store, key) for key in ("past", "done", "never")]
+        refusals = [settle(store, key) for key in ("past", "done", "not ours", "never")]
         unknown = settle(store, "open", name="two")
 
-        assert [type(refusal) for refusal in (*refusals, unknown)] == [UsageError, UsageError, UsageError, UnknownHarness]
+        assert [type(refusal) for refusal in (*refusals, unknown)] == [*[UsageError] * 4, UnknownHarness]
         assert store.records() == before
 
 
