@@ -113,7 +113,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         return self._feed.symbols
 
     def is_complete(self) -> bool:
-        return self.state.book is not None and self._feed.is_at_end(self.state.time)
+        state = self.state
+        return state.book is not None and self._feed.is_at_end(state.time)
 
     async def execute(self) -> AsyncIterator[StepYield[MarketSlice | None, TradingOutput]]:
         await self._start()
@@ -121,10 +122,10 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             turn, made = await self._turn()
             yield made or turn.finish()
             self._end(turn)
+        if self.is_complete():
+            return
         reached = trio.current_time()
         async for _ in self.every(self._period_s):
-            if self.is_complete():
-                return
             try:
                 turn, made = await self._turn()
             except BrokerUnavailable:
@@ -135,6 +136,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             if made is not None:
                 yield made
                 self._end(turn)
+            elif self.is_complete():
+                return
 
     # at the start of each attempt
 
@@ -213,11 +216,12 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     async def _begin(self) -> Turn:
         """Return a turn with what has come in: messages, and a slice; if an attempt has decided already, that one's."""
         self._read_messages()
+        state = self.state
         decision = await self._taken_up() if self.effects else None
-        market = decision.market if decision else await self._next_slice()
-        now, last = self._feed.now(), market.time if market else self.state.time
+        market = decision.market if decision else await self._next_slice(state)
+        now, last = self._feed.now(), market.time if market else state.time
         return Turn(
-            before=self.state,
+            before=state,
             market=market,
             time=market.time if market else decision.time if decision else max(now, last or now),
             age_s=(now - last).total_seconds() if last else 0.0,
@@ -227,10 +231,10 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             foreign=self._foreign,
         )
 
-    async def _next_slice(self) -> MarketSlice | None:
-        if self.state.book is None:
+    async def _next_slice(self, state: TradingState) -> MarketSlice | None:
+        if state.book is None:
             return None
-        last = self.state.time
+        last = state.time
         market = await self._feed.next_slice(last)
         if market is not None and last is not None and market.time <= last:
             raise BadMarketData(f"slice {market.time} of the feed: expected one after {last}; a feed goes forward only")
@@ -318,8 +322,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                     idempotent=True,
                 )
             except Latched as error:
-                turn.latched = str(error)
-                turn.cancelled.append(evolve(done, refused=str(error)))
+                turn.latched = self._plain(error)
+                turn.cancelled.append(evolve(done, refused=turn.latched))
                 continue
             turn.cancelled.append(evolve(done, report=report))
             if report is not None:
@@ -348,7 +352,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             try:
                 decision = await self.once(_DECIDE, self._decided, idempotent=True)
             except Latched as error:
-                turn.latched = str(error)
+                turn.latched = self._plain(error)
         turn.decision = decision
 
     def _wanted(self, turn: Turn) -> Sequence[Wanted]:
@@ -394,9 +398,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         try:
             report = await self._submitted(index, placed)
         except Refused as error:
-            turn.refuse(placed, Source.VENUE, str(error))
+            turn.refuse(placed, Source.VENUE, self._plain(error))
         except Latched as error:
-            turn.latched = str(error)
+            turn.latched = self._plain(error)
             turn.refuse(placed, Source.OPERATOR, turn.latched)
         else:
             turn.take_report(placed, report)
@@ -427,6 +431,10 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         wanted = Wanted(placed.order, placed.source)
         why = forbidden(wanted, turn.state.risk, self._limits, known, time=turn.time, age_s=turn.age_s)
         return f"not begun by the attempt that decided it, and now {why}" if why else ""
+
+    def _plain(self, error: Exception) -> str:
+        """Return what an error says, but for the place, which the step has anyhow."""
+        return str(error).removeprefix(f"harness {self.name!r}, step {self.current_step + 1}: ")
 
     # effects
 

@@ -757,8 +757,8 @@ async def test_under_the_latch_the_market_is_recorded_and_nothing_is_traded(auto
 
     assert [day for day, *_ in fills(harness)] == [0, 3]
     assert [[(one.by, one.reason) for one in output.refused] for output in outputs(harness)[1:3]] == [
-        [(Source.OPERATOR, "harness 't', step 3: the latch is on")],
-        [(Source.OPERATOR, "harness 't', step 4: the latch is on")],
+        [(Source.OPERATOR, "the latch is on")],
+        [(Source.OPERATOR, "the latch is on")],
     ]
     assert [bool(output.latched) for output in outputs(harness)] == [False, True, True, False]
 
