@@ -6,7 +6,7 @@ in the store is for those who ask later, and a latch that could not be recorded 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -113,6 +113,14 @@ def _still_on(latch: Latch, on: bool, target: str) -> Iterator[str]:
 def whom(name: str) -> str:
     """Return whom a latch is for, in words."""
     return "all harnesses" if name == ALL else one_line(name)
+
+
+def latched_names(latch: Latch) -> Collection[str]:
+    """Return whose effects may not begin, `@all` or names; all, if the latch can not be looked at."""
+    try:
+        return which(latch)
+    except UsageError:
+        return (ALL,)
 
 
 def in_words(latch: Latch) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 
 from attrs import define, field
 
@@ -92,7 +93,7 @@ def summary(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
 
 def ways_on(outcomes: Mapping[str, Outcome], file: Path, store: Path) -> Iterator[str]:
     """Yield what a person does so that harnesses go on which did not come to their end."""
-    where = "" if str(store) == DEFAULT_STORE else f" --store {store}"
+    where = "" if str(store) == DEFAULT_STORE else f" --store {quote(str(store))}"
     errors = [outcome.error for outcome in outcomes.values()]
     if any(isinstance(error, UnknownOutcome) for error in errors):
         yield f"to find out what became of effects: orchestrator effects{where}"
@@ -100,9 +101,9 @@ def ways_on(outcomes: Mapping[str, Outcome], file: Path, store: Path) -> Iterato
     if any(isinstance(error, Latched) for error in errors):
         yield f"to let effects begin again: orchestrator latch{where}, then orchestrator latch off{where}"
     if any(outcome.kind is OutcomeKind.BUDGET_SPENT for outcome in outcomes.values()):
-        yield f"to go on with a budget that is spent: raise it in {file}"
+        yield f"to go on with a budget that is spent: raise it in {quote(str(file))}"
     if any(map(_resumable, outcomes.values())):
-        yield f"to go on: orchestrator run {file}"
+        yield f"to go on: orchestrator run {quote(str(file))}"
 
 
 def failures(outcomes: Mapping[str, Outcome]) -> Iterator[str]:

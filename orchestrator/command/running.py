@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 
 from orchestrator.command.display import EventLines, JsonLines, LiveTable, View, follow
 from orchestrator.command.exits import EndedBySignal
+from orchestrator.command.latching import in_words
 from orchestrator.command.loading import find_modules_in
 from orchestrator.command.making import make_all
 from orchestrator.command.report import Result, report
@@ -24,6 +25,7 @@ from orchestrator.command.script import read_script
 from orchestrator.command.streams import keep_talking, say
 from orchestrator.command.watchdog import Watchdog
 from orchestrator.errors import UsageError
+from orchestrator.latch import Latch
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.store.sqlite import SqliteStore
 
@@ -86,6 +88,8 @@ def run(options: RunOptions) -> int:
         store = SqliteStore(path)
         if not options.quiet:
             say(f"recording in {store.path}")
+            if latched := in_words(Latch(store.path)):
+                say(latched)
         try:
             phase.in_trio = True
             result = trio.run(_run, program, store, log, options, phase)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from orchestrator.codec import decode
+from orchestrator.command.latching import latched_names
 from orchestrator.command.lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
 from orchestrator.command.pages import pages
 from orchestrator.errors import UsageError
+from orchestrator.latch import ALL, Latch
 from orchestrator.lifecycle import Status
 from orchestrator.records import HarnessRecord, StepRecord
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -35,12 +37,13 @@ def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each harness."""
     records = reader.harnesses()
     if as_json:
-        yield from (json_line(_status_fields(record)) for record in records)
+        latched = latched_names(Latch(reader.path))
+        yield from (json_line(_status_fields(record, latched)) for record in records)
     elif records:
         yield from columns(("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE"), map(_status_cells, records))
 
 
-def _status_fields(record: HarnessRecord) -> dict[str, Any]:
+def _status_fields(record: HarnessRecord, latched: Collection[str]) -> dict[str, Any]:
     return {
         "harness": record.name,
         "status": shown_status(record),
@@ -50,6 +53,7 @@ def _status_fields(record: HarnessRecord) -> dict[str, Any]:
         "cause": cause(record),
         "class": record.harness_class,
         "owned": record.owned,
+        "latched": ALL in latched or record.name in latched,
         "last_event": record.event,
     }
 

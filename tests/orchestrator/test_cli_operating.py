@@ -180,7 +180,8 @@ def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: C
     wait_until(lambda: records(command, "blocked")[1:])
     process.terminate()
     done = ended(process)
-    status, shown, off, off_again = command.each(["status"], ["latch"], ["latch", "off"], ["latch", "off"])
+    lines = (["status"], ["status", "--json"], ["latch"], ["latch", "off"], ["latch", "off"])
+    status, as_json, shown, off, off_again = command.each(*lines)
 
     assert (on.code, done.code, off.code, off_again.code) == (0, 143, 0, 0)
     assert [on.objects[0][name] for name in ("harness", "on", "changed")] == [None, True, True]
@@ -189,6 +190,7 @@ def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: C
     assert "to let effects begin again: orchestrator latch, then orchestrator latch off\n" in done.err
     assert r"Latched: harness 'acting'" in status.out
     assert r"the latch is on for all harnesses (the market\x1b[2J is closed): no effect begins" in status.err
+    assert {one["latched"] for one in as_json.objects} == {True}
     assert shown.out.splitlines()[1].startswith("all harnesses  2")
     assert off.err == "the latch is off for all harnesses: effects may begin; run again what it has blocked\n"
     assert off_again.err == "the latch was off for all harnesses already\n"
@@ -210,6 +212,7 @@ def test_a_latch_of_one_harness_may_come_before_it_is_started(command: Command) 
     assert again.err == "the latch was on for unsure already\n"
     assert "the latch for acting is still on; `orchestrator latch off --harness acting` lifts it" in off.err
     assert run.code == 4
+    assert run.err.splitlines()[1] == "the latch is on for acting: no effect begins"
     assert "orchestrator latch off --harness acting" in run.err
 
 
