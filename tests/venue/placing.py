@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -144,8 +144,8 @@ def reach(url: str, connections: int) -> CcxtOptions:
     )
 
 
-def parse() -> argparse.Namespace:
-    """Return the options."""
+def run(arguments: Sequence[str]) -> int:
+    """Be the program; return its exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("store", type=Path)
     parser.add_argument("--venue", required=True)
@@ -154,8 +154,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--harnesses", type=int, required=True)
     parser.add_argument("--orders", type=int, required=True)
     parser.add_argument("--connections", type=int, default=48)
-    return parser.parse_args()
+    return trio.run(main, parser.parse_args(arguments))
 
 
 if __name__ == "__main__":
-    sys.exit(trio.run(main, parse()))
+    sys.exit(run(sys.argv[1:]))

@@ -12,7 +12,6 @@ import argparse
 import json
 import random
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,9 +25,10 @@ from attrs import define, fields, frozen
 from harnesses.trading.ccxt_client import CcxtClient
 from harnesses.trading.orders import ZERO
 
+from .lives import Forker
 from .ordering import BTC
 from .placing import HALTED, WAYS, reach
-from .running import ROOT, RunningVenue, closed
+from .running import RunningVenue, closed
 
 _UNKNOWN = """
 WITH marks AS (
@@ -76,29 +76,30 @@ class Result:
 
 @define
 class Program:
-    """One of the programs that place orders: it is started again for as long as it is killed."""
+    """One of the programs that place orders: it is started again whenever it is killed."""
 
     store: Path
-    command: list[str]
-    process: subprocess.Popen[bytes] | None = None
+    arguments: list[str]
+    forker: Forker
+    pid: int = 0
     code: int | None = None
     due_s: float = 0.0
     """When it is killed next."""
 
     def start(self) -> None:
         """Begin another life."""
-        self.process = subprocess.Popen(self.command, cwd=ROOT, stdin=subprocess.DEVNULL)
+        self.pid = self.forker.start(*self.arguments)
 
-    def end(self) -> None:
-        """Kill it."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+    def ended(self) -> bool:
+        """Return whether it has ended by itself."""
+        self.code = self.forker.code(self.pid)
+        return self.code is not None
 
 
 def run(
     way: str,
     folder: Path,
+    forker: Forker,
     *,
     orders: int,
     kills: int,
@@ -110,27 +111,28 @@ def run(
     hostility: tuple[str, ...] = ("--hostile",),
     say: bool = False,
 ) -> Result:
-    """Place so many orders, with at most so many kills, and count."""
+    """Place so many orders, with at most so many kills, and count.
+
+    Args:
+        forker: starts the programs.
+        kill_every_s: about how often one of them is killed.
+        hostility: options of the venue.
+    """
     chance = random.Random(seed)
-    began = time.monotonic()
     with RunningVenue(folder / "books.db", "--seed", str(seed), "--late-s", "0.9", *hostility) as venue:
-        running = [_program(way, folder, venue.url, number, programs, orders, harnesses) for number in range(programs)]
-        try:
-            killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)
-        finally:
-            for program in running:
-                program.end()
+        shares = [orders // programs + (number < orders % programs) for number in range(programs)]
+        running = [_program(way, folder, venue.url, number, share, harnesses, forker) for number, share in enumerate(shares)]
+        began = time.monotonic()
+        killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)
         seconds = time.monotonic() - began
         venue.control("calm")
         return trio.run(_count, way, orders, running, venue, killed, seconds, killed_venue)
 
 
-def _program(way: str, folder: Path, url: str, number: int, programs: int, orders: int, harnesses: int) -> Program:
+def _program(way: str, folder: Path, url: str, number: int, share: int, harnesses: int, forker: Forker) -> Program:
     store = folder / f"{way}-{number}.db"
-    share = orders // programs + (number < orders % programs)
     options = {"venue": url, "way": way, "name": f"p{number}", "harnesses": min(harnesses, share), "orders": share}
-    command = [sys.executable, "-m", "tests.venue.placing", str(store)]
-    return Program(store, command + [f"--{name}={value}" for name, value in options.items()])
+    return Program(store, [str(store)] + [f"--{name}={value}" for name, value in options.items()], forker)
 
 
 def _let_live(
@@ -157,12 +159,10 @@ def _let_live(
             killed_venue += 1
             venue_due_s = now_s + chance.uniform(1.0, 4 * kill_every_s)
         for program in alive:
-            assert program.process is not None
-            if program.process.poll() is not None:
-                program.code = program.process.returncode
+            if program.ended():
                 assert program.code in (0, HALTED), f"a program has ended by itself with code {program.code}"
             elif killed < kills and now_s > program.due_s:
-                program.end()
+                program.forker.kill(program.pid)
                 killed += 1
                 program.start()
                 program.due_s = now_s + chance.uniform(0.5, 2 * kill_every_s)
@@ -265,10 +265,11 @@ def main() -> int:
     options = parser.parse_args()
     results: list[Result] = []
     for way in options.way or WAYS:
-        with tempfile.TemporaryDirectory(prefix="proof-") as folder:
+        with tempfile.TemporaryDirectory(prefix="proof-") as folder, Forker() as forker:
             result = run(
                 way,
                 Path(folder),
+                forker,
                 orders=options.orders,
                 kills=options.kills,
                 programs=options.programs,

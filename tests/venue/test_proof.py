@@ -1,0 +1,48 @@
+"""The short form of the proof that no order is placed twice; the long one is `python -m tests.venue.proof`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .lives import Forker
+from .proof import Result, run
+
+HOSTILE = ("--hostile", "--limited", "0", "--late", "0.1", "--restart", "0.002", "--queries", "0.02")
+
+
+@pytest.fixture(scope="module")
+def forker() -> Iterator[Forker]:
+    with Forker() as forker:
+        yield forker
+
+
+def small(way: str, folder: Path, forker: Forker, *, orders: int, kills: int = 0) -> Result:
+    """Place a few orders."""
+    options = {"programs": 1, "harnesses": 50, "venue_kills": kills // 2}
+    return run(way, folder, forker, orders=orders, kills=kills, kill_every_s=1.0, hostility=HOSTILE, **options)
+
+
+def test_an_order_that_goes_through_once_is_placed_once_whatever_is_killed(tmp_path: Path, forker: Forker) -> None:
+    result = small("once", tmp_path, forker, orders=300, kills=2)
+
+    assert (result.placed, result.duplicates, result.missing, result.unsettled, result.halted) == (300, 0, 0, 0, 0)
+    assert result.position_error == result.cash_error == 0
+    assert result.kills
+    assert result.unknown
+
+
+def test_to_try_again_places_orders_twice(tmp_path: Path, forker: Forker) -> None:
+    result = small("retry", tmp_path, forker, orders=80)
+
+    assert result.duplicates > 10
+    assert result.position_error != 0
+
+
+def test_to_ask_at_once_and_remember_afterwards_places_orders_twice(tmp_path: Path, forker: Forker) -> None:
+    result = small("remember", tmp_path, forker, orders=120)
+
+    assert result.duplicates > 0
+    assert result.cash_error != 0
