@@ -135,6 +135,24 @@ def test_a_reserve_stays_in_cash():
     assert brief(orders) == [("buy", "A", 450), ("buy", "B", 450)]
 
 
+def test_what_is_held_makes_way_for_the_reserve():
+    orders = portfolio_orders(ask(0, A=quote(1, 1000), B=quote(1)), evolve(HALVES, reserve=Decimal("0.1")))
+
+    assert brief(orders) == [("sell", "A", 550), ("buy", "B", 450)]
+
+
+@pytest.mark.parametrize(("previous", "orders"), [(NOW, 0), (NOW - timedelta(7), 2), (None, 2)])
+async def test_a_portfolio_is_left_alone_until_its_period_is_over(previous, orders):
+    strategy = portfolio_strategy(["A", "B"], every_days=7)
+
+    assert len(await answer(strategy, ask(1000, previous, A=quote(10), B=quote(10)))) == orders
+
+
+@pytest.mark.parametrize("cash", [-100, -200])
+def test_an_account_without_equity_trades_nothing(cash):
+    assert portfolio_orders(ask(cash, A=quote(10, 10), B=quote(10)), HALVES) == []
+
+
 def test_a_symbol_of_weight_0_is_sold():
     plan = evolve(HALVES, weights={"A": ZERO, "B": Decimal("0.5")})
 
