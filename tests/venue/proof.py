@@ -168,7 +168,7 @@ def _let_live(
                 program.due_s = now_s + chance.uniform(0.5, 2 * kill_every_s)
         if say and now_s - said_s > 10:
             said_s = now_s
-            print(f"  {venue.control('progress')} orders, {killed} kills", file=sys.stderr, flush=True)
+            print(f"  {venue.control('progress')['orders']} orders, {killed} kills", file=sys.stderr, flush=True)
     return killed, killed_venue
 
 

@@ -41,7 +41,6 @@ class Venue:
 
     def __init__(self, path: Path | str, keys: dialect.Keys, hostility: Hostility, seed: int) -> None:
         self.keys, self.hostility, self.seed = keys, hostility, seed
-        self._path = path
         self._journal = Journal(path, DEPOSITS)
         self.books = self._journal.load()
         self._wires: set[Wire] = set()
@@ -64,7 +63,9 @@ class Venue:
 
     async def listen(self, port: int) -> int:
         """Open the door; return its port."""
-        self._server = await asyncio.get_running_loop().create_server(lambda: Wire(self), "127.0.0.1", port, backlog=1024)
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Wire(self), "127.0.0.1", port, backlog=1024, reuse_port=True
+        )
         self._port = cast("tuple[str, int]", self._server.sockets[0].getsockname())[1]
         return self._port
 
@@ -177,7 +178,7 @@ class Venue:
         self._late.add(handle)
 
     def restart(self, down_s: float) -> None:
-        """Drop everything but the books on disk, and come back later."""
+        """Drop all connections and what was to be done later, and come back after a while."""
         if self._server is None:
             return
         self.fates["restarts"] += 1
@@ -188,9 +189,6 @@ class Venue:
         self._late.clear()
         for wire in list(self._wires):
             wire.drop()
-        self._journal.close()
-        self._journal = Journal(self._path, DEPOSITS)
-        self.books = self._journal.load()
         task = asyncio.get_running_loop().create_task(self._come_back(down_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -204,7 +202,8 @@ class Venue:
             case "books":
                 return self._summary()
             case "progress":
-                return len(self.books.orders)
+                orders = self.books.orders.values()
+                return {"orders": len(orders), "open": sum(order.is_open for order in orders)}
             case "orders":
                 return [[order.client_id, order.status, order.side, str(order.filled)] for order in self.books.orders.values()]
             case "hostility":

@@ -14,6 +14,7 @@ from harnesses.trading.bars import MarketSlice
 from harnesses.trading.ccxt_client import CcxtOptions
 from harnesses.trading.ccxt_feed import CcxtFeed
 from harnesses.trading.feed import FeedUnavailable
+from harnesses.trading.feed_conformance import check_feed
 
 from .ordering import BTC, ETH
 from .running import RunningVenue
@@ -37,6 +38,14 @@ async def play(feed: CcxtFeed) -> list[MarketSlice]:
     while (found := await feed.next_slice(slices[-1].time if slices else None)) is not None:
         slices.append(found)
     return slices
+
+
+async def test_it_keeps_the_laws_of_feeds(options: CcxtOptions) -> None:
+    start = minutes_ago(25)
+
+    slices = await check_feed(lambda: feed_at(options, start=start), slices=20)
+
+    assert len(slices) == 20
 
 
 async def test_every_bar_that_is_over_comes_once_in_order(options: CcxtOptions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,18 @@ def forker() -> Iterator[Forker]:
 
 def small(way: str, folder: Path, forker: Forker, *, orders: int, kills: int = 0) -> Result:
     """Place a few orders."""
-    options = {"programs": 1, "harnesses": 50, "venue_kills": kills // 2}
-    return run(way, folder, forker, orders=orders, kills=kills, kill_every_s=1.0, hostility=HOSTILE, **options)
+    return run(
+        way,
+        folder,
+        forker,
+        orders=orders,
+        kills=kills,
+        programs=1,
+        harnesses=50,
+        kill_every_s=1.0,
+        venue_kills=kills // 2,
+        hostility=HOSTILE,
+    )
 
 
 def test_an_order_that_goes_through_once_is_placed_once_whatever_is_killed(tmp_path: Path, forker: Forker) -> None:
