@@ -47,6 +47,7 @@ HARNESSES = (
     ("trading.report_chart", "trading.report_text"),
     ("trading.report",),
     ("trading.harness_turn",),
+    ("trading.harness_desk",),
     ("coding.harness", "trading.harness"),
     ("coding", "trading"),
 )

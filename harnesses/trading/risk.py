@@ -248,8 +248,12 @@ def limits_from(constraints: Mapping[str, object], limits: Limits | None = None)
         HarnessMisuse: one of them is no such limit.
     """
     limits = limits or Limits()
-    named: dict[str, Any] = {name: _decimal(constraints[name]) for name in _PARTS if name in constraints}
+    named: dict[str, Any] = {name: _decimal(constraints[name]) for name in (*_PARTS, "cash_margin") if name in constraints}
     named |= {name: float(_decimal(constraints[name])) for name in _SECONDS if constraints.get(name) is not None}
+    if constraints.get("max_stop_losses") is not None:
+        named["max_stop_losses"] = int(_decimal(constraints["max_stop_losses"]).to_integral_value())
+    if "stop_loss_state" in constraints:
+        named["stop_loss_state"] = RiskState(str(constraints["stop_loss_state"]))
     return evolve(limits, **named)
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from time import process_time
 
 import msgspec
 import pytest
 import trio
 from attrs import evolve
+from trio.testing import MockClock
 
 from harnesses import Agent, Ending, HarnessMisuse
 from harnesses.errors import Latched
@@ -420,6 +423,52 @@ def wanted_by(market: Market) -> Orders:
     return [order(Side.BUY, 1)]
 
 
+async def killed_after_first_order(wanted: Strategy, closes: Sequence[object]) -> tuple[TradingHarness, LocalRuntime]:
+    """Return a harness that has died when its first order had reached the venue, and surroundings for its next life."""
+
+    class Deadly(PaperBroker):
+        alive = True
+
+        async def submit(self, placed: PlacedOrder) -> OrderReport:
+            report = await super().submit(placed)
+            if self.alive:
+                self.alive = False
+                raise Killed
+            return report
+
+    harness, runtime = TradingHarness(feed(closes), Deadly(), wanted), LocalRuntime("t")
+    with pytest.raises(Killed):
+        await harness.run(runtime)
+    return harness, revived(runtime)
+
+
+WAITING = [order(Side.BUY, units, kind=OrderKind.LIMIT, limit_price=Decimal(50)) for units in (1, 2)]
+
+
+async def test_told_to_stop_in_a_broken_step_it_cancels_what_was_placed_and_places_no_more(autojump_clock):
+    harness, runtime = await killed_after_first_order(plan(d0=WAITING), [100] * 5)
+    await runtime.send("t", {"do": "stop"})
+
+    ending = await harness.run(runtime)
+
+    output = harness.step_history[-1].output
+    assert (ending, harness.current_step, harness.state.open) == (Ending.STOPPED, 2, {})
+    assert [one.report.units for one in output.cancelled] == [1]
+    assert [(one.order.units, one.reason.endswith("told to stop")) for one in output.refused] == [(2, True)]
+
+
+async def test_under_the_latch_a_broken_step_still_tells_of_what_was_placed(autojump_clock):
+    harness, before = await killed_after_first_order(plan(d0=WAITING), [100])
+    runtime = Latchable("t")
+    runtime.effects, runtime.on = before.effects, True
+
+    await harness.run(runtime)
+
+    output = harness.step_history[-1].output
+    assert [one.units for one in output.reports] == [1]
+    assert [(one.order.units, one.by) for one in output.refused] == [(2, Source.OPERATOR)]
+
+
 # what the venue does
 
 
@@ -780,20 +829,47 @@ async def test_a_latch_between_two_orders_of_a_step_keeps_the_second_back(autoju
 
 async def test_a_cancel_waits_under_the_latch_too_and_is_done_when_it_is_lifted(autojump_clock):
     runtime = Latchable("t")
-    limit = order(Side.BUY, 1, kind=OrderKind.LIMIT, limit_price=Decimal(50))
 
-    def decide(market: Market) -> Orders:
-        runtime.on = market.time == FIRST
-        return []
+    class Lifting(ReplayFeed):
+        async def next_slice(self, after: datetime | None) -> MarketSlice | None:
+            runtime.on = after is None
+            return await super().next_slice(after)
 
-    first = plan(d0=[limit])
+    limits = Limits(max_daily_loss=Decimal("0.01"))
     broker = PaperBroker()
-    state = (await ran(feed([100]), broker, first)).state
-    harness = TradingHarness(feed([100, 70, 71, 72]), broker, strategy(decide), initial_state=state)
+    first = await ran(feed([100]), broker, plan(d0=[order(Side.BUY, 50), WAITING[0]]))
+    replayed = Lifting({"A": {one.time: one.bars["A"] for one in feed([100, 90, 80])._slices}})
+    harness = TradingHarness(replayed, broker, plan(), limits=limits, initial_state=evolve(first.state, time=None))
+
     await runtime.send("t", {"do": "stop entries"})
-    runtime.on = True
+    await harness.run(runtime)
 
-    with trio.move_on_after(1e6):
-        await harness.run(runtime)
+    held, done, *_ = [step.output.cancelled for step in harness.step_history]
+    assert (held[0].refused, held[0].report) == ("the latch is on", None)
+    assert (done[0].refused, str(done[0].report.status)) == ("", "cancelled")
+    assert await broker.open_orders(["A"]) == []
 
-    assert "the latch is on" in harness.step_history[0].output.cancelled[0].refused
+
+# speed
+
+DATA = Path(__file__).parents[3] / "examples" / "data"
+
+
+def twelve_years() -> tuple[bytes, float]:
+    """Return what three symbols come to in twelve years, and the seconds of processor time that it took."""
+    files = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "IBM", "MSFT")}
+    replayed = ReplayFeed.read(files, splits=DATA / "splits.csv")
+    harness = TradingHarness(replayed, strategy=rsi_strategy(Decimal("0.02")), period_s=86_400.0)
+    began = process_time()
+    trio.run(harness.run, clock=MockClock(autojump_threshold=0))
+    took = process_time() - began
+    assert harness.current_step == 3271
+    return msgspec.json.encode([said(harness), harness.state]), took
+
+
+def test_twelve_years_of_three_symbols_take_seconds_and_are_the_same_twice():
+    one, took = twelve_years()
+    other, _ = twelve_years()
+
+    assert one == other
+    assert took < 15

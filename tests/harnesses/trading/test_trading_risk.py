@@ -204,6 +204,14 @@ def test_constraints_name_limits_as_numbers_or_text():
     assert limits == Limits(max_drawdown=Decimal("0.2"), max_age_s=5.0, max_position=Decimal("0.5"))
 
 
+def test_constraints_name_the_guard_too():
+    guard = {"max_stop_losses": "3", "stop_loss_state": "halted", "cash_margin": "0.01", "cooldown_s": None}
+
+    limits = limits_from(guard)
+
+    assert limits == Limits(max_stop_losses=3, stop_loss_state=RiskState.HALTED, cash_margin=Decimal("0.01"))
+
+
 @pytest.mark.parametrize("name", ["max_drawdown", "max_daily_loss", "max_position", "max_jump", "stop_loss"])
 @pytest.mark.parametrize("value", [0, -0.1, "1.1", "much", None, float("nan")])
 def test_a_limit_that_is_no_part_is_refused(name, value):
