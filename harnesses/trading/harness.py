@@ -57,7 +57,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     """Trades the symbols of a feed at the venue of a broker; one step for each slice, and for what happens between two.
 
     It is complete when the feed is at its end; over an endless feed it never is. The first step opens the books. A halt does
-    not end it: it goes on recording the market. Operators tell it what to do by messages; see `Verb`.
+    not end it: it goes on recording the market, and so it does under the latch. As long as the risk is not active, purchases
+    that are still open are cancelled. Operators tell it what to do by messages; see `harness_verbs`.
 
     Args:
         feed: is asked for the slice after `state.time`, so a resumed harness goes on with the next one.

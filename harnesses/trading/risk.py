@@ -93,7 +93,8 @@ class Limits:
     max_jump: Decimal = Decimal("0.4")
     """A close further than this part from the one before is not believed, nor traded at, until the next confirms it."""
     max_age_s: float | None = None
-    """How old the newest data may be to be traded on; None sets no limit."""
+    """How old the newest slice may be, counted from its time, to be traded on; None sets no limit. Where money is real, set
+    one: it also keeps orders back that a program decided on before it died, and comes to again too late."""
     cooldown_s: float = 0.0
     """How long nothing of a symbol is bought after some of it was sold at a loss."""
     stop_loss: Decimal = ONE

@@ -290,7 +290,7 @@ class Mortal(PaperBroker):
     """Dies at one call, before or after it has taken effect."""
 
     def __init__(self, at: int, after: bool) -> None:
-        super().__init__(Decimal(2000))
+        super().__init__(Decimal(2000), fees=Fees(minimum=Decimal(1)))
         self.calls, self.at, self.after, self.submitted = 0, at, after, 0
 
     async def _call(self, function, *args):
@@ -505,6 +505,21 @@ async def test_an_order_that_is_never_taken_counts_as_refused(autojump_clock):
 
     (refusal,) = harness.step_history[-1].output.refused
     assert (refusal.by, refusal.reason) == (Source.VENUE, "not taken in 3 tries: no answer")
+
+
+async def test_an_order_of_which_nobody_can_say_what_became_of_it_is_asked_for_until_somebody_can(autojump_clock):
+    class Mute(Unsure):
+        async def find(self, placed: PlacedOrder) -> OrderReport | None:
+            if trio.current_time() < 35:
+                raise BrokerUnavailable("gone")
+            return await super().find(placed)
+
+    broker = Mute(1, True)
+
+    harness = await ran(feed([100, 100]), broker, plan(d0=[order(Side.BUY, 1)]), period_s=10.0)
+
+    assert (broker.placed, fills(harness)) == (1, [(0, Side.BUY, 1, 100, Source.STRATEGY)])
+    assert [output.refused for output in outputs(harness)] == [(), ()]
 
 
 class Away(PaperBroker):

@@ -18,6 +18,8 @@ from harnesses.trading.report import report, steps
 from harnesses.trading.report_chart import thinned
 from harnesses.trading.report_figures import Interval, Point, account_of
 from harnesses.trading.report_text import as_csv, as_text
+from orchestrator import Orchestrator
+from orchestrator.store.sqlite_reader import SqliteReader
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 
@@ -140,6 +142,21 @@ async def test_a_report_is_two_tables_and_two_pictures(autojump_clock, tmp_path)
     assert "halted" in svg.read_text()
     assert "Held up" in written.text.read_text()
     assert len(written.trades.read_text().splitlines()) == 3
+
+
+async def test_a_run_that_goes_on_is_reported_as_far_as_it_is_recorded(autojump_clock, tmp_path):
+    bars = {FIRST + timedelta(day): Bar(*[Decimal(100)] * 4, 1) for day in range(9)}
+
+    async with Orchestrator(tmp_path / "run.db") as orchestrator:
+        handle = orchestrator.start(TradingHarness(ReplayFeed({"A": bars}, endless=True)), name="t")
+        async for step in handle.steps():
+            if step.step_number == 5:
+                written = report(steps(SqliteReader(tmp_path / "run.db"), "t"), tmp_path / "report", picture=False)
+            if step.step_number == 10:
+                handle.stop()
+
+    assert 5 <= written.account.figures.steps <= 10
+    assert written.account.figures.last_equity == 10_000
 
 
 async def test_without_what_draws_it_says_what_is_needed_and_writes_nothing(autojump_clock, tmp_path, monkeypatch):
