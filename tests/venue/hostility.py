@@ -30,6 +30,8 @@ class Fate(StrEnum):
     """It is taken, and the answer is that nobody knows."""
     BROKEN = "broken"
     """It is not taken, and the answer is that nobody knows."""
+    MOVED = "moved"
+    """It is not taken, and the answer is to send it to the same address again."""
     LIMITED = "limited"
     """It is refused for its rate, with the seconds to wait."""
     RESTART = "restart"
@@ -51,6 +53,7 @@ class Hostility:
     dropped: float = _chance(0.0)
     broken_taken: float = _chance(0.0)
     broken: float = _chance(0.0)
+    moved: float = _chance(0.0)
     limited: float = _chance(0.0)
     restart: float = _chance(0.0)
     queries: float = _chance(0.0)
@@ -76,13 +79,14 @@ HOSTILE = Hostility(
     dropped=0.02,
     broken_taken=0.01,
     broken=0.01,
+    moved=0.005,
     limited=0.01,
     restart=0.0002,
     queries=0.03,
     parts=0.25,
     swing_s=0.1,
 )
-_ORDER = ("lost", "ignored", "late", "twice", "dropped", "broken_taken", "broken", "limited", "restart")
+_ORDER = ("lost", "ignored", "late", "twice", "dropped", "broken_taken", "broken", "moved", "limited", "restart")
 assert {name.replace("_", "-") for name in _ORDER} == {str(fate) for fate in Fate} - {"calm"}
 assert set(_ORDER) < {name.name for name in fields(Hostility)}
 

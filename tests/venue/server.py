@@ -156,6 +156,8 @@ class Venue:
                 wire.write(*failure(_NOBODY_KNOWS))
             case Fate.BROKEN:
                 wire.write(*failure(_NOBODY_KNOWS))
+            case Fate.MOVED:
+                wire.write(307, b"", headers="Location: /api/v3/order\r\n")
             case Fate.LIMITED:
                 wire.write(*failure(_LIMITED), headers=f"Retry-After: {self.hostility.retry_after_s}\r\n")
             case Fate.RESTART:
@@ -184,14 +186,17 @@ class Venue:
         self.fates["restarts"] += 1
         self._server.close()
         self._server = None
-        for handle in self._late:
-            handle.cancel()
-        self._late.clear()
+        self._forget_late()
         for wire in list(self._wires):
             wire.drop()
         task = asyncio.get_running_loop().create_task(self._come_back(down_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _forget_late(self) -> None:
+        for handle in self._late:
+            handle.cancel()
+        self._late.clear()
 
     async def _come_back(self, down_s: float) -> None:
         await asyncio.sleep(down_s)
@@ -227,6 +232,7 @@ class Venue:
             case "reset":
                 self.hostility = CALM
                 self._forget_conditions()
+                self._forget_late()
                 self._journal.forget(DEPOSITS)
                 self.books = self._journal.load()
             case _:

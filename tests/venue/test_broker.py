@@ -115,23 +115,19 @@ async def test_fills_come_once_each_in_order_over_any_number_of_pages(
 
 async def test_a_clock_that_goes_back_gives_no_answer(venue: RunningVenue, options: CcxtOptions) -> None:
     broker = CcxtBroker("binance", evolve(options, patience_s=1.0))
-    await broker.connect([BTC])
+    venue.fates("ignored")
+    with pytest.raises(BrokerUnavailable):
+        await broker.submit(placed("a"))
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(find_in_vain, broker)
-        await trio.sleep(0.1)
-        venue.control("clock", jump_s=-10)
+    venue.control("clock", jump_s=-10)
 
-
-async def find_in_vain(broker: CcxtBroker) -> None:
-    """Ask for an order that is not there, without a certain answer."""
     with pytest.raises(BrokerUnavailable, match="order a: ccxt:binance's clock does not pass"):
         await broker.find(placed("a"))
 
 
 async def test_all_who_wait_for_a_venue_that_is_gone_give_up_together(venue: RunningVenue, options: CcxtOptions) -> None:
-    broker = CcxtBroker("binance", evolve(options, patience_s=0.5))
-    venue.control("restart", down_s=5.0)
+    broker = CcxtBroker("binance", evolve(options, patience_s=0.8))
+    venue.control("restart", down_s=9.0)
     await trio.sleep(0.05)
     began = trio.current_time()
 
@@ -139,7 +135,7 @@ async def test_all_who_wait_for_a_venue_that_is_gone_give_up_together(venue: Run
         for _ in range(10):
             nursery.start_soon(give_up, broker)
 
-    assert trio.current_time() - began < 2.0
+    assert trio.current_time() - began < 4.0
     venue.revive()
 
 

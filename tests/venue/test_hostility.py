@@ -10,7 +10,7 @@ import trio
 from attrs import evolve
 
 from harnesses.trading.broker import BrokerUnavailable, OrderRefused
-from harnesses.trading.ccxt_answers import CallFailed
+from harnesses.trading.ccxt_answers import CallFailed, Verdict
 from harnesses.trading.ccxt_broker import CcxtBroker
 from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
 from harnesses.trading.orders import OrderStatus, PlacedOrder
@@ -58,7 +58,7 @@ async def test_an_order_that_was_not_taken_is_not_found(venue: RunningVenue, bro
     assert (venue.books()["arrivals"], venue.books()["orders"]) == (1, 0)
 
 
-@pytest.mark.parametrize(("delay_s", "taken"), [(0.25, True), (0.6, True), (1.3, False)])
+@pytest.mark.parametrize(("delay_s", "taken"), [(0.7, True), (1.3, False)])
 async def test_an_order_that_comes_late_is_not_given_up_while_it_may_be_taken(
     venue: RunningVenue, options: CcxtOptions, delay_s: float, taken: bool
 ) -> None:
@@ -97,6 +97,36 @@ async def submit_and_die(broker: CcxtBroker, order: PlacedOrder) -> None:
     with trio.move_on_after(0.03) as scope:
         await broker.submit(order)
     assert scope.cancelled_caught
+
+
+async def test_an_order_that_is_redirected_is_not_sent_again(venue: RunningVenue, broker: CcxtBroker) -> None:
+    venue.fates(Fate.MOVED)
+
+    with pytest.raises(BrokerUnavailable):
+        await broker.submit(placed("a"))
+
+    assert (venue.books()["arrivals"], venue.books()["orders"]) == (1, 0)
+
+
+async def test_an_answer_for_another_order_is_no_answer(venue: RunningVenue, options: CcxtOptions) -> None:
+    broker = CcxtBroker("binance", evolve(options, connections=1, keep_connections=True, timeout_s=2.0))
+    await broker.connect([BTC])
+    venue.fates("twice:0.4", "late:0.4")
+
+    await broker.submit(placed("a"))
+
+    with pytest.raises(BrokerUnavailable, match="order b: ccxt:binance has answered for another: expected its id, was 'a'"):
+        await broker.submit(placed("b"))
+
+
+async def test_what_was_not_even_sent_is_refused(options: CcxtOptions) -> None:
+    client = CcxtClient("binance", options)
+    await client.get_ready()
+
+    with pytest.raises(CallFailed) as failed:
+        await client.call("no_such_method")
+
+    assert failed.value.verdict is Verdict.REFUSED
 
 
 async def test_an_answer_that_comes_twice_is_not_taken_for_the_next_one(venue: RunningVenue, options: CcxtOptions) -> None:
