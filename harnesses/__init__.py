@@ -2,6 +2,7 @@
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.base import BaseHarness
+from harnesses.budget import Budget, Spend
 from harnesses.config import HarnessConfig
 from harnesses.control import Control, Ending
 from harnesses.effects import Confirmed, Effect, EffectOutcome, NotDone, Undecided
@@ -29,6 +30,7 @@ __all__ = [
     "Agent",
     "AgentRun",
     "BaseHarness",
+    "Budget",
     "BudgetExhausted",
     "Confirmed",
     "Constraints",
@@ -49,6 +51,7 @@ __all__ = [
     "Refused",
     "Runtime",
     "ScopeError",
+    "Spend",
     "StateDelta",
     "StateError",
     "Step",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
@@ -16,6 +17,7 @@ import trio
 
 from harnesses.agent import Agent
 from harnesses.alone import run_alone
+from harnesses.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.control import Ending
 from harnesses.driver import drive, explained
 from harnesses.effects import Effect, EffectOutcome, Reconcile
@@ -23,6 +25,7 @@ from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable
 from harnesses.ledger import StepLedger, place
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.schedule import Missed
+from harnesses.spending import Spending, left, limits
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
 from harnesses.ticks import Every, parse_moment
@@ -103,6 +106,11 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     async def run_agent(self, agent: Agent[StateT, AskT, AnswerT], input: AskT) -> AnswerT:
         """Ask `agent`, telling it this harness's context, the number of the step being made and the constraints."""
         context = self.load_context()
+        till = None if self._runtime is None else self._runtime.till
+        if till is not None and limits(till).turns is not None:
+            # Charged before it is taken: then nobody holds a turn while they wait for something else.
+            async with Spending(till, Spend(turns=1)):
+                pass
         return await agent.run(
             input=input,
             context=context,
@@ -110,6 +118,29 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             step_history=context.recent_steps,
             constraints=self.constraints,
         )
+
+    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+        """Reserve what is about to be spent, the most that it can be, for the time of an `async with`.
+
+            async with self.spending(tokens=2000, money=Decimal("0.05")) as spend:
+                answer = await ask_a_model(max_tokens=2000)
+                spend.settle(tokens=answer.tokens, money=answer.price)
+
+        It is on disk before the block is entered. What is not settled in the block is charged in full, also if the program
+        crashes in it. Waits for what other harnesses have reserved and may give back; so keep the block short, and wait for
+        none of them in it.
+
+        Raises, on entering:
+            BudgetExhausted: there is no room for it. Let it pass: the outcome is then "budget spent".
+        """
+        most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
+        return Spending(self._surroundings("spending").till, most)
+
+    @_Look
+    def budget(self) -> Budget:
+        """What is left to spend now: in its own budget and in all that it shares."""
+        till = self._surroundings("budget").till
+        return UNLIMITED if till is None else left(till)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on Trio's clock. Unlike `trio.sleep` it ends at once, cleanly, when the harness is told to stop."""
@@ -280,7 +311,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         try:
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
-            return await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime))
+            return await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime), runtime.meter)
         except BaseException as error:
             rest = explained(error)
             if rest is None:

@@ -13,7 +13,7 @@ from math import inf
 
 import trio
 
-from harnesses.errors import DeadlineExceeded, HarnessError, ScopeError, StepTimeout, Stopping
+from harnesses.errors import BudgetExhausted, DeadlineExceeded, HarnessError, ScopeError, StepTimeout, Stopping
 
 
 class Ending(StrEnum):
@@ -41,7 +41,9 @@ class Control:
         "_gate",
         "_limit",
         "_naps",
+        "_overworked",
         "_scope",
+        "_step_until",
         "aborted",
         "ending",
         "failure",
@@ -51,6 +53,7 @@ class Control:
         "step_timeout_s",
         "stopping",
         "timed",
+        "work_until",
     )
 
     def __init__(self, *, grace_s: float = 5.0, step_timeout_s: float | None = None, deadline: float = inf) -> None:
@@ -71,6 +74,10 @@ class Control:
         self._deadline = self._limit = deadline
         self._gate: trio.lowlevel.Task | None = None
         self._naps: set[trio.CancelScope] | None = None
+        self.work_until = inf
+        """Moment on Trio's clock at which the working time reserved for the step is over."""
+        self._overworked = False
+        self._step_until = inf
 
     @property
     def deadline(self) -> float:
@@ -103,7 +110,7 @@ class Control:
         """Let a held harness go on."""
         self.paused = False
         self.held = self.stopping
-        self._wake()
+        self.wake()
 
     def stop(self, grace_s: float | None = None) -> None:
         """End the harness at its next step boundary or wait of its own; cancel it when `grace_s` seconds are over."""
@@ -113,7 +120,7 @@ class Control:
         self._set_limit(min(self._limit, trio.current_time() + self.grace_s))
         for nap in self._naps or ():
             nap.cancel()
-        self._wake()
+        self.wake()
 
     def abort(self) -> None:
         """Cancel the harness at once."""
@@ -121,26 +128,44 @@ class Control:
         self.grace_s = 0.0
         if self._scope is not None:
             self._scope.cancel()
-        self._wake()
+        self.wake()
 
     def expire(self) -> None:
         """Let a harness whose deadline has passed find that out, although it is held."""
         self.timed = self.held = True
         self._limit = min(self._limit, trio.current_time())
         self._deadline = min(self._deadline, self._limit)
-        self._wake()
+        self.wake()
 
     # the loop's side
 
     def begin_step(self) -> None:
         """Arm the limits for the time until the next `yield`."""
-        if self._scope is not None and self.step_timeout_s is not None:
-            self._scope.deadline = min(self._limit, trio.current_time() + self.step_timeout_s)
+        if self._scope is not None and (self.step_timeout_s is not None or self.work_until != inf):
+            timeout_s = inf if self.step_timeout_s is None else self.step_timeout_s
+            self._step_until = trio.current_time() + timeout_s
+            self._scope.deadline = min(self._limit, self._step_until, self.work_until)
 
     def end_step(self) -> None:
         """Disarm the step's limit: what the recorder and the gate take is not the step's time."""
-        if self._scope is not None and self.step_timeout_s is not None and not self._scope.cancel_called:
+        limited = self.step_timeout_s is not None or self.work_until != inf
+        if self._scope is not None and limited and not self._scope.cancel_called:
             self._scope.deadline = self._limit
+
+    def begin_work(self, until: float) -> None:
+        """Limit the step about to be made to the working time reserved for it."""
+        self.work_until, self.timed, self._overworked = until, True, False
+
+    def extend_work(self, until: float) -> None:
+        """Let the step being made work for longer."""
+        self.work_until = until
+        if self._scope is not None and not self._scope.cancel_called:
+            self._scope.deadline = min(self._limit, self._step_until, until)
+
+    def end_work(self) -> None:
+        """Note whether the step has worked for longer than it was to."""
+        self._overworked = self._overworked or trio.current_time() >= self.work_until
+        self.work_until = inf
 
     def overdue(self) -> bool:
         """Return whether the harness has used up its time, or was cancelled for it and went on nevertheless."""
@@ -160,9 +185,19 @@ class Control:
 
     async def gate(self) -> None:
         """Wait while paused. Not cancellable: `resume`, `stop` and `abort` end it."""
-        while self.paused and not self.stopping and not self.overdue():
+        await self.hold(lambda: not self.paused)
+
+    async def hold(self, released: Callable[[], object]) -> None:
+        """Wait until `released()`, which is asked after each `wake`. Not cancellable: `stop` and `abort` end it."""
+        while not released() and not self.stopping and not self.overdue():
             self._gate = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(_never)
+
+    def wake(self) -> None:
+        """Have a held loop look again."""
+        task, self._gate = self._gate, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
 
     async def wait(self, wait: Callable[..., Awaitable[object]], *args: object) -> None:
         """Await `wait(*args)`, or raise `Stopping` as soon as the harness is to stop."""
@@ -189,6 +224,8 @@ class Control:
             return None
         if trio.current_time() >= self._deadline:
             return DeadlineExceeded("its deadline has passed: give it a later `deadline_s`, or have it stop in time")
+        if self._overworked or trio.current_time() >= self.work_until:
+            return BudgetExhausted("its working time is used up; raise the budget and start again")
         if self.step_timeout_s is not None:
             return StepTimeout(
                 f"no step within {self.step_timeout_s} s: expected a `yield` by then; "
@@ -202,11 +239,6 @@ class Control:
         self._limit, self.timed = limit, True
         if self._scope is not None:
             self._scope.deadline = min(self._scope.deadline, limit)
-
-    def _wake(self) -> None:
-        task, self._gate = self._gate, None
-        if task is not None:
-            trio.lowlevel.reschedule(task)
 
 
 def _never(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:

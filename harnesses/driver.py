@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import HarnessMisuse, ScopeError, Stopping
+from harnesses.meter import Meter
 from harnesses.step import Step
 
 
@@ -44,8 +45,11 @@ class Ledger(Protocol):
         ...
 
 
-async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: Ledger) -> Ending:
+async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: Ledger, meter: Meter | None = None) -> Ending:
     """Run `generator` to its end under `control`.
+
+    Args:
+        meter: has each step and its working time reserved before it is begun; None if nothing limits them.
 
     Raises:
         Exception: whatever the generator or the ledger raised. The generator is closed in every case.
@@ -55,6 +59,8 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
         if control.held and await _held(control):
             return control.end(Ending.STOPPED)
         while True:
+            if meter is not None and not await _admitted(control, meter):
+                return control.end(Ending.STOPPED)
             if control.timed:
                 control.begin_step()
             try:
@@ -63,6 +69,8 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
                 return control.end(Ending.EXHAUSTED)
             if control.timed:
                 control.end_step()
+            if meter is not None:
+                meter.stop()
             step, delta = ledger.make(pair)
             try:
                 await ledger.commit(step, delta)
@@ -80,6 +88,8 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
         control.failure = error
         raise
     finally:
+        if meter is not None:
+            meter.charge(steps=0)
         control.begin_close()
         await _close(generator)
 
@@ -88,6 +98,20 @@ async def _held(control: Control) -> bool:
     """Wait at the gate; return whether the harness is to stop."""
     await control.gate()
     return control.stopping
+
+
+async def _admitted(control: Control, meter: Meter) -> bool:
+    """Have the next step reserved; return False if the harness is to stop instead."""
+    while await meter.begin():
+        if not control.held:
+            return True
+        # Nothing is kept from others while it is paused.
+        meter.charge(steps=0)
+        if await _held(control):
+            return False
+    if not control.stopping:
+        raise control.why_cancelled() or HarnessMisuse("out of time")
+    return False
 
 
 async def _close(generator: AsyncGenerator[Any, None]) -> None:

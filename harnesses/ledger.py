@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from harnesses.delta import Delta
 from harnesses.errors import HarnessError, HarnessMisuse, Unstorable, located
+from harnesses.meter import Meter
 from harnesses.runtime import Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Step
@@ -33,13 +34,14 @@ class Completable(Protocol):
 class StepLedger:
     """Takes the steps of one attempt from the loop to the runtime and back."""
 
-    __slots__ = ("_effects", "_harness", "_runtime", "_state")
+    __slots__ = ("_effects", "_harness", "_meter", "_runtime", "_state")
 
     def __init__(self, harness: Completable, state: PersistentState[Any, Any, Any], runtime: Runtime) -> None:
         self._harness = harness
         self._state = state
         self._runtime = runtime
         self._effects = runtime.effects
+        self._meter: Meter | None = runtime.meter
 
     def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
         if not isinstance(pair, _PAIRS) or len(pair) != 2:
@@ -60,6 +62,8 @@ class StepLedger:
         return Step(state.steps + 1, datetime.now(UTC), given, made, state_delta), delta
 
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
+        if self._meter is not None:
+            self._meter.charge()
         return self._runtime.commit(step, delta, self._state.snapshot)
 
     def accept(self, step: Step[Any, Any]) -> None:

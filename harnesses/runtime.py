@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint
 
+from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
 from harnesses.effects import Journal
+from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
+from harnesses.spending import LocalTill, Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from harnesses.values import detach
@@ -35,6 +39,16 @@ class Runtime(Journal, Protocol):
     """What says how late it is in the world."""
     resumed: bool
     """Whether the harness was restored from a store: one that is complete already then ends without another step."""
+
+    @property
+    def till(self) -> Till | None:
+        """Where its spends are charged; None if it has no budget."""
+        ...
+
+    @property
+    def meter(self) -> Meter | None:
+        """What has its steps and its working time reserved; None if nothing limits them."""
+        ...
 
     @property
     def ticks(self) -> TickBook:
@@ -76,14 +90,21 @@ class Runtime(Journal, Protocol):
 
 
 class LocalRuntime:
-    """Surroundings for a harness that runs alone: nothing is durable, and its mailbox is in memory."""
+    """Surroundings for a harness that runs alone: nothing is durable, and its mailbox is in memory.
 
-    def __init__(self, name: str, control: Control | None = None) -> None:
+    Args:
+        budget: what the harness may spend while this object is used.
+    """
+
+    def __init__(self, name: str, control: Control | None = None, *, budget: Budget | None = None) -> None:
         self.name = name
         self.control = control or Control()
         self.effects = Effects()
         self.clock = WallClock()
         self.ticks = TickBook()
+        self.till: LocalTill | None = None if budget is None else LocalTill(name, budget)
+        # Nobody else spends from it, so all the working time that is left is one slice.
+        self.meter: Meter | None = meter_of(self.till, self.control, slice_s=inf)
         self.resumed = False
         self._mailbox: deque[object] = deque()
 
@@ -95,6 +116,8 @@ class LocalRuntime:
     def end_attempt(self) -> None:
         self.effects.end_attempt()
         self.ticks.put_back()
+        if self.till is not None:
+            self.till.end_attempt()
 
     async def note(self, kind: str, body: str) -> None:
         """Let the other tasks run: intents and outcomes are kept in memory, for as long as this object is used."""

@@ -19,6 +19,7 @@ from orchestrator.handle import Handle
 from orchestrator.lifecycle import Status
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.pool import Pool
 from orchestrator.records import HarnessRecord, Record, StepRecord
 from orchestrator.restart import Backoff, Intensity, Restart, Strategy
 from orchestrator.store import MemoryStore, SqliteStore, Store
@@ -39,6 +40,7 @@ __all__ = [
     "OutcomeKind",
     "OwnedElsewhere",
     "OwnershipLost",
+    "Pool",
     "Record",
     "Restart",
     "SqliteStore",

@@ -20,7 +20,9 @@ from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import ScopeError, Unstorable, located
+from harnesses.meter import meter_of
 from harnesses.once import Effects
+from harnesses.spending import Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.bell import Bell
@@ -118,6 +120,7 @@ class Actor(Slot):
         savings: what the last snapshot weighed, and what has been recorded since.
         effects: those of the step being made; it outlives attempts.
         check_latch: raises `Latched` if no effect of the harness called so may begin.
+        till: where its spends are charged.
     """
 
     __slots__ = (
@@ -134,9 +137,11 @@ class Actor(Slot):
         "clock",
         "control",
         "effects",
+        "meter",
         "name",
         "resumed",
         "savings",
+        "till",
     )
 
     def __init__(
@@ -155,6 +160,7 @@ class Actor(Slot):
         effects: Effects,
         check_latch: Callable[[str], None],
         clock: WallClock,
+        till: Till | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -169,11 +175,22 @@ class Actor(Slot):
         self.effects = effects
         self.clock = clock
         self._check_latch = check_latch
+        self.till = till
+        self.meter = meter_of(till, control)
         self._exit: Exit | None = None
         self._lost = False
 
     async def run(self) -> Exit:
         """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside."""
+        if self.meter is None or not self.meter.is_timed:
+            return await self._run()
+        async with trio.open_nursery() as beside:
+            beside.start_soon(self.meter.extend)
+            exit = await self._run()
+            beside.cancel_scope.cancel()
+        return exit
+
+    async def _run(self) -> Exit:
         try:
             async with trio.open_nursery() as own:
                 self.control.attach(own.cancel_scope)
@@ -213,7 +230,8 @@ class Actor(Slot):
         """Return when the step is on disk; see `Runtime.commit`."""
         try:
             ticks = self.savings.ticks
-            body = encode_step(step, delta, None if ticks is None else ticks.as_data())
+            kept = None if ticks is None else ticks.as_data()
+            body = encode_step(step, delta, kept)
             saved = self._snapshot_if_due(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
@@ -224,8 +242,8 @@ class Actor(Slot):
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
         await self._commit(self)
         self.row = None
-        if ticks is not None:
-            ticks.settle()
+        if ticks is not None and kept is not None:
+            ticks.settle(kept)
         if used:
             self.consumed = ()
             self._mailbox.settle(used)

@@ -37,6 +37,7 @@ from orchestrator.slot import Receipt
 from orchestrator.store.protocol import Append, Claim, Claimed
 from orchestrator.supervisor import Action, Supervisor, Verdict, judge
 from orchestrator.terms import Terms
+from orchestrator.till import StoreTill, Teller
 
 
 @frozen
@@ -48,6 +49,7 @@ class Common:
     check_latch: Callable[[str], None]
     """Raises `Latched` if no effect of the harness called so may begin."""
     clock: WallClock
+    teller: Teller
     lag_s: float
     """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
 
@@ -78,6 +80,7 @@ class Child:
         "_ordered",
         "_paused",
         "_pending",
+        "_pools",
         "_program_ends",
         "_restored",
         "_savings",
@@ -97,7 +100,13 @@ class Child:
     )
 
     def __init__(
-        self, name: str, harness: BaseHarness[Any, Any, Any], terms: Terms, parent: Supervisor, common: Common
+        self,
+        name: str,
+        harness: BaseHarness[Any, Any, Any],
+        terms: Terms,
+        parent: Supervisor,
+        common: Common,
+        pools: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.harness = harness
@@ -111,6 +120,7 @@ class Child:
         self.bell = Bell()
         self.mailbox = Mailbox(self.bell)
         self._terms = terms
+        self._pools = pools
         self._common = common
         self._control: Control | None = None
         self._claiming: Receipt | None = None
@@ -327,7 +337,14 @@ class Child:
             effects=self._effects,
             check_latch=self._common.check_latch,
             clock=self._common.clock,
+            till=self._till(control),
         )
+
+    def _till(self, control: Control) -> StoreTill | None:
+        if not self._pools:
+            return None
+        of = {"number": self._number, "epoch": self._epoch, "attempt": self.attempt}
+        return StoreTill(self._common.teller, self._pools, self.harness, control, **of)
 
     def _end(self) -> None:
         self._control, self._idle = None, True

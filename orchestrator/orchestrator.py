@@ -14,11 +14,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import trio
 
 from harnesses.base import BaseHarness
+from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from orchestrator.actor import Mailbox
 from orchestrator.child import Child, Common
@@ -27,13 +28,17 @@ from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle
 from orchestrator.latch import Latch, NoLatch
 from orchestrator.log import LogFollower
+from orchestrator.pool import RUN, Pool, chain_of, pool_name
 from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder
 from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.signals import heed_signals, say
 from orchestrator.store import MemoryStore, SqliteStore, Store
+from orchestrator.store.budgets import Fund
 from orchestrator.supervisor import Supervisor
 from orchestrator.terms import check_name, check_seconds, intensity_of, restart_of, strategy_of, terms_of
+from orchestrator.till import Teller
+from orchestrator.waiting import Lines
 
 _LOG_S = 5.0
 """What the log gets at the end to write what is missing; the next run writes the rest."""
@@ -51,6 +56,8 @@ class Orchestrator:
         grace_s: seconds that a stopped harness gets, to reach its next step boundary and to clean up.
         drain_s: the same after a first SIGINT or SIGTERM. A second signal cancels at once.
         deadline_s: seconds after which everything is stopped.
+        budget: what everything started here may spend together, over all runs on the store. What was spent stays spent: to
+            go on, start again with a higher one.
         handle_signals: whether to drain on SIGINT and SIGTERM; by default if in the main thread.
         clock: what tells the wall time, seconds since 1970, to `every`, `sleep_until` and `now` of the harnesses; by default
             the system's clock, and Trio's virtual one where that is in use.
@@ -73,6 +80,7 @@ class Orchestrator:
         deadline_s: float | None = None,
         handle_signals: bool | None = None,
         clock: Callable[[], float] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         check_seconds(grace_s=grace_s, drain_s=drain_s, deadline_s=deadline_s)
         self._given_store = store
@@ -85,6 +93,10 @@ class Orchestrator:
         self._handle_signals = handle_signals
         self._clock = clock
         self._post: PostOffice
+        self._pools: dict[str, Pool] = {}
+        """All that were funded here, by their name in the store."""
+        self._run_budget = budget
+        self._teller: Teller
         self._children: dict[str, Child] = {}
         self._common: Common
         self._lost: StoreLost | None = None
@@ -127,6 +139,7 @@ class Orchestrator:
         deadline_s: float | None = None,
         take_over: bool = False,
         supervisor: Supervisor | None = None,
+        budget: Budget | Pool | None = None,
     ) -> Handle:
         """Start a harness, or resume it if the store knows the name. Does not wait.
 
@@ -137,6 +150,8 @@ class Orchestrator:
             deadline_s: seconds from now by which it must have ended.
             take_over: take it even from a living process, which then stops it with `OwnershipLost`.
             supervisor: from `supervisor()`; default is the root.
+            budget: what it may spend, over all runs and restarts; or a pool, from `pool()`, that it spends from with others.
+                It spends from its supervisors' budgets, and from the orchestrator's, too.
 
         Raises:
             AlreadyRunning: a harness of that name runs here.
@@ -151,7 +166,8 @@ class Orchestrator:
         parent = supervisor or self._root
         if any(isinstance(node, Supervisor) and node.name == name for node in parent.children):
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
-        child = Child(name, harness, terms, parent, self._common)
+        own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget)
+        child = Child(name, harness, terms, parent, self._common, self._chain(own, parent))
         child.claim()
         before = self._children.get(name)
         if before is not None:
@@ -174,11 +190,15 @@ class Orchestrator:
         period_s: float = 60.0,
         restart: Restart | str = Restart.TRANSIENT,
         parent: Supervisor | None = None,
+        budget: Budget | None = None,
     ) -> Supervisor:
         """Make a supervisor below the root, or below `parent`; pass it to `start`.
 
         It counts the restarts of all its children together. When there are more than `intensity` within `period_s`
         seconds it gives up: its children end, and its own supervisor decides by `restart` whether they are started again.
+
+        Args:
+            budget: what its children may spend together.
         """
         above = parent or self._root
         if any(child.name == name for child in above.children):
@@ -191,7 +211,39 @@ class Orchestrator:
             parent=above,
         )
         above.children.append(made)
+        self._fund(_pool_of(made), budget)
         return made
+
+    def pool(self, name: str, budget: Budget, parent: Pool | None = None) -> Pool:
+        """Set what several harnesses may spend together; pass it to `start` as their `budget`.
+
+        What was spent from a pool of this name, in this or in an earlier run, stays spent.
+
+        Args:
+            name: `[A-Za-z0-9][A-Za-z0-9._-]*`.
+            parent: another pool that is charged with all that is spent from this one.
+        """
+        self._open_nursery("pool")
+        check_name(name)
+        return cast(Pool, self._fund(pool_name("pool", name), budget, parent))
+
+    def _fund(self, name: str, budget: Budget | None, parent: Pool | None = None) -> Pool | None:
+        """Have the limits of a pool recorded."""
+        if budget is None:
+            return None
+        if not isinstance(cast(object, budget), Budget):
+            raise UsageError(f"budget of {name!r}: expected a Budget, was {budget!r:.200}")
+        pool = self._pools[name] = Pool(name, budget, parent)
+        self._recorder.submit(Fund(name, budget, time.time_ns() // 1000), lambda _: self._teller.lines.ring((name,)))
+        return pool
+
+    def _chain(self, own: Pool | None, parent: Supervisor | None) -> tuple[str, ...]:
+        """Return the pools that a child of `parent` is charged to."""
+        pools = [own]
+        while parent is not None:
+            pools.append(self._pools.get(_pool_of(parent)))
+            parent = parent.parent
+        return chain_of([*pools, self._pools.get(RUN)])
 
     @property
     def handles(self) -> tuple[Handle, ...]:
@@ -228,8 +280,9 @@ class Orchestrator:
             self.latch = _latch_of(store)
             recorder = Recorder(store, self._store_lost)
             self._post = PostOffice(recorder, self._mailbox_of)
+            self._teller = Teller(recorder, Lines())
             lag_s = time.time() - trio.current_time()
-            self._common = Common(recorder, self._post, self.latch.check, WallClock(self._clock), lag_s)
+            self._common = Common(recorder, self._post, self.latch.check, WallClock(self._clock), self._teller, lag_s)
             async with trio.open_nursery() as services:
                 # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
                 services.start_soon(self._recorder.run)
@@ -267,6 +320,8 @@ class Orchestrator:
         self._post.watch()
         if self._deadline_s != inf:
             services.start_soon(self._heed_deadline)
+        services.start_soon(self._teller.lines.watch)
+        self._fund(RUN, self._run_budget)
         self._services = services
 
     async def _end_services(self, services: trio.Nursery, log: LogFollower | None) -> None:
@@ -368,6 +423,15 @@ async def _expire_after(seconds: float, child: Child) -> None:
 def _latch_of(store: Store) -> Latch:
     path = getattr(store, "path", None)
     return NoLatch() if path is None else Latch(path)
+
+
+def _pool_of(supervisor: Supervisor) -> str:
+    """Return the name in the store of a supervisor's pool."""
+    path = supervisor.name
+    while supervisor.parent is not None and supervisor.parent.parent is not None:
+        supervisor = supervisor.parent
+        path = f"{supervisor.name}/{path}"
+    return pool_name("supervisor", path)
 
 
 def _open(store: str | Path | Store | None) -> tuple[Store, bool]:

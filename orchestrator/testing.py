@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeAlias
 
 from attrs import frozen
 
 from harnesses.base import BaseHarness
+from harnesses.pools import Account
 from harnesses.step import InputT, OutputT, StateT
 from orchestrator.errors import HarnessFailed, StoreError, StoreLost
 from orchestrator.handle import Handle
@@ -180,6 +181,9 @@ class FaultyStore:
 
     def effects(self, name: str | None = None) -> list[EffectRecord]:
         return self.store.effects(name)
+
+    def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
+        return self.store.accounts(pools)
 
     def last_seq(self) -> int:
         return self.store.last_seq()

@@ -20,7 +20,8 @@ HARNESSES = (
     ("agent", "budget", "clock", "config", "effects", "schedule", "values"),
     ("delta", "pools", "returned"),
     # orders, and the loop that obeys them
-    ("control", "once", "ticks"),
+    ("control", "once", "spending", "ticks"),
+    ("meter",),
     ("driver", "runtime", "state"),
     ("ledger",),
     ("alone",),
@@ -54,7 +55,8 @@ HARNESSES = (
 
 ORCHESTRATOR = (
     # nouns and decisions
-    ("bell", "events", "outcome", "restart", "signals", "text"),
+    ("bell", "events", "outcome", "pool", "restart", "signals", "text"),
+    ("waiting",),
     ("errors", "supervisor"),
     ("failure", "latch", "lifecycle", "terms"),
     ("records",),
@@ -70,7 +72,7 @@ ORCHESTRATOR = (
     # what runs
     ("slot",),
     ("recorder",),
-    ("actor", "log"),
+    ("actor", "log", "till"),
     ("post",),
     ("child",),
     ("handle",),
@@ -79,14 +81,28 @@ ORCHESTRATOR = (
     ("",),
     # for the tests of users
     ("store.conformance.tools", "testing"),
-    ("store.conformance.commits", "store.conformance.effects", "store.conformance.messages", "store.conformance.operators"),
+    (
+        "store.conformance.budgets",
+        "store.conformance.commits",
+        "store.conformance.effects",
+        "store.conformance.messages",
+        "store.conformance.operators",
+    ),
     ("store.conformance.ownership", "store.conformance.runs", "store.conformance.steps"),
     ("store.conformance",),
     # the command
     ("command",),
     ("command.exits", "command.streams"),
     ("command.lines", "command.loading", "command.parsing", "command.progress", "command.runfile", "command.writing"),
-    ("command.effects", "command.latching", "command.pages", "command.posting", "command.report", "command.tail"),
+    (
+        "command.budgets",
+        "command.effects",
+        "command.latching",
+        "command.pages",
+        "command.posting",
+        "command.report",
+        "command.tail",
+    ),
     ("command.operating", "command.watchdog"),
     ("command.verbs", "command.display", "command.export", "command.making", "command.script"),
     ("command.running",),
@@ -127,6 +143,7 @@ PURE = (
     "orchestrator.events",
     "orchestrator.lifecycle",
     "orchestrator.outcome",
+    "orchestrator.pool",
     "orchestrator.records",
     "orchestrator.restart",
     "orchestrator.store.budget_schema",

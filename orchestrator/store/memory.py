@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from attrs import define, field
 
 from harnesses.effects import EffectOutcome
 from harnesses.errors import OrchestratorError
+from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, encode, replay, ticks_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
-from orchestrator.events import Restarting
+from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
 from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.budget_books import Books, MemoryShelf
+from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.protocol import (
     Append,
     Claim,
@@ -80,6 +83,8 @@ class MemoryStore:
         self._harnesses: dict[int, _Harness] = {}
         self._by_name: dict[str, _Harness] = {}
         self._records: list[Record] = []
+        self._shelf = MemoryShelf()
+        self._books = Books(self._shelf, self._insert_record)
 
     def commit(
         self,
@@ -138,6 +143,11 @@ class MemoryStore:
             found = [record for harness in chosen for record in _effects_of(harness)]
         return sorted(found, key=lambda record: record.seq)
 
+    def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
+        """Return where pools stand, all or some, by name."""
+        with self._lock:
+            return self._shelf.accounts(pools)
+
     def last_seq(self) -> int:
         """Return the `seq` of the newest record; 0 if there is none."""
         return len(self._records)
@@ -186,6 +196,13 @@ class MemoryStore:
                     return self._post(operation)
                 case Settle():
                     return self._settle(operation)
+                case Fund():
+                    return self._books.fund(operation)
+                case Reserve():
+                    _check_held(self._harnesses[operation.harness], operation.epoch)
+                    return self._books.reserve(operation)
+                case SettleSpend():
+                    return self._books.settle(operation)
                 case Remark():
                     name = self._named(operation.name).name if operation.name else ""
                     return self._add(name, 0, 0, operation.time_us, operation.kind, operation.body, ours=False)
@@ -223,8 +240,9 @@ class MemoryStore:
 
     def _append(self, append: Append) -> int:
         harness = self._harnesses[append.harness]
-        if harness.epoch != append.epoch or not harness.owned:
-            raise OwnershipLost(f"harness {harness.name!r} was taken over by another run; this one has stopped it")
+        _check_held(harness, append.epoch)
+        if append.release or isinstance(append.event, Started):
+            self._books.forfeit(append.harness, append.time_us)
         harness.event = encode(append.event)
         harness.status, harness.attempt, harness.time_us = append.status, append.attempt, append.time_us
         if isinstance(append.event, Restarting) or not remembers_restarts(append.event):
@@ -239,12 +257,21 @@ class MemoryStore:
         body = settling(settle, harness.next_step, harness.marks())
         return self._add_effect(EffectRow(harness.number, 0, 0, harness.next_step, settle.time_us, body, "outcome"))
 
+    def _insert_record(self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str) -> int:
+        name = self._harnesses[harness].name if harness else ""
+        return self._add(name, attempt, step, time_us, kind, body, ours=harness > 0)
+
     def _post(self, post: Post) -> int:
         harness = self._named(post.to)
         body = encode({"from": post.sender, "message": decode(post.body)})
         seq = self._add(harness.name, 0, 0, post.time_us, "message", body, ours=False)
         harness.mailbox[seq] = Message(seq, post.sender, post.body)
         return seq
+
+
+def _check_held(harness: _Harness, epoch: int) -> None:
+    if not harness.is_held(epoch):
+        raise OwnershipLost(f"harness {harness.name!r} was taken over by another run; this one has stopped it")
 
 
 def _effects_of(harness: _Harness) -> Iterator[EffectRecord]:

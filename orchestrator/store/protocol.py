@@ -14,15 +14,17 @@ A store is synchronous. One thread at a time writes; readers may be in any threa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from attrs import frozen
 
+from harnesses.pools import Account
 from orchestrator.events import Event
 from orchestrator.lifecycle import Status
 from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.budgets import BudgetOperation
 
 
 class StepRow(NamedTuple):
@@ -133,7 +135,7 @@ class Remark:
     time_us: int
 
 
-Operation: TypeAlias = Claim | Append | Post | Settle | Remark
+Operation: TypeAlias = Claim | Append | Post | Settle | Remark | BudgetOperation
 
 
 @frozen
@@ -246,6 +248,10 @@ class Store(Protocol):
         Raises:
             UnknownHarness: there is no such harness.
         """
+        ...
+
+    def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
+        """Return where pools stand, all or some, by name; one that nobody has funded or used is not there."""
         ...
 
     def last_seq(self) -> int:

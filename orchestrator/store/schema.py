@@ -13,6 +13,8 @@ meta         one row of counters; `ownership` changes whenever a harness changes
 
 from __future__ import annotations
 
+from orchestrator.store.budget_schema import BUDGET_TABLES
+
 APPLICATION_ID = 0x4861726E
 """`PRAGMA application_id` of our files: "Harn"."""
 
@@ -151,7 +153,7 @@ CREATE VIEW events AS
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS)
+MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
 VERSION = len(MIGRATIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from attrs import define, field
 from harnesses.errors import OrchestratorError
 from orchestrator.codec import decode, encode, replay, ticks_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
-from orchestrator.events import Restarting
+from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
+from orchestrator.store.budget_books import Books
+from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post, Remark, Settle
 from orchestrator.store.schema import HEAD, LAST_SNAPSHOT, MARKS
 from orchestrator.store.settling import settling, unknown_harness
+from orchestrator.store.sqlite_budgets import SqliteShelf
 
 
 @define
@@ -42,6 +46,7 @@ class Operations:
         self._path = path
         self._location = location
         self._run = run
+        self._books = Books(SqliteShelf(db, run, partial(is_alive, path)), self._insert_record)
 
     def do(self, operation: Operation, holdings: Holdings) -> Any:
         """Return the result of one operation; one that is refused has an exception for a result."""
@@ -57,6 +62,13 @@ class Operations:
                     return self._settle(operation)
                 case Remark():
                     return self._remark(operation)
+                case Fund():
+                    return self._books.fund(operation)
+                case Reserve():
+                    _check_held(operation.harness, operation.epoch, holdings)
+                    return self._books.reserve(operation)
+                case SettleSpend():
+                    return self._books.settle(operation)
         except OrchestratorError as error:
             return error
 
@@ -138,8 +150,9 @@ class Operations:
         return tuple(Message(*row) for row in rows)
 
     def _append(self, append: Append, holdings: Holdings) -> int:
-        if holdings.epochs.get(append.harness) != append.epoch:
-            raise OwnershipLost(f"harness number {append.harness} was taken over by another run; this one has stopped it")
+        _check_held(append.harness, append.epoch, holdings)
+        if append.release or isinstance(append.event, Started):
+            self._books.forfeit(append.harness, append.time_us)
         event, body = append.event, encode(append.event)
         seq = self._insert_record(append.harness, append.epoch, append.attempt, append.step, append.time_us, body, event.kind)
         kept = remembers_restarts(event) and not isinstance(event, Restarting)
@@ -197,6 +210,11 @@ class Operations:
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
+
+
+def _check_held(harness: int, epoch: int, holdings: Holdings) -> None:
+    if holdings.epochs.get(harness) != epoch:
+        raise OwnershipLost(f"harness number {harness} was taken over by another run; this one has stopped it")
 
 
 def _owned(name: str, pid: int | None) -> str:

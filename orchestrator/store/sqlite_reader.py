@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, effect_record, replay
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
@@ -15,6 +16,7 @@ from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.owner import is_alive
 from orchestrator.store.protocol import Message
 from orchestrator.store.schema import LAST_SNAPSHOT
+from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_file import open_reader, translated
 
 _INDEXED = (
@@ -112,6 +114,11 @@ class SqliteReader:
                 self._number(db, name)
             rows = db.execute(_EFFECTS, (name, name)).fetchall()
         return [effect_record(*row) for row in rows]
+
+    def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
+        """Return where pools stand, all or some, by name."""
+        with self._reading() as db:
+            return accounts(db, pools)
 
     def last_seq(self) -> int:
         """Return the `seq` of the newest record; 0 if there is none."""

@@ -15,7 +15,7 @@ is to give another run over the same data; a store that ends with its process is
 
 from __future__ import annotations
 
-from orchestrator.store.conformance import commits, effects, messages, operators, ownership, runs, steps
+from orchestrator.store.conformance import budgets, commits, effects, messages, operators, ownership, runs, steps
 from orchestrator.store.conformance.tools import (
     TIME_US,
     Law,
@@ -31,10 +31,23 @@ from orchestrator.store.conformance.tools import (
     step_row,
 )
 
-LAWS: tuple[Law, ...] = (*commits.LAWS, *steps.LAWS, *ownership.LAWS, *messages.LAWS, *effects.LAWS, *operators.LAWS)
+LAWS: tuple[Law, ...] = (
+    *commits.LAWS,
+    *steps.LAWS,
+    *ownership.LAWS,
+    *messages.LAWS,
+    *effects.LAWS,
+    *operators.LAWS,
+    *budgets.LAWS,
+)
 """What every store keeps. Each opens one."""
 
-LAWS_BETWEEN_RUNS: tuple[Law, ...] = (*runs.LAWS, *effects.LAWS_BETWEEN_RUNS, *operators.LAWS_BETWEEN_RUNS)
+LAWS_BETWEEN_RUNS: tuple[Law, ...] = (
+    *runs.LAWS,
+    *effects.LAWS_BETWEEN_RUNS,
+    *operators.LAWS_BETWEEN_RUNS,
+    *budgets.LAWS_BETWEEN_RUNS,
+)
 """What a store keeps that outlives its process. Each opens two."""
 
 __all__ = [

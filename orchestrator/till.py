@@ -1,0 +1,112 @@
+"""The till of a harness in an orchestrator: its spends are in the store, in every pool of its chain.
+
+reserve ──► the store: granted ──► go on
+               ▲       later ────► stand in line until something comes back, or the harness is to stop
+               └───────────┘
+                       denied ───► BudgetExhausted
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from harnesses.base import BaseHarness
+from harnesses.budget import Denied, Spend
+from harnesses.control import Control
+from harnesses.errors import BudgetExhausted
+from harnesses.pools import Account
+from orchestrator.bell import Bell
+from orchestrator.recorder import Recorder
+from orchestrator.store.budgets import Reserve, SettleSpend
+from orchestrator.waiting import Lines, Place
+
+
+@frozen
+class Teller:
+    """What the tills of all harnesses of a run share."""
+
+    recorder: Recorder
+    lines: Lines
+
+
+class StoreTill:
+    """The `Till` of one attempt.
+
+    Args:
+        pools: the chain that is charged, the nearest first.
+        number, epoch, attempt: the store's name for the harness, its ownership and its attempt.
+    """
+
+    __slots__ = ("_attempt", "_control", "_epoch", "_harness", "_number", "_pools", "_teller")
+
+    def __init__(
+        self,
+        teller: Teller,
+        pools: tuple[str, ...],
+        harness: BaseHarness[Any, Any, Any],
+        control: Control,
+        *,
+        number: int,
+        epoch: int,
+        attempt: int,
+    ) -> None:
+        self._teller = teller
+        self._pools = pools
+        self._harness = harness
+        self._control = control
+        self._number, self._epoch, self._attempt = number, epoch, attempt
+
+    async def reserve(self, amounts: Spend, *, between_steps: bool = False) -> int:
+        """Return a reservation's number when it is on disk; see `Till.reserve`."""
+        lines, place = self._teller.lines, None
+        bell = Bell()
+        try:
+            while True:
+                seen = lines.returns(self._pools)
+                answer = await self._teller.recorder.do(self._ask(amounts))
+                if isinstance(answer, int):
+                    return answer
+                if isinstance(answer, Denied):
+                    raise BudgetExhausted(str(answer))
+                place = lines.join(answer, self._control.wake if between_steps else bell.ring, seen, place)
+                if not await self._wait(place, bell, between_steps=between_steps):
+                    return 0
+        finally:
+            if place is not None:
+                lines.leave(place)
+
+    async def settle(self, id: int, actual: Spend) -> None:
+        """Charge what was spent, and return when that is on disk; see `Till.settle`."""
+        try:
+            await self._teller.recorder.do(SettleSpend(id, _now_us(), actual))
+        finally:
+            self._teller.lines.ring(self._pools)
+
+    def settle_soon(self, id: int, actual: Spend) -> None:
+        """Charge what was spent, together with whatever is recorded next."""
+        recorder = self._teller.recorder
+        recorder.submit(SettleSpend(id, _now_us(), actual), lambda _: self._teller.lines.ring(self._pools))
+
+    def accounts(self) -> Sequence[Account]:
+        """Return where the pools of the chain stand, as of the last commit."""
+        return tuple(self._teller.recorder.store.accounts(self._pools).values())
+
+    def _ask(self, amounts: Spend) -> Reserve:
+        step = self._harness.current_step + 1
+        return Reserve(self._pools, self._number, self._epoch, self._attempt, step, _now_us(), amounts)
+
+    async def _wait(self, place: Place, bell: Bell, *, between_steps: bool) -> bool:
+        """Wait until it is time to ask again; return False if the harness is to end instead."""
+        if between_steps:
+            await self._control.hold(lambda: place.is_due)
+            return place.is_due and not self._control.stopping and not self._control.overdue()
+        await self._control.wait(bell.until, lambda: place.is_due)
+        return True
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
