@@ -147,6 +147,8 @@ def _add_readers(add: Add) -> None:
     show.add_argument("step", metavar="STEP", type=number, help="its number, from 1")
     show.add_argument("--state", action="store_true", help="also the whole state after the step")
     add_common(show)
+    budgets = add_verb(add, "budgets", "show what may be spent, what is spent and what is left", _budgets)
+    add_common(budgets)
     export = add_verb(add, "export", "write the recorded steps of a harness to a file", _export)
     export.add_argument("name", metavar="NAME")
     export.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name, else jsonl")
@@ -198,6 +200,15 @@ def _show(options: argparse.Namespace) -> int:
 
     with closing(reader_of(options)) as reader:
         print_all(show_lines(reader, options.name, options.step, with_state=options.state, as_json=options.json))
+    return ExitCode.OK
+
+
+def _budgets(options: argparse.Namespace) -> int:
+    from orchestrator.command.budgets import budgets_lines, known_accounts
+
+    store = store_of(options)
+    if not print_all(budgets_lines(known_accounts(store), as_json=options.json)):
+        streams.say(f"{store} has no budget")
     return ExitCode.OK
 
 

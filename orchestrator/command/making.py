@@ -13,6 +13,7 @@ from typing import Any, ForwardRef, TypeAlias, TypeVar, cast, get_args, get_orig
 from attrs import frozen
 
 from harnesses.base import BaseHarness
+from harnesses.budget import Budget
 from harnesses.config import HarnessConfig
 from harnesses.errors import Unstorable
 from harnesses.values import fields_of
@@ -34,6 +35,7 @@ class Made:
 
     harness: AnyHarness
     config: HarnessConfig[Any]
+    budget: Budget | None = None
 
     def start(self, orchestrator: Orchestrator) -> None:
         """Start it."""
@@ -44,6 +46,7 @@ class Made:
             restart=config.restart,
             step_timeout_s=config.step_timeout_s,
             deadline_s=config.deadline_s,
+            budget=self.budget,
         )
 
 
@@ -53,7 +56,7 @@ def make_all(file: RunFile) -> tuple[Made, ...]:
     Raises:
         UsageError: one of them can not be made; nothing is started yet.
     """
-    return tuple(Made(make_harness(table), table.config) for table in file.harnesses)
+    return tuple(Made(make_harness(table), table.config, table.budget) for table in file.harnesses)
 
 
 def make_harness(table: Table) -> AnyHarness:

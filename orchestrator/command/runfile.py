@@ -2,11 +2,13 @@
 
     store = "run.db"                    paths are relative to the run file
     strategy = "one_for_one"            and the other options of `Orchestrator`
+    budget = { money = "50.00" }        of all harnesses together; the fields of `harnesses.budget.Budget`
 
     [[harness]]                         the fields of `harnesses.HarnessConfig`
     name = "eurusd"
     harness = "trading:make"            a class, or a function that makes the harness
     initial_state = { cash = "1000" }   converted to the state type that it declares
+    budget = { steps = 100 }            of this one
 
 Every mistake is a `UsageError` of one line with the place in the file.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from decimal import InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -24,7 +27,9 @@ import msgspec
 from attrs import field, frozen
 from msgspec import UNSET, Meta
 
+from harnesses.budget import Budget, budget_of
 from harnesses.config import HarnessConfig
+from harnesses.errors import HarnessMisuse
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Restart, Strategy
 
@@ -55,6 +60,7 @@ class Table:
     """The keys that are in the file; the other fields have their defaults."""
     where: str
     """For messages."""
+    budget: Budget | None = None
 
 
 @frozen(kw_only=True)
@@ -100,6 +106,7 @@ def parse_run_file(text: str, path: Path) -> RunFile:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where} is not valid TOML: {error}; correct it") from error
+    budget = _taken_budget(data, where)
     _check_keys(data, _Top, where)
     if not isinstance(data.get("harness"), list):
         was = "one [harness] table" if isinstance(data.get("harness"), dict) else repr(data.get("harness", "nothing"))
@@ -110,10 +117,13 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     tables = tuple(_table(table, f"{where}: harness {_called(table, place)}") for place, table in enumerate(top.harness, 1))
     _check_names(tables, where)
     plain = {name: getattr(top, name) for name in data if name not in ("store", "log", "harness")}
+    if budget is not None:
+        plain["budget"] = budget
     return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=_beside(path, top.log), options=plain)
 
 
 def _table(data: dict[str, Any], where: str) -> Table:
+    budget = _taken_budget(data, where)
     _check_keys(data, HarnessConfig, where)
     for key in ("name", "harness"):
         if not data.get(key):
@@ -129,7 +139,24 @@ def _table(data: dict[str, Any], where: str) -> Table:
     for key in ("step_timeout_s", "deadline_s"):
         seconds = getattr(config, key)
         _check(seconds is None or 0 < seconds <= 1e9, f"{where}: {key}: expected seconds above 0", seconds)
-    return Table(config, frozenset(data), where)
+    return Table(config, frozenset(data), where, budget)
+
+
+def _taken_budget(data: dict[str, Any], where: str) -> Budget | None:
+    """Take the budget out of a table and return it; money may be written as text, so that nothing is rounded."""
+    if "budget" not in data:
+        return None
+    where, given = f"{where}: budget", data.pop("budget")
+    if not isinstance(given, dict):
+        raise UsageError(f"{where}: expected a table such as {{ steps = 100 }}, was {given!r:.100}; correct it")
+    limits: dict[str, Any] = given
+    _check_keys(limits, Budget, where)
+    try:
+        return budget_of({name: str(limit) if name == "money" else limit for name, limit in limits.items()})
+    except InvalidOperation as error:
+        raise UsageError(f"{where}: money: expected an amount, was {limits['money']!r:.100}; correct it") from error
+    except HarnessMisuse as error:
+        raise UsageError(f"{where}: {error}; correct it") from error
 
 
 def convert(data: Any, cls: type[_ConvertedT], where: str) -> _ConvertedT:
@@ -175,6 +202,7 @@ def _at(data: Any, path: str) -> Any:
 
 def _check_keys(data: Mapping[str, Any], cls: type, where: str) -> None:
     known = [attribute.name for attribute in attrs.fields(cls)]
+    known += ["budget"] if cls in (_Top, HarnessConfig) else []
     for key in data:
         if key not in known:
             raise UsageError(f"{where}: unknown key {key!r}: expected one of {', '.join(known)}; correct or remove it")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harnesses.budget import Budget
 from orchestrator import UsageError
 from orchestrator.command.making import declared_state, make_all
 from orchestrator.command.runfile import RunFile, parse_run_file, read_run_file
@@ -68,6 +69,15 @@ def test_the_state_of_a_harness_is_found_through_generic_bases_and_names_in_quot
     assert declared_state(Quoted) is Later
 
 
+def test_budgets_are_read_as_they_are_written() -> None:
+    file = parse(
+        f'budget = {{ money = "5.10", tokens = 9 }}\n{HARNESS}budget = {{ steps = 100, money = 0.1, working_time_s = 2 }}'
+    )
+
+    assert file.options == {"budget": Budget(money=Decimal("5.10"), tokens=9)}
+    assert file.harnesses[0].budget == Budget(steps=100, money=Decimal("0.1"), working_time_s=2.0)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -92,6 +102,13 @@ def test_the_state_of_a_harness_is_found_through_generic_bases_and_names_in_quot
         (f"{HARNESS}max_context_steps = -1", "'a': max_context_steps: expected 0 or more, was -1"),
         (f"{HARNESS}max_steps = 1", "'a': unknown key 'max_steps': expected one of initial_state, name"),
         (f"{HARNESS}{HARNESS}", "name 'a' is used twice"),
+        (f"{HARNESS}budget = 3", "harness 'a': budget: expected a table such as { steps = 100 }, was 3"),
+        (f"{HARNESS}budget = {{ step = 3 }}", "harness 'a': budget: unknown key 'step': expected one of steps, turns"),
+        (f"{HARNESS}budget = {{ steps = -1 }}", "harness 'a': budget: Budget: steps can not be -1: expected a whole number"),
+        (f"{HARNESS}budget = {{ steps = true }}", "budget: Budget: steps can not be True"),
+        (f"{HARNESS}budget = {{ money = 'much' }}", "harness 'a': budget: money: expected an amount, was 'much'"),
+        (f"{HARNESS}budget = {{ money = nan }}", "budget: Budget: money can not be Decimal('NaN')"),
+        (f"budget = {{ steps = 1.5 }}\n{HARNESS}", "folder/run.toml: budget: Budget: steps can not be 1.5"),
     ],
 )
 def test_a_mistake_in_a_run_file_is_told_with_its_place(text: str, said: str) -> None:
