@@ -747,6 +747,7 @@ async def test_stop_entries_lets_positions_be_sold_and_none_be_bought_until_resu
 
     assert [(day, side) for day, side, *_ in fills(harness)] == [(0, "buy"), (1, "sell"), (2, "buy")]
     assert [output.risk for output in outputs(harness)] == ["active", "reducing", "active"]
+    assert [[one.do for one in output.commands] for output in outputs(harness)] == [[], ["stop entries"], ["resume entries"]]
 
 
 async def test_flatten_cancels_all_sells_everything_and_halts_until_a_reset(autojump_clock):
