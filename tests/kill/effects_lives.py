@@ -248,7 +248,7 @@ def die_at_each_call(folder: Path, *, steps: int = 3, say: bool = False) -> dict
     for name, how in ways.items():
         number = 1
         while True:
-            case = Case(folder / f"{name}-{number}".replace(" ", "-").replace(",", "-"), steps=steps)
+            case = Case(folder / f"{name}-{number}".replace(" ", "-").replace(",", "-"), steps=steps, pace_s=0)
             case.folder.mkdir()
             options = how(number)
             if not die_and_go_on(case, *options.get("arguments", ()), before=options.get("before", ())):

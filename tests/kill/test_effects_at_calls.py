@@ -19,7 +19,7 @@ def test_death_at_a_commit_doubles_nothing(tmp_path: Path, moment: str) -> None:
 
 @pytest.mark.parametrize("moment", ["before:3", "after:3"])
 def test_death_at_an_act_doubles_nothing(tmp_path: Path, moment: str) -> None:
-    case = Case(tmp_path, steps=4)
+    case = Case(tmp_path, steps=4, pace_s=0)
 
     assert die_and_go_on(case, f"--die={moment}")
 
