@@ -102,7 +102,8 @@ def test_an_attempt_that_ends_leaves_its_effects_to_the_next() -> None:
 
 
 async def test_a_harness_sees_the_effects_of_the_step_being_made(autojump_clock: Any) -> None:
-    world, seen = World(), []
+    world = World()
+    seen: list[Any] = []
 
     async def script(harness: Scripted) -> Any:
         for number in (1, 2):
@@ -117,7 +118,7 @@ async def test_a_harness_sees_the_effects_of_the_step_being_made(autojump_clock:
 
 
 async def test_a_harness_sees_what_was_begun_before_it_was_killed(autojump_clock: Any) -> None:
-    seen = []
+    seen: list[Any] = []
 
     async def script(harness: Scripted) -> Any:
         seen.extend(harness.effects)

@@ -558,7 +558,7 @@ async def test_an_effect_that_ends_although_it_is_cancelled_is_confirmed(autojum
 async def test_a_cancellation_while_the_world_is_asked_leaves_it_open_and_free(autojump_clock: Any) -> None:
     notes, world = Notes(MARKS["begun"]), World()
 
-    async def ask(key: str, amount: int) -> None:
+    async def ask(key: str, amount: int) -> Any:
         await trio.sleep(60)
 
     with trio.move_on_after(1):
@@ -656,7 +656,8 @@ async def test_an_effect_under_way_at_the_yield_is_an_error(autojump_clock: Any)
 
 
 async def test_an_effect_begun_while_a_step_is_recorded_belongs_to_the_next(autojump_clock: Any) -> None:
-    world, seen = World(), []
+    world = World()
+    seen: list[Any] = []
 
     class Slow(Notes):
         async def commit(self, step: Any, delta: Any, state: Any) -> None:

@@ -18,7 +18,7 @@ from harnesses.once import _text  # pyright: ignore[reportPrivateUsage]
 from harnesses.returned import result_decoder
 
 if TYPE_CHECKING:
-    from nowhere import Elsewhere
+    from decimal import Context as Elsewhere
 
 T = TypeVar("T")
 
