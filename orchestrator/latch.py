@@ -35,7 +35,7 @@ class Latch:
     """
 
     def __init__(self, store: str | Path) -> None:
-        self.folder = Path(f"{store}-latch")
+        self.folder = Path(f"{Path(store).resolve()}-latch")
         self._folder = str(self.folder)
 
     def check(self, name: str) -> None:
@@ -125,7 +125,9 @@ class Latch:
     def _create(self, file: Path) -> BinaryIO:
         """Open the file in its folder, which whoever takes another latch off may be removing at this moment."""
         for _ in range(_TRIES):
-            self.folder.mkdir(exist_ok=True)
+            # Not `exist_ok`: that looks again, and fails if the folder has gone meanwhile.
+            with suppress(FileExistsError):
+                self.folder.mkdir()
             with suppress(FileNotFoundError):
                 return open(file, "wb")
         return open(file, "wb")

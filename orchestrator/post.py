@@ -25,6 +25,8 @@ from orchestrator.store.protocol import Message, Post
 WATCH_S = 0.2
 """Seconds between two looks: real ones, whatever Trio's clock."""
 _PAGE = 1000
+_MOST_MET = 20_000
+"""The two ways are apart by what is posted within one look; this is hours of what people post."""
 
 
 class Watched(Protocol):
@@ -66,7 +68,8 @@ class PostOffice:
     def meet(self, messages: Iterable[Message]) -> None:
         """Note messages that a claim has brought."""
         if self._thread is not None:
-            self._met.update(message.seq for message in messages)
+            for message in messages:
+                self._meet(message.seq)
 
     def watch(self) -> None:
         """Begin to look for what others have posted, if the store is one that others can write to."""
@@ -106,7 +109,13 @@ class PostOffice:
             self._met.discard(message.seq)
             return
         if self._thread is not None:
-            self._met.add(message.seq)
+            self._meet(message.seq)
         mailbox = self._mailbox_of(to)
         if mailbox is not None:
             mailbox.deliver(message)
+
+    def _meet(self, seq: int) -> None:
+        """Note a message. Of others' it comes one way only: what is far behind is not waited for."""
+        self._met.add(seq)
+        if len(self._met) > _MOST_MET:
+            self._met = set(sorted(self._met)[_MOST_MET // 2 :])

@@ -179,8 +179,8 @@ class FaultyStore:
     def state_at(self, name: str, step: int) -> str:
         return self.store.state_at(name, step)
 
-    def effects(self, name: str | None = None) -> list[EffectRecord]:
-        return self.store.effects(name)
+    def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
+        return self.store.effects(name, current=current)
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         return self.store.accounts(pools)

@@ -64,7 +64,7 @@ def known_effects(reader: SqliteReader, name: str | None, *, every: bool) -> lis
     """
     # Asked before and after: a program that ends, or begins, between two questions leaves nothing unknown.
     before = _owned(reader)
-    effects = reader.effects(name)
+    effects = reader.effects(name, current=not every)
     owned = before | _owned(reader)
     return [Shown(effect, effect.harness in owned) for effect in effects if every or effect.is_open]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from attrs import define, field
 
-from harnesses.effects import EffectOutcome
 from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, encode, replay, ticks_of
@@ -19,6 +18,7 @@ from orchestrator.lifecycle import Status, remembers_restarts
 from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.budget_books import Books, MemoryShelf
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.protocol import (
     Append,
     Claim,
@@ -65,6 +65,11 @@ class _Harness:
     def marks(self) -> tuple[tuple[str, str], ...]:
         """Return kind and body of what is on record of the effects of the step being made."""
         return tuple((row.kind, row.body) for _, row in self.effects if row.step == self.next_step)
+
+    def effect_marks(self) -> Iterator[Mark]:
+        """Yield all that is on record of its effects."""
+        for seq, row in self.effects:
+            yield Mark(seq, row.attempt, row.step, row.time_us, row.kind, row.body)
 
     def rows(self, after: int, limit: int) -> list[tuple[int, int, int, int, str]]:
         chosen = self.steps[max(after, 0) : max(after, 0) + limit]
@@ -136,11 +141,16 @@ class MemoryStore:
             state, rows = harness.snapshots[saved], harness.rows(saved, step - saved)
         return replay(state, [row[4] for row in rows])
 
-    def effects(self, name: str | None = None) -> list[EffectRecord]:
+    def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
         with self._lock:
             chosen = list(self._harnesses.values()) if name is None else [self._named(name)]
-            found = [record for harness in chosen for record in _effects_of(harness)]
+            found = [
+                record
+                for harness in chosen
+                for record in effects_of(harness.name, harness.effect_marks())
+                if record.step_number == harness.next_step or not current
+            ]
         return sorted(found, key=lambda record: record.seq)
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
@@ -272,30 +282,6 @@ class MemoryStore:
 def _check_held(harness: _Harness, epoch: int) -> None:
     if not harness.is_held(epoch):
         raise OwnershipLost(f"harness {harness.name!r} was taken over by another run; this one has stopped it")
-
-
-def _effects_of(harness: _Harness) -> Iterator[EffectRecord]:
-    """Yield the effects of one harness, each with its last intent and what came after it."""
-    found: dict[tuple[int, str], tuple[int, EffectRow, EffectRow | None]] = {}
-    for seq, row in harness.effects:
-        place = row.step, decode(row.body)["key"]
-        found[place] = (seq, row, None) if row.kind == "intent" else (*found[place][:2], row)
-    for (step, key), (seq, intent, last) in found.items():
-        begun, ended = decode(intent.body), {} if last is None else decode(last.body)
-        yield EffectRecord(
-            harness=harness.name,
-            step_number=step,
-            key=key,
-            attempt=intent.attempt,
-            seq=seq,
-            time_us=intent.time_us,
-            outcome=EffectOutcome(ended.get("outcome", "begun")),
-            arguments=begun["arguments"],
-            result=ended.get("result"),
-            reason=ended.get("reason", ""),
-            idempotent=begun.get("idempotent", False),
-            settled_by=ended.get("by", ""),
-        )
 
 
 def _known(harness: _Harness) -> HarnessRecord:

@@ -242,8 +242,11 @@ class Store(Protocol):
         """
         ...
 
-    def effects(self, name: str | None = None) -> list[EffectRecord]:
+    def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last.
+
+        Args:
+            current: whether to return only those of steps being made. No other can be of unknown outcome.
 
         Raises:
             UnknownHarness: there is no such harness.

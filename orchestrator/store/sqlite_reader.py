@@ -13,6 +13,7 @@ from orchestrator.codec import decode, decode_step, effect_record, replay
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.owner import is_alive
 from orchestrator.store.protocol import Message
 from orchestrator.store.schema import LAST_SNAPSHOT
@@ -34,6 +35,15 @@ _EFFECTS = (
     "e.idempotent, e.settled_by FROM effects e JOIN records r ON r.seq = e.seq WHERE ? IS NULL OR e.harness = ? ORDER BY e.seq"
 )
 
+_MARKS = (
+    "SELECT r.seq, r.attempt, r.step, r.time_us, r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq "
+    "WHERE i.harness = ? AND i.step = ? ORDER BY i.seq"
+)
+_TAIL_MARKS = (
+    "SELECT harness, seq, attempt, step, time_us, kind, body FROM records "
+    "WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome') ORDER BY seq"
+)
+
 
 class SqliteReader:
     """A store in a SQLite file, to read only.
@@ -43,7 +53,8 @@ class SqliteReader:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()
+        # By one name, whatever link it is reached by: locks and the latch are files beside it.
+        self.path = Path(path).resolve()
         self.location = str(path)
         self._idle: list[sqlite3.Connection] = []
         self._keep = 4
@@ -57,12 +68,7 @@ class SqliteReader:
     def harnesses(self) -> list[HarnessRecord]:
         """Return every harness, in the order of their first start."""
         with self._reading() as db:
-            heads = dict(db.execute("SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses"))
-            tail = db.execute(
-                "SELECT harness, max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' "
-                "GROUP BY harness"
-            )
-            heads.update(tail)
+            heads = self._heads(db)
             rows = db.execute(
                 "SELECT id, name, status, attempt, class, owner, time_us, event FROM harnesses ORDER BY id"
             ).fetchall()
@@ -72,7 +78,7 @@ class SqliteReader:
                 name=name,
                 status=Status(status),
                 attempt=attempt,
-                current_step=heads[number] or 0,
+                current_step=heads[number],
                 harness_class=harness_class,
                 owned=alive.get(owner, False),
                 last_time_us=time_us,
@@ -107,8 +113,10 @@ class SqliteReader:
             ).fetchall()
         return [(name, Message(*rest)) for name, *rest in rows]
 
-    def effects(self, name: str | None = None) -> list[EffectRecord]:
+    def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
+        if current:
+            return self._current_effects(name)
         with self._reading() as db:
             if name is not None:
                 self._number(db, name)
@@ -135,6 +143,36 @@ class SqliteReader:
                 (after, limit),
             ).fetchall()
         return [Record(*row) for row in rows]
+
+    def _current_effects(self, name: str | None) -> list[EffectRecord]:
+        """Return the effects of the steps being made: two small looks for each harness, however many effects there were."""
+        found: list[EffectRecord] = []
+        with self._reading() as db:
+            numbers = (
+                [self._number(db, name)] if name is not None else [id for (id,) in db.execute("SELECT id FROM harnesses")]
+            )
+            names, heads = dict(db.execute("SELECT id, name FROM harnesses")), self._heads(db)
+            tail: dict[int, list[Mark]] = {}
+            for number, *mark in db.execute(_TAIL_MARKS):
+                tail.setdefault(number, []).append(Mark(*mark))
+            for number in numbers:
+                step = heads[number] + 1
+                marks = [Mark(*row) for row in db.execute(_MARKS, (number, step))]
+                marks += [mark for mark in tail.get(number, ()) if mark.step == step]
+                found += effects_of(names[number], marks)
+        return sorted(found, key=lambda record: record.seq)
+
+    def _heads(self, db: sqlite3.Connection) -> dict[int, int]:
+        """Return the last step of every harness."""
+        indexed = db.execute("SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses")
+        heads = {number: step or 0 for number, step in indexed}
+        heads.update(
+            db.execute(
+                "SELECT harness, max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' "
+                "GROUP BY harness"
+            )
+        )
+        return heads
 
     def _rows(self, db: sqlite3.Connection, harness: int, after: int, limit: int) -> list[tuple[Any, ...]]:
         rows = db.execute(_INDEXED, (harness, after, limit)).fetchall()

@@ -231,3 +231,13 @@ async def test_it_is_put_on_from_outside_although_the_programs_loop_is_wedged(tm
 
     assert harness.ran == ["before"]
     assert (await handle.wait()).kind is OutcomeKind.BLOCKED
+
+
+def test_the_latch_holds_by_whatever_link_the_store_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "real.db").touch()
+    (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
+
+    Latch(tmp_path / "link.db").put_on()
+
+    with pytest.raises(Latched, match="is on for all"):
+        Latch(tmp_path / "real.db").check("any")

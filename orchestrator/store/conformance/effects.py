@@ -99,6 +99,20 @@ def an_effect_belongs_to_the_step_after_the_last(open_store: Open) -> None:
         assert all(store.commit([], effects=[intent_row(one, 2, "buy")]).effects)
 
 
+def the_effects_of_the_steps_being_made_are_found_by_themselves(open_store: Open) -> None:
+    with closing(open_store()) as store:
+        one, other = claim(store, "one"), claim(store, "other")
+        for step in (1, 2):
+            store.commit([], effects=[intent_row(one, step, "a"), outcome_row(one, step, "a", _CONFIRMED, result=step)])
+            store.commit([step_row(one, step)])
+        store.commit([], effects=[intent_row(one, 3, "a", 7), intent_row(other, 1, "b")])
+        store.commit([], effects=[outcome_row(one, 3, "a", _UNKNOWN, reason="cut")])
+
+        assert store.effects(current=True) == [effect for effect in store.effects() if effect.is_open]
+        assert [effect.key for effect in store.effects("one", current=True)] == ["a"]
+        assert_raises(UnknownHarness, "'two'", lambda: store.effects("two", current=True))
+
+
 def an_outcome_may_come_with_its_step(open_store: Open) -> None:
     with closing(open_store()) as store:
         claimed = claim(store, "one")
@@ -248,6 +262,7 @@ def who_takes_over_learns_of_what_is_under_way(open_store: Open) -> None:
 
 
 LAWS: tuple[Law, ...] = (
+    the_effects_of_the_steps_being_made_are_found_by_themselves,
     an_effect_is_read_as_it_was_written,
     what_is_known_of_an_effect_is_its_newest_outcome,
     effects_are_listed_in_the_order_in_which_they_were_begun_last,

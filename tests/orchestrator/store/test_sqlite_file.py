@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import StoreError, StoreUnusable
+from orchestrator.errors import OwnedElsewhere, StoreError, StoreUnusable
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, numbers, step_row
+from orchestrator.store.protocol import Claim
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 NOBODY = 65534
@@ -242,3 +243,15 @@ def test_a_store_may_be_closed_twice_and_still_be_read(tmp_path: Path) -> None:
     store.close()
 
     assert numbers(store, "one") == [1]
+
+
+def test_a_store_reached_by_a_link_has_the_same_owner(tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    with closing(SqliteStore(tmp_path / "real.db")) as store:
+        claim(store, "one")
+        link.symlink_to(tmp_path / "real.db")
+
+        with closing(SqliteStore(link)) as other:
+            (result,) = other.commit([], [Claim("one", "{}")]).results
+
+    assert isinstance(result, OwnedElsewhere)
