@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import trio
@@ -24,21 +22,13 @@ from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.ccxt_answers import CallFailed, Verdict
 from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions, Raw
+from harnesses.trading.ccxt_nouns import exact, parse_fill, parse_instrument, parse_report
 from harnesses.trading.instruments import Instrument
-from harnesses.trading.orders import ZERO, Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
+from harnesses.trading.orders import Fill, OrderKind, OrderReport, PlacedOrder
 
 _REMEMBERED = 10_000
 _PAGE = 1000
 _PAUSE_S = 0.05
-_DECIMAL_PLACES, _TICK_SIZE = 2, 4
-"""ccxt's."""
-_STATUSES = {
-    "open": OrderStatus.OPEN,
-    "closed": OrderStatus.FILLED,
-    "canceled": OrderStatus.CANCELLED,
-    "rejected": OrderStatus.REJECTED,
-    "expired": OrderStatus.EXPIRED,
-}
 
 
 class CcxtBroker:
@@ -65,7 +55,7 @@ class CcxtBroker:
         if unknown := [symbol for symbol in symbols if symbol not in markets]:
             raise HarnessMisuse(f"{self.name} has no market {unknown[0]!r}: expected one of its symbols, such as 'BTC/USDT'")
         self._quote(symbols)
-        return {symbol: _instrument(markets[symbol], self._client.precision_mode) for symbol in symbols}
+        return {symbol: parse_instrument(markets[symbol], self._client.precision_mode) for symbol in symbols}
 
     async def observe(self, market: MarketSlice) -> None:
         await trio.lowlevel.checkpoint()
@@ -136,16 +126,17 @@ class CcxtBroker:
         for symbol in symbols:
             trades = self._trades_from if self._client.lapses else self._last_trades
             for raw in await trades(symbol, after.get(symbol)):
-                fills.append(self._fill(raw, await self._client_id(symbol, str(raw["order"]))))
+                client_id = await self._client_id(symbol, str(raw["order"]))
+                fills.append(parse_fill(raw, client_id, self._client.markets[symbol]))
         return sorted(fills, key=lambda fill: fill.time)
 
     async def account(self, symbols: Sequence[str]) -> VenueAccount:
         await self._get_ready()
         balance = await self._certainly("account", "fetch_balance")
         total: Raw = balance["total"]
-        held = {symbol: _decimal(total.get(self._client.markets[symbol]["base"])) for symbol in symbols}
+        held = {symbol: exact(total.get(self._client.markets[symbol]["base"])) for symbol in symbols}
         positions = {symbol: units for symbol, units in held.items() if units}
-        return VenueAccount(cash=_decimal(total.get(self._quote(symbols))), positions=positions)
+        return VenueAccount(cash=exact(total.get(self._quote(symbols))), positions=positions)
 
     def _by_client_id(self, client_id: str) -> Raw:
         return {"origClientOrderId" if self._client.lapses else "clientOrderId": client_id}
@@ -267,80 +258,9 @@ class CcxtBroker:
             self._client_ids.popitem(last=False)
         return report
 
-    def _fill(self, raw: Raw, client_id: str) -> Fill:
-        market = self._client.markets[raw["symbol"]]
-        told: Sequence[Raw] = raw.get("fees") or [raw.get("fee") or {}]
-        fees = [(str(fee["currency"]), _decimal(fee["cost"])) for fee in told if fee.get("cost")]
-        return Fill(
-            fill_id=str(raw["id"]),
-            client_id=client_id,
-            symbol=raw["symbol"],
-            side=Side(raw["side"]),
-            units=_decimal(raw["amount"]),
-            price=_decimal(raw["price"]),
-            # What is paid in a third currency touches neither the cash nor the position that is kept here.
-            fee=sum((cost for currency, cost in fees if currency == market["quote"]), ZERO),
-            time=datetime.fromtimestamp(raw["timestamp"] / 1000, UTC),
-            fee_units=sum((cost for currency, cost in fees if currency == market["base"]), ZERO),
-        )
-
     def _quote(self, symbols: Sequence[str]) -> str:
         """Return the currency that all of them are paid in."""
         quotes = {str(self._client.markets[symbol]["quote"]) for symbol in symbols}
         if len(quotes) != 1:
             raise HarnessMisuse(f"{self.name}: expected symbols that are paid in one currency, was {sorted(quotes)}")
         return quotes.pop()
-
-
-def parse_report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
-    """Return what ccxt's order says, with what was asked for where it says nothing."""
-    order = placed.order if placed is not None else None
-    kind = OrderKind.LIMIT if raw.get("type") == "limit" else OrderKind.MARKET
-    if raw.get("triggerPrice") is not None:
-        kind = OrderKind.STOP
-    if order is not None:
-        kind = order.kind
-    amount = raw.get("amount")
-    return OrderReport(
-        client_id=str(raw.get("clientOrderId") or ""),
-        venue_id=str(raw["id"]),
-        symbol=str(raw.get("symbol") or _wanted(order).symbol),
-        side=Side(raw.get("side") or _wanted(order).side),
-        kind=kind,
-        units=_decimal(amount) if amount is not None else _wanted(order).units,
-        filled=_decimal(raw.get("filled")),
-        status=_STATUSES.get(str(raw.get("status")), OrderStatus.OPEN),
-    )
-
-
-def _wanted(order: Order | None) -> Order:
-    if order is None:
-        raise BrokerUnavailable("an order of the venue lacks its symbol, side or amount: expected all three")
-    return order
-
-
-def _instrument(market: Raw, precision_mode: int) -> Instrument:
-    """Return the rules that ccxt tells of a market."""
-    precision, limits = market["precision"], market["limits"]
-    return Instrument(
-        symbol=market["symbol"],
-        lot=_grain(precision["amount"], precision_mode, market["symbol"]),
-        tick=_grain(precision["price"], precision_mode, market["symbol"]),
-        min_units=_decimal(limits["amount"].get("min")),
-        min_notional=_decimal(limits["cost"].get("min")),
-    )
-
-
-def _grain(value: object, precision_mode: int, symbol: str) -> Decimal:
-    if value is not None and precision_mode == _TICK_SIZE:
-        return _decimal(value).normalize()
-    if value is not None and precision_mode == _DECIMAL_PLACES:
-        return Decimal(1).scaleb(-int(_decimal(value)))
-    raise HarnessMisuse(
-        f"market {symbol!r}: expected a tick and a lot, was {value!r} in ccxt's precision mode {precision_mode}"
-    )
-
-
-def _decimal(value: object) -> Decimal:
-    """Return a number of ccxt's, exactly: it is the venue's text."""
-    return ZERO if value is None else Decimal(str(value))

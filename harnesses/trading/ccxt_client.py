@@ -50,7 +50,8 @@ class CcxtOptions:
     timeout_s: float = field(default=10.0, validator=gt(0.0))
     """For connecting, and for each wait for more of an answer."""
     recv_window_s: float = field(default=5.0, validator=[gt(0.0)])
-    """How long a request may take to the venue. Binance allows 60."""
+    """How long a request may take to the venue; Binance allows 60. Do not make it less while an order that was sent with
+    more is of unknown outcome."""
     margin_s: float = field(default=1.0, validator=ge(0.0))
     """How far the venue's clock may jump back, and how long an order that was taken may take to be seen."""
     patience_s: float = field(default=60.0, validator=ge(0.0))

@@ -109,9 +109,9 @@ async def test_an_order_that_is_redirected_is_not_sent_again(venue: RunningVenue
 
 
 async def test_an_answer_for_another_order_is_no_answer(venue: RunningVenue, options: CcxtOptions) -> None:
-    broker = CcxtBroker("binance", evolve(options, connections=1, keep_connections=True, timeout_s=2.0))
+    broker = CcxtBroker("binance", evolve(options, connections=1, keep_connections=True, timeout_s=3.0, recv_window_s=2.0))
     await broker.connect([BTC])
-    venue.fates("twice:0.4", "late:0.4")
+    venue.fates("twice:2.0", "late:1.0")
 
     await broker.submit(placed("a"))
 
@@ -145,10 +145,10 @@ async def test_an_answer_that_comes_twice_is_not_taken_for_the_next_one(venue: R
 async def test_a_connection_that_is_kept_may_tell_of_another_order(
     venue: RunningVenue, options: CcxtOptions, keep: bool, told: str
 ) -> None:
-    client = CcxtClient("binance", evolve(options, connections=1, keep_connections=keep, timeout_s=1.0))
+    client = CcxtClient("binance", evolve(options, connections=1, keep_connections=keep, timeout_s=3.0, recv_window_s=2.0))
     await CcxtBroker("binance", options).submit(placed("there"))
     await client.get_ready()
-    venue.query_fates("twice:0.2", "late:0.2")
+    venue.query_fates("twice:2.0", "late:1.0")
 
     answers = [await status(client, "not there"), await status(client, "there")]
 

@@ -1,0 +1,100 @@
+"""What ccxt says of orders, executions and markets, as our nouns. Pure.
+
+The law: money and units are the venue's own text, never a float; see `number` in `ccxt_client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from harnesses.errors import HarnessMisuse
+from harnesses.trading.broker import BrokerUnavailable
+from harnesses.trading.instruments import Instrument
+from harnesses.trading.orders import ZERO, Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
+
+_DECIMAL_PLACES, _TICK_SIZE = 2, 4
+"""ccxt's."""
+_STATUSES = {
+    "open": OrderStatus.OPEN,
+    "closed": OrderStatus.FILLED,
+    "canceled": OrderStatus.CANCELLED,
+    "rejected": OrderStatus.REJECTED,
+    "expired": OrderStatus.EXPIRED,
+}
+
+Raw = Mapping[str, Any]
+
+
+def parse_report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
+    """Return what ccxt's order says, with what was asked for where it says nothing."""
+    order = placed.order if placed is not None else None
+    kind = OrderKind.LIMIT if raw.get("type") == "limit" else OrderKind.MARKET
+    if raw.get("triggerPrice") is not None:
+        kind = OrderKind.STOP
+    if order is not None:
+        kind = order.kind
+    amount = raw.get("amount")
+    return OrderReport(
+        client_id=str(raw.get("clientOrderId") or ""),
+        venue_id=str(raw["id"]),
+        symbol=str(raw.get("symbol") or _wanted(order).symbol),
+        side=Side(raw.get("side") or _wanted(order).side),
+        kind=kind,
+        units=exact(amount) if amount is not None else _wanted(order).units,
+        filled=exact(raw.get("filled")),
+        status=_STATUSES.get(str(raw.get("status")), OrderStatus.OPEN),
+    )
+
+
+def _wanted(order: Order | None) -> Order:
+    if order is None:
+        raise BrokerUnavailable("an order of the venue lacks its symbol, side or amount: expected all three")
+    return order
+
+
+def parse_fill(raw: Raw, client_id: str, market: Raw) -> Fill:
+    """Return what ccxt's trade says, of the order of that client id in that market."""
+    told: Sequence[Raw] = raw.get("fees") or [raw.get("fee") or {}]
+    fees = [(str(fee["currency"]), exact(fee["cost"])) for fee in told if fee.get("cost")]
+    return Fill(
+        fill_id=str(raw["id"]),
+        client_id=client_id,
+        symbol=market["symbol"],
+        side=Side(raw["side"]),
+        units=exact(raw["amount"]),
+        price=exact(raw["price"]),
+        # What is paid in a third currency touches neither the cash nor the position that is kept here.
+        fee=sum((cost for currency, cost in fees if currency == market["quote"]), ZERO),
+        time=datetime.fromtimestamp(raw["timestamp"] / 1000, UTC),
+        fee_units=sum((cost for currency, cost in fees if currency == market["base"]), ZERO),
+    )
+
+
+def parse_instrument(market: Raw, precision_mode: int) -> Instrument:
+    """Return the rules that ccxt tells of a market."""
+    precision, limits = market["precision"], market["limits"]
+    return Instrument(
+        symbol=market["symbol"],
+        lot=_grain(precision["amount"], precision_mode, market["symbol"]),
+        tick=_grain(precision["price"], precision_mode, market["symbol"]),
+        min_units=exact(limits["amount"].get("min")),
+        min_notional=exact(limits["cost"].get("min")),
+    )
+
+
+def _grain(value: object, precision_mode: int, symbol: str) -> Decimal:
+    if value is not None and precision_mode == _TICK_SIZE:
+        return exact(value).normalize()
+    if value is not None and precision_mode == _DECIMAL_PLACES:
+        return Decimal(1).scaleb(-int(exact(value)))
+    raise HarnessMisuse(
+        f"market {symbol!r}: expected a tick and a lot, was {value!r} in ccxt's precision mode {precision_mode}"
+    )
+
+
+def exact(value: object) -> Decimal:
+    """Return a number of ccxt's, exactly: it is the venue's text."""
+    return ZERO if value is None else Decimal(str(value))
