@@ -75,6 +75,8 @@ class TradingState:
     """Where the strategy's indicators stand, by symbol and by name."""
     open: Mapping[str, OpenOrder] = field(factory=dict[str, OpenOrder])
     """Orders that may still be filled, by client id."""
+    gaps_s: tuple[float, ...] = ()
+    """Seconds between the last slices, at most two of them: how long a bar is, as far as one can see."""
 
     @property
     def cash(self) -> Decimal:
@@ -183,7 +185,8 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
         if prices[symbol].believed:
             compared_with = None if compared is None else float(compared)
             standings[symbol] = after_price(indicators, standings.get(symbol, {}), float(bar.close), compared_with)
-    return evolve(state, book=book, prices=prices, standings=standings, time=market.time)
+    gaps_s = (*state.gaps_s, (market.time - state.time).total_seconds())[-2:] if state.time else ()
+    return evolve(state, book=book, prices=prices, standings=standings, time=market.time, gaps_s=gaps_s)
 
 
 def with_splits(book: Book, market: MarketSlice | None) -> Book:

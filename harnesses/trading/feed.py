@@ -44,3 +44,8 @@ class Feed(Protocol):
     def now(self) -> datetime:
         """Return the time by the feed's own clock: what the guard against stale data compares the last slice with."""
         ...
+
+
+def is_live(feed: Feed) -> bool:
+    """Return whether a feed tells of a market as it is now. So does every one that does not say `is_live = False`."""
+    return bool(getattr(feed, "is_live", True))

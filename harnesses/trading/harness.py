@@ -15,6 +15,7 @@ The laws:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 
 import trio
@@ -38,15 +39,18 @@ from harnesses.trading.account import (
 from harnesses.trading.bars import BadMarketData, MarketSlice
 from harnesses.trading.book import Book
 from harnesses.trading.broker import Broker, BrokerUnavailable
-from harnesses.trading.feed import Feed
+from harnesses.trading.feed import Feed, FeedUnavailable, is_live
 from harnesses.trading.harness_desk import TRIES, Desk
 from harnesses.trading.harness_turn import Turn
 from harnesses.trading.harness_verbs import Verb, command_from, obey
 from harnesses.trading.orders import OrderReport
 from harnesses.trading.paper import PaperBroker
-from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_from, watch
+from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
 from harnesses.trading.risk_screening import Wanted, forbidden, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.strategies import Strategy, rsi_strategy
+
+_ANSWER_S = 15.0
+"""How long a feed is waited for at least, however short the period is, before messages and the venue have their turn."""
 
 
 class BooksDiffer(Waiting):
@@ -66,8 +70,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         strategy: the default goes by the relative strength index.
         cash: what the default broker starts with.
         limits: what no strategy can go beyond. Limits named in `constraints` take the place of these.
-        period_s: seconds from one poll to the next.
-        patience_s: how long the venue may be out of reach, once the harness has started, before it fails.
+        period_s: seconds from one poll to the next. What has come meanwhile is all taken in, slice by slice, with the next.
+        patience_s: how long the venue, or the feed, may be out of reach, once the harness has started, before it fails.
         constraints: handed to the strategy's agent.
         initial_state: a state to go on from, instead of a new account.
     """
@@ -95,6 +99,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
         self._inbox: list[Command] = []
         self._foreign: tuple[OrderReport, ...] = ()
+        self._reached = self._heard = 0.0
+        """When the venue, and the feed, answered last, by Trio's clock."""
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -108,24 +114,22 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     async def execute(self) -> AsyncIterator[StepYield[MarketSlice | None, TradingOutput]]:
         await self._start()
         if self.state.book is None:
-            turn, made = await self._turn()
-            yield made or turn.finish()
+            turn = await self._begin()
+            yield await self._step(turn) or turn.finish()
             self._end(turn)
         if self.is_complete():
             return
-        reached = trio.current_time()
+        self._reached = self._heard = trio.current_time()
         async for _ in self.every(self._period_s):
-            try:
-                turn, made = await self._turn()
-            except BrokerUnavailable:
-                if trio.current_time() - reached > self._patience_s:
-                    raise
-                continue
-            reached = trio.current_time()
-            if made is not None:
+            more = False
+            while found := await self._reaching(more):
+                turn, made = found
                 yield made
                 self._end(turn)
-            elif self.is_complete():
+                if not turn.is_behind:
+                    break
+                more = True
+            if self.is_complete():
                 return
 
     # at the start of each attempt
@@ -173,10 +177,21 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     # a turn
 
-    async def _turn(self) -> tuple[Turn, StepYield[MarketSlice | None, TradingOutput] | None]:
-        """Return a turn, and the step that it comes to; None if there is nothing to record."""
-        turn = await self._begin()
-        return turn, await self._step(turn)
+    async def _reaching(self, more: bool) -> tuple[Turn, StepYield[MarketSlice | None, TradingOutput]] | None:
+        """Return a turn and its step; None if there is nothing to record, or the venue out of reach for now.
+
+        Args:
+            more: whether there was a slice before it at the same poll: then without another one there is no turn.
+        """
+        try:
+            turn = await self._begin()
+            made = None if more and turn.market is None else await self._step(turn)
+        except BrokerUnavailable:
+            if trio.current_time() - self._reached > self._patience_s:
+                raise
+            return None
+        self._reached = trio.current_time()
+        return None if made is None else (turn, made)
 
     def _end(self, turn: Turn) -> None:
         """Go on after a step is recorded, and its messages with it."""
@@ -190,6 +205,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         state = self.state
         decision = await self._desk.taken_up() if self.effects else None
         market = decision.market if decision else await self._next_slice(state)
+        self._read_messages()
+        if decision is None and self._is_stopping():
+            market = None
         now, last = self._feed.now(), market.time if market else state.time
         return Turn(
             before=state,
@@ -197,6 +215,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             time=market.time if market else decision.time if decision else max(now, last or now),
             age_s=(now - last).total_seconds() if last else 0.0,
             commands=[*self._inbox],
+            limits=self._limits,
             decision=decision,
             resumed=decision is not None,
             foreign=self._foreign,
@@ -204,13 +223,38 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     async def _next_slice(self, state: TradingState) -> MarketSlice | None:
         """Return what is next; nothing before the books are open, nor when told to stop: it waits for the next start."""
-        if state.book is None or any(command.do == Verb.STOP for command in self._inbox):
+        if state.book is None or self._is_stopping():
             return None
         last = state.time
-        market = await self._feed.next_slice(last)
+        market = await self._asked_feed(last)
         if market is not None and last is not None and market.time <= last:
             raise BadMarketData(f"slice {market.time} of the feed: expected one after {last}; a feed goes forward only")
         return market
+
+    async def _asked_feed(self, last: datetime | None) -> MarketSlice | None:
+        """Return what the feed has, and nothing if it can not be asked now: messages and the venue are to have their turn.
+
+        Raises:
+            FeedUnavailable: it could not be asked for longer than patience lasts.
+        """
+        limit_s = max(self._period_s, _ANSWER_S)
+        try:
+            with trio.move_on_after(limit_s) as waiting:
+                market = await self._feed.next_slice(last)
+            if waiting.cancelled_caught:
+                raise FeedUnavailable(
+                    f"harness {self.name!r}: the feed does not answer: expected a slice, or none, within {limit_s:g} s; "
+                    "check its source"
+                )
+        except FeedUnavailable:
+            if trio.current_time() - self._heard > self._patience_s:
+                raise
+            return None
+        self._heard = trio.current_time()
+        return market
+
+    def _is_stopping(self) -> bool:
+        return any(command.do == Verb.STOP for command in self._inbox)
 
     async def _step(self, turn: Turn) -> StepYield[MarketSlice | None, TradingOutput] | None:
         await self._look(turn)
@@ -236,10 +280,11 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     def _judge(self, turn: Turn) -> None:
         """Assess the risk, then do what operators say."""
-        risk = turn.state.risk
+        risk, state = turn.state.risk, turn.state
+        turn.limits = limits_for(self._limits, live=is_live(self._feed), gaps_s=state.gaps_s, period_s=self._period_s)
         if turn.market is not None:
             risk = assess(risk, self._limits, equity=turn.state.equity, time=turn.time)
-        risk = watch(risk, self._limits, age_s=turn.age_s, time=turn.time)
+        risk = watch(risk, turn.limits, age_s=turn.age_s, time=turn.time)
         for index, command in enumerate(turn.commands):
             if not command.refused:
                 risk, turn.commands[index] = obey(risk, command, turn.time)
@@ -263,7 +308,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         screening = screen(
             wanted,
             risk=turn.state.risk,
-            limits=self._limits,
+            limits=turn.limits,
             exposures=exposures(turn.state, self._desk.instruments, turn.market),
             cash=free_cash(turn.state),
             time=turn.time,
@@ -284,7 +329,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     async def _asked(self, turn: Turn) -> Sequence[Wanted]:
         """Return what the strategy wants; it is not asked where nothing of it would be allowed."""
-        if turn.market is None or turn.state.risk.state is RiskState.HALTED or is_stale(self._limits, turn.age_s):
+        if turn.market is None or turn.state.risk.state is RiskState.HALTED or is_stale(turn.limits, turn.age_s):
             return ()
         known = exposures(turn.state, self._desk.instruments, turn.market)
         question = ask(turn.state, turn.market, self._strategy.indicators, known, previous=turn.before.time)
@@ -297,7 +342,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         for placed in decision.placed:
             wanted = Wanted(placed.order, placed.source)
             why = forbidden(
-                wanted, turn.state.risk, self._limits, known.get(placed.order.symbol), time=turn.time, age_s=turn.age_s
+                wanted, turn.state.risk, turn.limits, known.get(placed.order.symbol), time=turn.time, age_s=turn.age_s
             )
             if turn.stopping or why:
                 dropped[placed.client_id] = f"not begun by the attempt that decided it, and now {why or 'told to stop'}"

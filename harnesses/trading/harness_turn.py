@@ -38,6 +38,8 @@ class Turn:
     time: datetime
     age_s: float
     commands: list[Command]
+    limits: Limits
+    """As they are now."""
     decision: Decision | None = None
     """Made in an earlier attempt at this step, or in this one."""
     resumed: bool = False
@@ -58,6 +60,11 @@ class Turn:
     def opens(self) -> bool:
         """Whether this turn opens the books: nothing is traded before they are on record."""
         return self.before.book is None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there may be another slice already: the one there was is not of this moment."""
+        return self.market is not None and self.age_s > 0
 
     @property
     def stopping(self) -> bool:

@@ -40,6 +40,9 @@ class ReplayFeed:
             that is resumed, at the one that it has seen last. None has each slice there when it is asked for.
     """
 
+    is_live = False
+    """Its slices are as old as they were meant to be: unless a limit is set, none is too old to be traded on."""
+
     def __init__(
         self, bars: Mapping[str, Mapping[datetime, Bar]], *, endless: bool = False, speed: float | None = None
     ) -> None:

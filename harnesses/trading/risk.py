@@ -27,7 +27,7 @@ which makes, of a state and an event, the state after it:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -74,6 +74,8 @@ _STATES = {
 }
 
 
+_GRACE_S = 60.0
+"""How late a live feed may tell a bar. One labelled with its beginning is two bars old when the next is due."""
 _PARTS = ("max_drawdown", "max_daily_loss", "max_position", "max_jump", "stop_loss")
 _SECONDS = ("max_age_s", "cooldown_s", "stop_loss_window_s")
 
@@ -93,8 +95,9 @@ class Limits:
     max_jump: Decimal = Decimal("0.4")
     """A close further than this part from the one before is not believed, nor traded at, until the next confirms it."""
     max_age_s: float | None = None
-    """How old the newest slice may be, counted from its time, to be traded on; None sets no limit. Where money is real, set
-    one: it also keeps orders back that a program decided on before it died, and comes to again too late."""
+    """How old the newest slice may be, counted from its time, to be traded on. None goes by the feed: of a live one two bars,
+    and a minute for its ways; of a recording there is no limit. Set it where a live market closes for longer than two bars.
+    It also keeps orders back that a program decided on before it died, and comes to again too late."""
     cooldown_s: float = 0.0
     """How long nothing of a symbol is bought after some of it was sold at a loss."""
     stop_loss: Decimal = ONE
@@ -235,6 +238,18 @@ def reset(risk: Risk, time: datetime) -> Risk:
     """Return where the account stands after an operator's `reset`: halts are over, the high-water mark is the equity now."""
     risk = evolve(risk, high_water=risk.equity, stop_losses=())
     return _without(risk, time, Concern.DRAWDOWN, Concern.FLATTENED, Concern.STOP_LOSSES)
+
+
+def limits_for(limits: Limits, *, live: bool, gaps_s: Sequence[float], period_s: float) -> Limits:
+    """Return the limits with that on age in place, if they leave it to the feed.
+
+    Args:
+        gaps_s: between the last slices. The shortest is taken for the length of a bar: a market, or a feed, may pause.
+        period_s: between two polls, which is taken for it before there are two slices.
+    """
+    if limits.max_age_s is not None or not live:
+        return limits
+    return evolve(limits, max_age_s=2 * min(gaps_s, default=period_s) + _GRACE_S)
 
 
 def is_stale(limits: Limits, age_s: float) -> bool:

@@ -12,7 +12,7 @@ import trio
 from attrs import evolve
 
 from harnesses import Agent, AgentRun
-from harnesses.trading import Market, Order, Side, Strategy, TradingHarness, TradingState
+from harnesses.trading import Limits, Market, Order, Side, Strategy, TradingHarness, TradingState
 from harnesses.trading.ccxt_broker import CcxtBroker
 from harnesses.trading.ccxt_client import CcxtOptions
 from harnesses.trading.ccxt_feed import CcxtFeed
@@ -37,7 +37,7 @@ def make(options: CcxtOptions, start: datetime) -> TradingHarness:
     """Return a harness as it is when the program starts."""
     feed = CcxtFeed("binance", [BTC, ETH], options=options, start=start)
     strategy: Any = Strategy(Agent(there_and_back))
-    return TradingHarness(feed, CcxtBroker("binance", options), strategy, period_s=0.02)
+    return TradingHarness(feed, CcxtBroker("binance", options), strategy, limits=Limits(max_age_s=3600.0), period_s=0.02)
 
 
 async def live(store: Path, harness: TradingHarness, seconds: float) -> None:
