@@ -49,6 +49,7 @@ def started(command: Command, *names: str, drain: float) -> subprocess.Popen[str
 def test_a_signal_stops_every_harness_and_is_the_exit_code(command: Command, number: signal.Signals) -> None:
     """G7: every harness leaves a typed outcome, and can be resumed."""
     process = started(command, "Ticking", "Three", drain=5.0)
+    wait_until(lambda: "completed" in [one.status for one in harnesses(command.folder / "Ticking-Three.db")])
 
     process.send_signal(number)
 
