@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Mapping
 from decimal import InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import attrs
 import msgspec
@@ -149,7 +149,7 @@ def _taken_budget(data: dict[str, Any], where: str) -> Budget | None:
     where, given = f"{where}: budget", data.pop("budget")
     if not isinstance(given, dict):
         raise UsageError(f"{where}: expected a table such as {{ steps = 100 }}, was {given!r:.100}; correct it")
-    limits: dict[str, Any] = given
+    limits = cast(dict[str, Any], given)
     _check_keys(limits, Budget, where)
     try:
         return budget_of({name: str(limit) if name == "money" else limit for name, limit in limits.items()})
