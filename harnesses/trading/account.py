@@ -75,6 +75,9 @@ class TradingState:
     """Where the strategy's indicators stand, by symbol and by name."""
     open: Mapping[str, OpenOrder] = field(factory=dict[str, OpenOrder])
     """Orders that may still be filled, by client id."""
+    salt: str = ""
+    """What tells the ids of this account's orders from those of another life of a harness of its name, at the same venue. Made
+    when the books are opened; on record before the first order."""
     gaps_s: tuple[float, ...] = ()
     """Seconds between the last slices, at most two of them: how long a bar is, as far as one can see."""
 

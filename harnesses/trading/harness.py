@@ -9,7 +9,7 @@ The laws:
     nothing is traded before the book and the venue's account are the same, to the last digit
     what is to be placed in a step is decided once: it is on record before the first order goes out, and an attempt that
     takes the step up again goes on with it, dropping what was not begun and may not be any more
-    every order is an effect, under a client id that comes of harness, step and key: none is ever placed twice
+    every order is an effect, under a client id that comes of harness, step, key and the account's life: none is placed twice
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from decimal import Decimal
+from uuid import uuid4
 
 import trio
 from attrs import evolve
@@ -275,6 +276,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             turn.state = take_slice(turn.state, turn.market, self._strategy.indicators, self._limits)
         if turn.opens or any(command.do == Verb.ADOPT for command in turn.commands):
             await self._desk.adopt(turn)
+        if self.current_step == 0:
+            # A recording has a clock of its own, so that a backtest is the same to the last bit.
+            await self._desk.salt(turn, uuid4() if is_live(self._feed) else "")
         await self._desk.refresh(turn)
         await self._desk.take_fills(turn, until_decision=turn.resumed)
 
@@ -314,7 +318,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             time=turn.time,
             age_s=turn.age_s,
         )
-        placed = tuple(self._desk.placed(index, one, turn.time) for index, one in enumerate(screening.allowed, 1))
+        placed = tuple(self._desk.placed(index, one, turn) for index, one in enumerate(screening.allowed, 1))
         await self._desk.decide(turn, Decision(turn.market, turn.time, placed, screening.refused))
 
     def _wanted(self, turn: Turn) -> Sequence[Wanted]:

@@ -1,8 +1,8 @@
 """The desk of a trading harness: everything that goes to the venue and comes back.
 
-The laws: every order is an effect, under a client id that comes of harness, step and key, so that none is ever placed twice;
-an order is sent again only if it is certain that it was not taken. What is decided goes on record before the first order of
-a step goes out. A cancel is an effect that may be done twice.
+The laws: every order is an effect, under a client id that comes of harness, step, key and the life of the account, so that
+none is ever placed twice; an order is sent again only if it is certain that it was not taken. What is decided goes on record
+before the first order of a step goes out. A cancel is an effect that may be done twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harnesses.trading.book import Book, differences
 from harnesses.trading.broker import Broker, BrokerUnavailable, OrderRefused
 from harnesses.trading.harness_turn import Turn
 from harnesses.trading.instruments import Instrument
-from harnesses.trading.orders import OrderReport, OrderStatus, PlacedOrder, Source, client_id_for
+from harnesses.trading.orders import OrderReport, OrderStatus, PlacedOrder, Source, client_id_for, salt_of
 from harnesses.trading.risk import Limits, after_stop_loss
 from harnesses.trading.risk_screening import Wanted
 
@@ -77,6 +77,15 @@ class Desk:
         for fill in fills:
             book = book.after(fill)
         return differences(book, account)
+
+    async def salt(self, turn: Turn, now: object) -> None:
+        """Give the account a salt, of all that may tell this life of it from another one at the same venue."""
+        book, orders = turn.state.book, await self.broker.open_orders(self._symbols)
+        known = sorted(book.last_fill.items()) if book else []
+        taken = getattr(self.broker, "accepted", None)
+        open_ids = sorted(report.client_id for report in orders)
+        facts = (self._harness.name, turn.state.salt, turn.state.cash, known, open_ids, taken, turn.time, now)
+        turn.state = evolve(turn.state, salt=salt_of(*map(str, facts)))
 
     # what the venue says
 
@@ -144,11 +153,11 @@ class Desk:
         if orders:
             await self.take_fills(turn, until_decision=turn.resumed)
 
-    def placed(self, index: int, wanted: Wanted, time: datetime) -> PlacedOrder:
+    def placed(self, index: int, wanted: Wanted, turn: Turn) -> PlacedOrder:
         """Return the `index`-th order of the step being made, from 1, with the id that it goes under."""
         harness = self._harness
-        client_id = client_id_for(harness.name, harness.current_step + 1, _key(index))
-        return PlacedOrder(client_id, wanted.order, wanted.source, time)
+        client_id = client_id_for(harness.name, harness.current_step + 1, _key(index), turn.state.salt)
+        return PlacedOrder(client_id, wanted.order, wanted.source, turn.time)
 
     async def decide(self, turn: Turn, decision: Decision) -> None:
         """Put on record what is to be placed. Under the latch it is not: then nothing of it is placed."""

@@ -117,8 +117,18 @@ class Fill:
     """In units of the symbol: what some venues keep of what was bought."""
 
 
-def client_id_for(harness: str, step: int, key: str) -> str:
-    """Return the client order id of an effect: at most 36 letters, digits and `-`; the same for the same effect."""
-    digest = blake2b(f"{harness}\0{step}\0{key}".encode(), digest_size=8).hexdigest()
+def client_id_for(harness: str, step: int, key: str, salt: str = "") -> str:
+    """Return the client order id of an effect: at most 36 letters, digits and `-`; the same for the same effect.
+
+    Args:
+        salt: of the account's life, from `salt_of`: a harness of the same name that begins anew has another one.
+    """
+    told = f"{harness}\0{step}\0{key}" + (f"\0{salt}" if salt else "")
+    digest = blake2b(told.encode(), digest_size=8).hexdigest()
     name = re.sub(r"[^a-zA-Z0-9]", "", harness)[:10]
     return f"{name}-{step % 10**8}-{digest}"
+
+
+def salt_of(*facts: object) -> str:
+    """Return eight digits that are the same for the same facts."""
+    return blake2b(repr(facts).encode(), digest_size=4).hexdigest()

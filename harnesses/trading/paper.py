@@ -61,6 +61,11 @@ class PaperBroker:
         self.rules = Rules(instruments, fees, slippage_bps, max_share, fill_at)
         self._ledger: Ledger = MemoryLedger(Books(cash)) if path is None else FileLedger(Path(path), Books(cash))
 
+    @property
+    def accepted(self) -> int:
+        """How many orders the venue has taken, over all its life."""
+        return self._ledger.books().accepted
+
     def close(self) -> None:
         """Let go of the file."""
         self._ledger.close()
