@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, overload
 
 import trio
 
@@ -62,6 +62,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         self.runs_as: str | None = None
         """The name it runs under, while somebody else than its author has charge of it."""
         self._runtime: Runtime | None = None
+        self._alone: LocalRuntime | None = None
         self._task: trio.lowlevel.Task | None = None
 
     @abstractmethod
@@ -214,15 +215,37 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """
         return self._surroundings("receive_nowait").receive_nowait()
 
+    @overload
     async def once(
         self,
         key: str,
-        function: Callable[..., Awaitable[AnswerT] | AnswerT],
+        function: Callable[..., Awaitable[AnswerT]],
         *args: Any,
         reconcile: Reconcile | None = None,
         idempotent: bool = False,
         timeout_s: float | None = None,
-    ) -> AnswerT:
+    ) -> AnswerT: ...
+
+    @overload
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., AnswerT],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+    ) -> AnswerT: ...
+
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+    ) -> Any:
         """Do an effect, an act on the world that must not happen twice, and return what came of it.
 
         The intent is on disk before `function(*args)` is called, and the outcome after it, both with the step being made.
@@ -246,18 +269,19 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """
         runtime = self._surroundings("once")
         try:
-            result = await runtime.effects.once(
+            return await runtime.effects.once(
                 runtime, key, function, args, reconcile=reconcile, idempotent=idempotent, timeout_s=timeout_s
             )
-            return cast(AnswerT, result)
         except HarnessError as error:
-            place = located(error, self._where())
-            if place is error:
+            named = located(error, self._where())
+            if named is error:
                 raise
-            raise place from error.__cause__
+            raise named from error.__cause__
 
     async def settle(self, key: str, reconcile: Reconcile) -> EffectOutcome:
         """Find out what became of an effect of the step being made, without doing it; return its outcome.
+
+        `reconcile` gets the arguments as they are on disk, as plain data: a `Decimal` is text.
 
         Raises:
             UnknownOutcome: `reconcile` does not know either.
@@ -306,7 +330,9 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         if self._task is not None:
             raise HarnessMisuse(self._already_running())
         if runtime is None or (isinstance(runtime, LocalRuntime) and not runtime.control.attached):
-            return await run_alone(self, runtime or LocalRuntime(type(self).__name__))
+            # What is known of effects, and how far tickers have come, outlives a run: it may have crashed.
+            self._alone = runtime = runtime or LocalRuntime(type(self).__name__, after=self._alone)
+            return await run_alone(self, runtime)
         self._task, self._runtime = trio.lowlevel.current_task(), runtime
         try:
             if runtime.resumed and self._state.steps and self.is_complete():

@@ -48,15 +48,15 @@ class StepLedger:
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
             )
-        try:
-            self._effects.close()
-        except HarnessError as error:
-            raise located(error, self._where()) from None
         given, made = pair
         if given.__class__ not in ATOMS:
             given = self._private("input", given)
         if made.__class__ not in ATOMS:
             made = self._private("output", made)
+        try:
+            self._effects.close()
+        except HarnessError as error:
+            raise located(error, self._where()) from None
         state = self._state
         state_delta, delta = state.take_delta()
         return Step(state.steps + 1, datetime.now(UTC), given, made, state_delta), delta
@@ -75,6 +75,7 @@ class StepLedger:
 
     def take_back(self) -> None:
         self._state.untake_delta()
+        self._effects.end_recording(recorded=False)
 
     def _private(self, role: str, value: Any) -> Any:
         try:

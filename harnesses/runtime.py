@@ -94,12 +94,20 @@ class LocalRuntime:
 
     Args:
         budget: what the harness may spend while this object is used.
+        after: the surroundings that it ran in before: what is known of its effects is taken over from there.
     """
 
-    def __init__(self, name: str, control: Control | None = None, *, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        control: Control | None = None,
+        *,
+        budget: Budget | None = None,
+        after: LocalRuntime | None = None,
+    ) -> None:
         self.name = name
         self.control = control or Control()
-        self.effects = Effects()
+        self.effects: Effects = Effects() if after is None else after.effects
         self.clock = WallClock()
         self.ticks = TickBook()
         self.till: LocalTill | None = None if budget is None else LocalTill(name, budget)

@@ -78,7 +78,9 @@ class Batch:
     def settle(self, committed: Committed) -> int:
         """Wake the senders; return the newest `seq`."""
         newest = max(max(committed.seqs, default=0), max(committed.effects, default=0))
-        for slots, seqs in ((self.steps, committed.seqs), (self.effects, committed.effects)):
+        # A store that knows nothing of effects gives no numbers for them: then none is recorded.
+        noted = committed.effects or [0] * len(self.effects)
+        for slots, seqs in ((self.steps, committed.seqs), (self.effects, noted)):
             if all(seqs):
                 for slot in slots:
                     if slot.task is not None:

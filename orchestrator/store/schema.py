@@ -188,11 +188,13 @@ SELECT max(coalesce((SELECT max(step) FROM step_index WHERE harness = :harness),
 """The last step of one harness, 0 if there is none."""
 
 MARKS = """
-SELECT r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq
-WHERE i.harness = :harness AND i.step = :step
-UNION ALL
-SELECT kind, body FROM records
-WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step = :step AND kind IN ('intent', 'outcome')
+SELECT kind, body FROM (
+    SELECT r.seq, r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq
+    WHERE i.harness = :harness AND i.step = :step
+    UNION ALL
+    SELECT seq, kind, body FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step = :step AND kind IN ('intent', 'outcome')
+) ORDER BY seq
 """
 """Intents and outcomes that belong to one step of one harness, oldest first."""
 

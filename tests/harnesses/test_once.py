@@ -739,3 +739,38 @@ async def test_an_effect_of_a_harness_that_does_not_run_is_an_error(autojump_clo
         await harness.once("buy", World().act, 7)
     with pytest.raises(HarnessMisuse, match="settle: Scripted is not running"):
         await harness.settle("buy", World().ask)
+
+
+async def test_a_harness_that_is_run_alone_again_does_not_try_blindly(autojump_clock: Any) -> None:
+    calls: list[int] = []
+
+    async def fail() -> None:
+        calls.append(1)
+        raise ConnectionError("cut")
+
+    async def script(harness: Scripted):
+        await harness.once("a", fail)
+        yield 1, 1
+
+    harness = Scripted(script)
+    for _ in range(2):
+        with pytest.raises(UnknownOutcome):
+            await harness.run()
+
+    assert calls == [1]
+
+
+async def test_clean_up_after_a_yield_that_can_not_be_stored_may_have_effects(autojump_clock: Any) -> None:
+    world = World()
+
+    async def script(harness: Scripted):
+        try:
+            yield 1, object()
+        finally:
+            await harness.once("close", world.act, 1)
+
+    began = trio.current_time()
+    with pytest.raises(Unstorable):
+        await Scripted(script).run()
+
+    assert (world.done, trio.current_time()) == ([1], began)
