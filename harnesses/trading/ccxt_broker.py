@@ -2,7 +2,7 @@
 
 The law: `find` says None only when the venue's own clock has passed the moment up to which it would have taken the order.
 An exchange that does not say until when a request is valid (all but `ccxt_client.LAPSING`) never gets that answer from it:
-an order that is not found there is `BrokerUnavailable`, until a person decides.
+an order that is not found there is of `UnknownOutcome`, until a person decides.
 
 It relies on the venue refusing what comes after `timestamp + recvWindow` by a clock that does not go back further than
 `margin_s`, and on an order that was taken being seen within `margin_s`.
@@ -17,12 +17,12 @@ from typing import Any
 import trio
 from attrs import evolve
 
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import HarnessMisuse, UnknownOutcome
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.ccxt_answers import CallFailed, Verdict
 from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions, Raw
-from harnesses.trading.ccxt_nouns import exact, parse_fill, parse_instrument, parse_report
+from harnesses.trading.ccxt_nouns import exact, in_order, parse_fill, parse_instrument, parse_report
 from harnesses.trading.instruments import Instrument
 from harnesses.trading.orders import Fill, OrderKind, OrderReport, PlacedOrder
 
@@ -103,7 +103,7 @@ class CcxtBroker:
         if found is not None:
             return found
         if not self._client.lapses:
-            raise BrokerUnavailable(
+            raise UnknownOutcome(
                 f"order {placed.client_id}: {self.name} does not know it, and does not say until when it might take it: "
                 "expected an exchange whose requests lapse; find out at the venue, and settle it by hand"
             )
@@ -122,13 +122,14 @@ class CcxtBroker:
 
     async def fills(self, symbols: Sequence[str], after: Mapping[str, str]) -> Sequence[Fill]:
         await self._get_ready()
-        fills: list[Fill] = []
+        series: list[list[Fill]] = []
         for symbol in symbols:
             trades = self._trades_from if self._client.lapses else self._last_trades
+            series.append([])
             for raw in await trades(symbol, after.get(symbol)):
                 client_id = await self._client_id(symbol, str(raw["order"]))
-                fills.append(parse_fill(raw, client_id, self._client.markets[symbol]))
-        return sorted(fills, key=lambda fill: fill.time)
+                series[-1].append(parse_fill(raw, client_id, self._client.markets[symbol]))
+        return in_order(series)
 
     async def account(self, symbols: Sequence[str]) -> VenueAccount:
         await self._get_ready()

@@ -98,3 +98,17 @@ def _grain(value: object, precision_mode: int, symbol: str) -> Decimal:
 def exact(value: object) -> Decimal:
     """Return a number of ccxt's, exactly: it is the venue's text."""
     return ZERO if value is None else Decimal(str(value))
+
+
+def in_order(series: Sequence[Sequence[Fill]]) -> list[Fill]:
+    """Return the fills of several symbols as one series: by time, but those of a symbol never other than the venue has them.
+
+    A venue's clock may be set back between two executions; their ids can not.
+    """
+    stamped: list[tuple[datetime, Fill]] = []
+    for fills in series:
+        latest = datetime.min.replace(tzinfo=UTC)
+        for fill in fills:
+            latest = max(latest, fill.time)
+            stamped.append((latest, fill))
+    return [fill for _, fill in sorted(stamped, key=lambda pair: pair[0])]

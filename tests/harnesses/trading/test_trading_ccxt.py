@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.ccxt_answers import Verdict, judge, parse_retry_after
 from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.ccxt_nouns import in_order
+from harnesses.trading.orders import ONE, ZERO, Fill, Side
 
 ccxt: Any = pytest.importorskip("ccxt")
 
@@ -66,3 +69,16 @@ def test_secrets_are_not_shown() -> None:
 def test_patience_outlasts_the_time_in_which_an_order_may_be_taken() -> None:
     with pytest.raises(HarnessMisuse, match="patience_s: expected more than recv_window_s and margin_s together, was 6"):
         CcxtClient("binance", CcxtOptions(recv_window_s=5.0, margin_s=1.0, patience_s=6.0))
+
+
+def test_fills_keep_the_order_of_the_venue_though_its_clock_is_set_back() -> None:
+    def fill(symbol: str, number: int, seconds: float) -> Fill:
+        time = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+        return Fill(str(number), "", symbol, Side.BUY, ONE, ONE, ZERO, time)
+
+    back = [fill("BTC/USDT", 10, 5.0), fill("BTC/USDT", 11, 4.5)]
+    other = [fill("ETH/USDT", 3, 1.0), fill("ETH/USDT", 4, 9.0)]
+
+    merged = in_order([back, other])
+
+    assert [(one.symbol[:3], one.fill_id) for one in merged] == [("ETH", "3"), ("BTC", "10"), ("BTC", "11"), ("ETH", "4")]
