@@ -18,6 +18,7 @@ from harnesses.trading.instruments import Instrument
 from harnesses.trading.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
 from harnesses.trading.paper import PaperBroker
 from harnesses.trading.paper_rules import Fees
+from harnesses.trading.polling import PollingFeed
 from harnesses.trading.replay import ReplayFeed
 from harnesses.trading.risk import Limits, RiskState
 from harnesses.trading.risk_screening import Refusal
@@ -47,6 +48,7 @@ __all__ = [
     "OrderStatus",
     "PaperBroker",
     "PlacedOrder",
+    "PollingFeed",
     "Position",
     "Quote",
     "Refusal",

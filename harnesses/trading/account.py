@@ -234,22 +234,19 @@ def adopt(state: TradingState, account: VenueAccount, last_fill: Mapping[str, st
     return evolve(state, risk=Risk(high_water=state.equity, equity=state.equity))
 
 
-def exposures(
-    state: TradingState, instruments: Mapping[str, Instrument], market: MarketSlice | None, but: Sequence[str] = ()
-) -> dict[str, Exposure]:
+def exposures(state: TradingState, instruments: Mapping[str, Instrument], market: MarketSlice | None) -> dict[str, Exposure]:
     """Return what there is, and may come, of each symbol.
 
     Args:
         market: the slice to trade at; None between two slices, then the last prices count.
-        but: client ids of open orders that are being cancelled.
     """
-    waiting = [one for id, one in state.open.items() if id not in but]
+    waiting = tuple(state.open.values())
     return {symbol: _exposure(state, instrument, market, waiting) for symbol, instrument in instruments.items()}
 
 
-def free_cash(state: TradingState, but: Sequence[str] = ()) -> Decimal:
+def free_cash(state: TradingState) -> Decimal:
     """Return the cash that no open order needs."""
-    buys = [one for id, one in state.open.items() if id not in but and one.placed.order.side is Side.BUY]
+    buys = [one for one in state.open.values() if one.placed.order.side is Side.BUY]
     with localcontext(EXACT):
         return state.cash - sum((one.left * _price_of(one, state) for one in buys), ZERO)
 
@@ -306,14 +303,16 @@ def _exposure(
     symbol = instrument.symbol
     price = state.prices.get(symbol)
     traded = price is not None and (market is None or symbol in market.bars)
-    ours = [(one.placed.order.side, one.left) for one in waiting if one.placed.order.symbol == symbol]
+    ours = [one for one in waiting if one.placed.order.symbol == symbol]
+    buys = [one for one in ours if one.placed.order.side is Side.BUY]
     return Exposure(
         instrument=instrument,
         units=state.book.units(symbol) if state.book else ZERO,
         price=price.mark if price and traded and price.believed else None,
         why_not="price jumped" if traded else "no bar",
-        buying=sum((left for side, left in ours if side is Side.BUY), ZERO),
-        selling=sum((left for side, left in ours if side is Side.SELL), ZERO),
+        buying=sum((one.left for one in buys), ZERO),
+        selling=sum((one.left for one in ours if one.placed.order.side is Side.SELL), ZERO),
+        buying_cost=sum((one.left * _price_of(one, state) for one in buys), ZERO),
     )
 
 

@@ -6,16 +6,14 @@ The laws: a fill counts once. Money goes nowhere: cash is what there was at firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 from attrs import evolve, field, frozen
 
-from harnesses.errors import HarnessMisuse
-from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import VenueAccount
 from harnesses.trading.instruments import EXACT, split_units, to_grain
-from harnesses.trading.orders import ONE, ZERO, Fill, Side
+from harnesses.trading.orders import ZERO, Fill, Side
 
 
 @frozen
@@ -64,41 +62,12 @@ class Book:
                 last_fill={**self.last_fill, fill.symbol: fill.fill_id},
             )
 
-    def after_slice(self, market: MarketSlice, fills: Sequence[Fill]) -> Book:
-        """Return the book after a slice of the market, once for each slice: its splits, with the fills on either side of them.
-
-        Args:
-            fills: those that have become known with the slice, oldest first. An order may have been filled before the slice
-                and be known only now, after a crash for instance; what it says is in units of before the split.
-        """
-        book = self
-        for fill in fills:
-            book = book.after(fill) if fill.time < market.time else book
-        for symbol, bar in market.bars.items():
-            book = book if bar.split == ONE else book.after_split(symbol, bar.split)
-        for fill in fills:
-            book = book.after(fill) if fill.time >= market.time else book
-        return book
-
     def after_split(self, symbol: str, ratio: Decimal) -> Book:
         """Return the book after every unit of a symbol has become `ratio` units; what they cost stays."""
         if symbol not in self.positions:
             return self
         position = self.positions[symbol]
         return evolve(self, positions={**self.positions, symbol: evolve(position, units=split_units(position.units, ratio))})
-
-    def equity(self, prices: Mapping[str, Decimal]) -> Decimal:
-        """Return cash and what the positions are worth.
-
-        Raises:
-            HarnessMisuse: something is held of a symbol without a price.
-        """
-        with localcontext(EXACT):
-            equity = self.cash
-            for symbol, position in self.positions.items():
-                if position.units:
-                    equity += position.units * _price(symbol, prices)
-            return equity
 
 
 def differences(book: Book, account: VenueAccount) -> tuple[str, ...]:
@@ -131,10 +100,3 @@ def _newer(fill_id: str, last: str | None) -> bool:
     if fill_id.isdecimal() and last.isdecimal():
         return int(fill_id) > int(last)
     return fill_id != last
-
-
-def _price(symbol: str, prices: Mapping[str, Decimal]) -> Decimal:
-    try:
-        return prices[symbol]
-    except KeyError:
-        raise HarnessMisuse(f"equity: expected a price of {symbol}, of which something is held, but there is none") from None

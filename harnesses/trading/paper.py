@@ -36,7 +36,8 @@ class PaperBroker:
         max_share: the part of a bar's volume that may be filled in it.
         fill_at: what a market order is filled at.
         path: the venue's file, made if it is not there; one process at a time. Each call that changes anything is a commit,
-            which waits for the disk.
+            which waits for the disk in the thread of Trio's loop: some milliseconds in which nothing else in the program
+            goes on. For a few harnesses; many of them want books in memory, or programs of their own.
 
     Raises:
         BrokerUnavailable: the file is in use, or can not be used.

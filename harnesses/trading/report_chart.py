@@ -45,15 +45,16 @@ def _chart(altair: Any, title: str, account: Account) -> Any:
     points = altair.Data(values=[_row(point) for point in thinned(account.points)])
     equity = (
         altair.Chart(points)
-        .mark_line(color=_LINE, strokeWidth=1.2)
+        .mark_line(color=_LINE, strokeWidth=1.2, interpolate="linear")
         .encode(x=times, y=altair.Y("equity:Q", title="equity", scale=altair.Scale(zero=False)))
     )
+    below = altair.Scale(reverse=True, domainMin=0)
     drawdown = (
         altair.Chart(points)
-        .mark_area(color=_LOSS, opacity=0.5, line={"color": _LOSS, "strokeWidth": 1})
+        .mark_area(color=_LOSS, opacity=0.5, interpolate="linear", line={"color": _LOSS, "strokeWidth": 1})
         .encode(
             x=times,
-            y=altair.Y("drawdown:Q", title="drawdown", axis=altair.Axis(format=".0%"), scale=altair.Scale(reverse=True)),
+            y=altair.Y("drawdown:Q", title="drawdown", axis=altair.Axis(format=".0%"), scale=below),
         )
     )
     shades = _shades(altair, account.intervals, times)

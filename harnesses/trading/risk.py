@@ -269,7 +269,7 @@ def limits_from(constraints: Mapping[str, object], limits: Limits | None = None)
     if constraints.get("max_stop_losses") is not None:
         named["max_stop_losses"] = int(_decimal(constraints["max_stop_losses"]).to_integral_value())
     if "stop_loss_state" in constraints:
-        named["stop_loss_state"] = RiskState(str(constraints["stop_loss_state"]))
+        named["stop_loss_state"] = _risk_state(str(constraints["stop_loss_state"]))
     return evolve(limits, **named)
 
 
@@ -278,6 +278,13 @@ def _decimal(value: object) -> Decimal:
         return Decimal(str(value))
     except InvalidOperation:
         return Decimal("NaN")
+
+
+def _risk_state(text: str) -> RiskState:
+    try:
+        return RiskState(text)
+    except ValueError:
+        raise HarnessMisuse(f"limit 'stop_loss_state': expected reducing or halted, was {text!r:.80}") from None
 
 
 def _guard(risk: Risk, limits: Limits, time: datetime) -> Risk:

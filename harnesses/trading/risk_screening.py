@@ -38,6 +38,8 @@ class Exposure:
     """Why there is none."""
     buying: Decimal = ZERO
     """Units that open orders may still buy."""
+    buying_cost: Decimal | None = None
+    """What these may come to, each at the price of its order; None if at the price there is now."""
     selling: Decimal = ZERO
     """Units that open orders may still sell."""
 
@@ -123,6 +125,9 @@ def screen(
     for one in orders:
         order, exposure = one.order, known.get(one.order.symbol)
         reason = forbidden(one, risk, limits, exposure, time=time, age_s=age_s) or _malformed(order)
+        if not reason and exposure is not None:
+            order = _in_ticks(order, exposure.instrument)
+            reason = _malformed(order)
         if not reason and order.symbol in stopped and order.side is Side.BUY and one.source is Source.STRATEGY:
             reason = "it is being sold: the limits want it so"
         units = ZERO
@@ -131,10 +136,9 @@ def screen(
             known[order.symbol] = _after(exposure, order, units)
             cash += _change(order, units, exposure)
             if units:
-                order = _in_ticks(order, exposure.instrument)
                 allowed.append(evolve(one, order=evolve(order, units=units)))
         if reason:
-            refused.append(Refusal(evolve(order, units=order.units - units), one.source, Source.RISK, reason))
+            refused.append(Refusal(evolve(one.order, units=order.units - units), one.source, Source.RISK, reason))
     return Screening(tuple(allowed), tuple(refused))
 
 
@@ -193,8 +197,10 @@ def _within(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equ
     if order.side is Side.SELL:
         free = exposure.free
         return min(order.units, free), "" if order.units <= free else f"only {_text(free)} units to sell"
-    price = exposure.price or ONE
-    room = max(equity * limits.max_position - (exposure.units + exposure.buying) * price, ZERO) / price
+    now, ordered = exposure.price or ZERO, exposure.buying_cost
+    worst = max(now, _cost(order, exposure)) or ONE
+    taken = exposure.units * now + (exposure.buying * now if ordered is None else ordered)
+    room = max(equity * limits.max_position - taken, ZERO) / worst
     affordable = max(cash, ZERO) / (_cost(order, exposure) * (ONE + limits.cash_margin))
     if order.units <= min(room, affordable):
         return order.units, ""
@@ -213,8 +219,10 @@ def _text(number: Decimal) -> str:
 
 
 def _in_ticks(order: Order, instrument: Instrument) -> Order:
+    """Return an order at prices that the venue takes; a limit is never worse than it was wanted."""
     if order.limit_price is not None:
-        order = evolve(order, limit_price=instrument.round_price(order.limit_price))
+        rounded = instrument.price_down if order.side is Side.BUY else instrument.price_up
+        order = evolve(order, limit_price=rounded(order.limit_price))
     if order.stop_price is not None:
         order = evolve(order, stop_price=instrument.round_price(order.stop_price))
     return order
@@ -223,7 +231,8 @@ def _in_ticks(order: Order, instrument: Instrument) -> Order:
 def _after(exposure: Exposure, order: Order, units: Decimal) -> Exposure:
     if order.side is Side.SELL:
         return evolve(exposure, selling=exposure.selling + units)
-    return evolve(exposure, buying=exposure.buying + units)
+    before = exposure.buying * (exposure.price or ZERO) if exposure.buying_cost is None else exposure.buying_cost
+    return evolve(exposure, buying=exposure.buying + units, buying_cost=before + units * _cost(order, exposure))
 
 
 def _change(order: Order, units: Decimal, exposure: Exposure) -> Decimal:

@@ -11,7 +11,9 @@ from typing import TypeAlias
 from attrs import frozen
 from hypothesis import strategies as st
 
+from harnesses.trading.account import with_splits
 from harnesses.trading.bars import Bar, MarketSlice
+from harnesses.trading.book import Book
 from harnesses.trading.broker import VenueAccount
 from harnesses.trading.instruments import Instrument
 from harnesses.trading.orders import Fill, Order, OrderKind, PlacedOrder, Side, Source
@@ -115,6 +117,16 @@ def placed(submit: Submit, now: datetime) -> PlacedOrder:
 def market(number: int, what: Mapping[str, Bar]) -> MarketSlice:
     """Return the slice of a day."""
     return MarketSlice(START + timedelta(days=number), what)
+
+
+def after_slice(book: Book, market: MarketSlice, fills: Sequence[Fill]) -> Book:
+    """Return a book after a slice: its splits, with the fills on either side of them."""
+    for fill in fills:
+        book = book.after(fill) if fill.time < market.time else book
+    book = with_splits(book, market)
+    for fill in fills:
+        book = book.after(fill) if fill.time >= market.time else book
+    return book
 
 
 def assert_money_is_conserved(account: VenueAccount, fills: Sequence[Fill], cash: Decimal = CASH) -> None:

@@ -12,8 +12,6 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.errors import HarnessMisuse
-from harnesses.trading.bars import Bar, MarketSlice
 from harnesses.trading.book import Book, Position, differences
 from harnesses.trading.broker import VenueAccount
 from harnesses.trading.orders import Fill, Side
@@ -25,10 +23,6 @@ BUY, SELL = Side.BUY, Side.SELL
 def fill(id: str, side: Side, units: str, price: str, *, fee: str = "0", fee_units: str = "0", day: int = 0) -> Fill:
     time = NOW + timedelta(days=day)
     return Fill(id, "order", "A", side, Dec(units), Dec(price), Dec(fee), time, Dec(fee_units))
-
-
-def split_day(day: int, ratio: str) -> MarketSlice:
-    return MarketSlice(NOW + timedelta(days=day), {"A": Bar(Dec(5), Dec(5), Dec(5), Dec(5), Dec(1), Dec(ratio))})
 
 
 def test_a_purchase_and_a_sale_move_cash_units_and_gain() -> None:
@@ -67,25 +61,6 @@ def test_a_split_changes_units_and_not_what_they_cost() -> None:
 
     assert book.after_split("A", Dec("1.5")).positions["A"] == Position(Dec("22.5"), Dec(300))
     assert book.after_split("B", Dec(2)) is book
-
-
-def test_a_split_comes_between_the_fills_before_it_and_those_after_it() -> None:
-    fills = [fill("1", BUY, "10", "10", day=1), fill("2", SELL, "5", "5", day=2)]
-
-    at_once = Book(Dec(1000)).after_slice(split_day(2, "2"), fills)
-    known_before = Book(Dec(1000)).after(fills[0]).after_slice(split_day(2, "2"), fills)
-
-    assert at_once.units("A") == Dec(15)
-    assert known_before == at_once
-
-
-def test_equity_is_cash_and_what_is_held_at_its_price() -> None:
-    book = Book(Dec(1000)).after(fill("1", BUY, "10", "20"))
-
-    assert book.equity({"A": Dec(21)}) == Dec(1010)
-    with pytest.raises(HarnessMisuse, match="equity: expected a price of A, of which something is held"):
-        book.equity({"B": Dec(1)})
-    assert book.after(fill("2", SELL, "10", "20")).equity({}) == Dec(1000)
 
 
 def test_every_difference_to_the_venue_is_named() -> None:

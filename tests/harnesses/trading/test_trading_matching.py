@@ -22,6 +22,7 @@ from tests.harnesses.trading.paper_flows import (
     Action,
     Cancel,
     Submit,
+    after_slice,
     assert_money_is_conserved,
     flows,
     market,
@@ -398,9 +399,9 @@ def test_money_and_units_are_conserved_and_what_is_reserved_is_there(flow: list[
         books = matched.books
         fills += matched.fills
         if isinstance(action, dict):
-            book = book.after_slice(market(number, action), matched.fills)
+            book = after_slice(book, market(number, action), matched.fills)
         else:
-            book = book.after_slice(market(-1, {}), matched.fills)
+            book = after_slice(book, market(-1, {}), matched.fills)
 
         account = VenueAccount(books.cash, books.positions)
         assert_money_is_conserved(account, fills)

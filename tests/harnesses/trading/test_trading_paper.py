@@ -189,7 +189,9 @@ def test_over_any_flow_a_file_opened_anew_for_each_call_says_what_memory_says(fl
                     assert await play(in_file, number, action) == said
                     assert await everything(in_file) == await everything(in_memory)
                 fills = await in_memory.fills(paper_flows.SYMBOLS, known)
-                book = book.after_slice(paper_flows.market(number, action if isinstance(action, dict) else {}), fills)
+                book = paper_flows.after_slice(
+                    book, paper_flows.market(number, action if isinstance(action, dict) else {}), fills
+                )
                 known = dict(book.last_fill)
                 account, all_fills, _ = await everything(in_memory)
                 assert_money_is_conserved(account, all_fills)

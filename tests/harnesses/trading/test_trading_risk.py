@@ -225,6 +225,12 @@ def test_a_limit_that_is_no_such_number_is_refused(wrong):
         Limits(**wrong)
 
 
+@pytest.mark.parametrize("wrong", ["panic", "active", None, 3])
+def test_a_state_that_no_guard_leads_to_is_refused(wrong):
+    with pytest.raises(HarnessMisuse, match="limit 'stop_loss_state': expected reducing or halted, was"):
+        limits_from({"stop_loss_state": wrong})
+
+
 def test_a_guard_that_leads_to_nothing_is_refused():
     with pytest.raises(HarnessMisuse, match="expected reducing or halted, was active"):
         Limits(stop_loss_state=RiskState.ACTIVE)

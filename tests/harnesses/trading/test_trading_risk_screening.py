@@ -117,6 +117,21 @@ def test_a_position_is_bought_up_to_its_part_of_the_equity():
     assert screening.refused[0].reason == "max_position: only 10 units within 0.25 of the equity"
 
 
+@pytest.mark.parametrize("kind", [OrderKind.LIMIT, OrderKind.STOP])
+def test_a_purchase_above_the_market_counts_at_its_own_price_for_its_part_of_the_equity(kind):
+    wanted = order(Side.BUY, 50, kind=kind, **{f"{kind}_price": Decimal(20)})
+
+    assert units(run(wanted, limits=Limits(max_position=Decimal("0.25")))) == [7]
+
+
+def test_open_purchases_count_at_their_own_price_for_their_part_of_the_equity():
+    limits, above = Limits(max_position=Decimal("0.25")), {"A": held(10, buying=Decimal(5), buying_cost=Decimal(100))}
+    stop = order(Side.BUY, 5, kind=OrderKind.STOP, stop_price=Decimal(20))
+
+    assert units(run(order(Side.BUY, 50), limits=limits, exposures=above)) == [5]
+    assert units(run(stop, order(Side.BUY, 50), limits=limits)) == [5, 5]
+
+
 def test_a_position_beyond_its_part_may_be_sold_but_not_bought():
     limits = Limits(max_position=Decimal("0.05"))
 
@@ -160,10 +175,22 @@ def test_what_the_venue_would_not_take_is_refused_before_it_is_sent():
     assert run(order(Side.BUY, "0.4"), exposures=exposures).refused[0].reason == "4 is less than the 5 that the venue takes"
 
 
-def test_prices_are_rounded_to_the_tick():
-    (allowed,) = run(order(Side.BUY, 1, kind=OrderKind.LIMIT, limit_price=Decimal("9.126"))).allowed
+@pytest.mark.parametrize(("side", "price"), [(Side.BUY, "9.12"), (Side.SELL, "9.13")])
+def test_a_limit_is_rounded_to_the_tick_and_never_against_its_owner(side, price):
+    (allowed,) = run(order(side, 1, kind=OrderKind.LIMIT, limit_price=Decimal("9.126"))).allowed
 
-    assert allowed.order.limit_price == Decimal("9.13")
+    assert allowed.order.limit_price == Decimal(price)
+
+
+def test_cash_is_counted_at_the_limit_that_is_placed():
+    assert units(run(order(Side.BUY, 2, kind=OrderKind.LIMIT, limit_price=Decimal("9.126")), cash="18.24")) == [2]
+
+
+def test_a_limit_of_less_than_a_tick_is_refused():
+    (refused,) = run(order(Side.BUY, 1, kind=OrderKind.LIMIT, limit_price=Decimal("0.001"))).refused
+
+    assert refused.reason == "a limit order needs a limit_price above 0, was 0.00"
+    assert refused.order.limit_price == Decimal("0.001")
 
 
 def test_a_position_that_has_lost_too_much_is_sold_once():
