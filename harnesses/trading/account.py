@@ -23,7 +23,7 @@ from harnesses.trading.book import Book, Position
 from harnesses.trading.broker import VenueAccount
 from harnesses.trading.indicators import Indicators, Standing, after_price, after_split, values
 from harnesses.trading.instruments import EXACT, Instrument
-from harnesses.trading.orders import ONE, ZERO, Fill, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.orders import ONE, ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
 from harnesses.trading.risk import Limits, Risk, RiskState, after_loss
 from harnesses.trading.risk_screening import Exposure, Refusal
 from harnesses.trading.strategies.market import Market, Quote
@@ -44,17 +44,35 @@ class Price:
         return self.close == self.mark
 
 
+_LATE = 10
+"""Slices for which fills are waited for that the venue has counted, in its last word on an order, and has not told."""
+
+
 @frozen
 class OpenOrder:
-    """An order of ours that may still be filled."""
+    """An order of ours that may still be filled, or of which fills are still to be told."""
 
     placed: PlacedOrder
     report: OrderReport
+    seen: Decimal = ZERO
+    """Units of it whose fills are in the book."""
+    late: int = 0
+    """Slices since it has ended."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still be filled."""
+        return self.report.status is OrderStatus.OPEN
 
     @property
     def left(self) -> Decimal:
-        """Units that may still be filled."""
-        return self.report.units - self.report.filled
+        """Units that may still come into the book."""
+        return max((self.report.units if self.is_open else self.report.filled) - self.seen, ZERO)
+
+    @property
+    def is_selling_now(self) -> bool:
+        """Whether it sells at what the market gives."""
+        return self.placed.order.side is Side.SELL and self.placed.order.kind is OrderKind.MARKET
 
 
 _NO_RISK = Risk(ZERO, ZERO)
@@ -74,7 +92,9 @@ class TradingState:
     standings: Mapping[str, Mapping[str, Standing]] = field(factory=dict[str, Mapping[str, Standing]])
     """Where the strategy's indicators stand, by symbol and by name."""
     open: Mapping[str, OpenOrder] = field(factory=dict[str, OpenOrder])
-    """Orders that may still be filled, by client id."""
+    """Orders that may still be filled, or whose fills are still to be told, by client id."""
+    asked: datetime | None = None
+    """Of the last slice that the strategy was asked about, if what it wanted was not kept from being placed."""
     salt: str = ""
     """What tells the ids of this account's orders from those of another life of a harness of its name, at the same venue. Made
     when the books are opened; on record before the first order."""
@@ -142,6 +162,8 @@ class Decision:
     time: datetime
     placed: tuple[PlacedOrder, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    asked: bool = False
+    """Whether the strategy was asked."""
 
 
 @frozen
@@ -177,7 +199,7 @@ class TradingOutput:
 
 def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators, limits: Limits) -> TradingState:
     """Return the state at the prices of a slice: splits, marks and indicators."""
-    book, prices, standings = state.book, dict(state.prices), dict(state.standings)
+    book, prices, standings, risk = state.book, dict(state.prices), dict(state.standings), state.risk
     for symbol, bar in market.bars.items():
         before = prices.get(symbol)
         if bar.split != ONE:
@@ -185,11 +207,23 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
             before = before and Price(before.close / bar.split, before.mark / bar.split)
             standings[symbol] = after_split(indicators, standings.get(symbol, {}), float(bar.split))
         prices[symbol], compared = _compared(before, bar, limits.max_jump)
+        if before is None and book is not None:
+            book, risk = _first_valued(book, risk, symbol, bar.close)
         if prices[symbol].believed:
             compared_with = None if compared is None else float(compared)
             standings[symbol] = after_price(indicators, standings.get(symbol, {}), float(bar.close), compared_with)
     gaps_s = (*state.gaps_s, (market.time - state.time).total_seconds())[-2:] if state.time else ()
-    return evolve(state, book=book, prices=prices, standings=standings, time=market.time, gaps_s=gaps_s)
+    waited = {id: one if one.is_open else evolve(one, late=one.late + 1) for id, one in state.open.items()}
+    return evolve(
+        state,
+        book=book,
+        risk=risk,
+        time=market.time,
+        prices=prices,
+        standings=standings,
+        open={id: one for id, one in waited.items() if one.late <= _LATE},
+        gaps_s=gaps_s,
+    )
 
 
 def with_splits(book: Book, market: MarketSlice | None) -> Book:
@@ -208,7 +242,7 @@ def take_fills(
     Args:
         sources: by client id, who wanted the orders that are ours.
     """
-    book, risk, executions = state.book, state.risk, list[Execution]()
+    book, risk, waiting, executions = state.book, state.risk, dict(state.open), list[Execution]()
     assert book is not None, "nothing is filled before the books are open"
     for fill in fills:
         after = book.after(fill)
@@ -217,8 +251,13 @@ def take_fills(
         if fill.side is Side.SELL and after.realised - book.realised < fill.fee:
             risk = after_loss(risk, limits, fill.symbol, fill.time)
         book = after
+        if fill.client_id in waiting:
+            one = evolve(waiting[fill.client_id], seen=waiting[fill.client_id].seen + fill.units)
+            waiting[fill.client_id] = one
         executions.append(Execution(fill, Source.VENUE, sources.get(fill.client_id)))
-    return evolve(state, book=book, risk=risk) if executions else state, executions
+    if not executions:
+        return state, executions
+    return evolve(state, book=book, risk=risk, open=_awaited(waiting)), executions
 
 
 def adopt(state: TradingState, account: VenueAccount, last_fill: Mapping[str, str]) -> TradingState:
@@ -228,7 +267,8 @@ def adopt(state: TradingState, account: VenueAccount, last_fill: Mapping[str, st
         positions = {symbol: Position(units, units * marks.get(symbol, ZERO)) for symbol, units in account.positions.items()}
     before = state.book or Book(ZERO)
     book = evolve(before, cash=account.cash, positions=positions, last_fill=dict(last_fill))
-    state = evolve(state, book=book)
+    counted = {id: evolve(one, seen=one.report.filled) for id, one in state.open.items()}
+    state = evolve(state, book=book, open=_awaited(counted))
     if state.risk.high_water:
         return state
     return evolve(state, risk=Risk(high_water=state.equity, equity=state.equity))
@@ -280,11 +320,32 @@ def average_costs(book: Book) -> dict[str, Decimal]:
 
 
 def with_report(state: TradingState, placed: PlacedOrder, report: OrderReport) -> TradingState:
-    """Return the state after a report on an order of ours: it is kept as long as it may be filled."""
+    """Return the state after a report on an order of ours: it is kept as long as something of it may come into the book."""
+    known = state.open.get(placed.client_id)
     others = {id: one for id, one in state.open.items() if id != placed.client_id}
-    if report.status is OrderStatus.OPEN:
-        others[placed.client_id] = OpenOrder(placed, report)
-    return evolve(state, open=others)
+    others[placed.client_id] = evolve(known, report=report) if known else OpenOrder(placed, report)
+    return evolve(state, open=_awaited(others))
+
+
+def _awaited(orders: Mapping[str, OpenOrder]) -> dict[str, OpenOrder]:
+    """Return the orders of which something may still come."""
+    return {id: one for id, one in orders.items() if one.is_open or one.left}
+
+
+def _first_valued(book: Book, risk: Risk, symbol: str, close: Decimal) -> tuple[Book, Risk]:
+    """Return book and risk after the first price of a symbol: what was taken over without one counts as bought at it."""
+    position = book.positions.get(symbol, Position())
+    if position.units <= 0 or position.cost:
+        return book, risk
+    with localcontext(EXACT):
+        value = position.units * close
+        book = evolve(book, positions={**book.positions, symbol: evolve(position, cost=value)})
+        return book, evolve(
+            risk,
+            equity=risk.equity + value,
+            high_water=risk.high_water + value,
+            day_start_equity=risk.day_start_equity + value,
+        )
 
 
 def _compared(before: Price | None, bar: Bar, max_jump: Decimal) -> tuple[Price, Decimal | None]:

@@ -44,10 +44,10 @@ from harnesses.trading.feed import Feed, FeedUnavailable, is_live
 from harnesses.trading.harness_desk import TRIES, Desk
 from harnesses.trading.harness_turn import Turn
 from harnesses.trading.harness_verbs import Verb, command_from, obey
-from harnesses.trading.orders import OrderReport
+from harnesses.trading.orders import ONE, OrderReport
 from harnesses.trading.paper import PaperBroker
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
-from harnesses.trading.risk_screening import Wanted, forbidden, sale_of_all, screen, stop_loss_orders
+from harnesses.trading.risk_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.strategies import Strategy, rsi_strategy
 
 _ANSWER_S = 15.0
@@ -273,6 +273,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Take in what the market and the venue say."""
         if turn.market is not None:
             await self._desk.observe(turn.market)
+            if any(bar.split != ONE for bar in turn.market.bars.values()):
+                # What was filled before the split, and is told only now, is in units of before it.
+                await self._desk.take_fills(turn, until_decision=turn.resumed, before=turn.market.time)
             turn.state = take_slice(turn.state, turn.market, self._strategy.indicators, self._limits)
         if turn.opens or any(command.do == Verb.ADOPT for command in turn.commands):
             await self._desk.adopt(turn)
@@ -293,16 +296,23 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             if not command.refused:
                 risk, turn.commands[index] = obey(risk, command, turn.time)
         turn.state = evolve(turn.state, risk=risk)
+        if turn.market is not None and turn.state.book is not None and not is_stale(turn.limits, turn.age_s):
+            known = exposures(turn.state, self._desk.instruments, turn.market)
+            turn.lost = frozenset(past_stop_loss(self._limits, known, average_costs(turn.state.book)))
 
     async def _trade(self, turn: Turn) -> None:
         """Cancel, decide, place; in a step that is taken up again, what an earlier attempt has placed may go as well."""
         await self._desk.cancel(turn)
         if turn.decision is None and not turn.stopping:
             await self._decide(turn)
+        dropped = self._dropped(turn, turn.decision) if turn.decision and turn.resumed else {}
         if turn.decision is not None:
-            await self._desk.place(turn, self._dropped(turn, turn.decision) if turn.resumed else {})
+            turn.asked = turn.decision.asked
+            await self._desk.place(turn, dropped)
             if turn.resumed:
                 await self._desk.cancel(turn)
+        if turn.asked and turn.market is not None and not turn.latched and not dropped:
+            turn.state = evolve(turn.state, asked=turn.market.time)
 
     async def _decide(self, turn: Turn) -> None:
         """Decide what to place, and have that on record."""
@@ -319,7 +329,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             age_s=turn.age_s,
         )
         placed = tuple(self._desk.placed(index, one, turn) for index, one in enumerate(screening.allowed, 1))
-        await self._desk.decide(turn, Decision(turn.market, turn.time, placed, screening.refused))
+        await self._desk.decide(turn, Decision(turn.market, turn.time, placed, screening.refused, turn.asked))
 
     def _wanted(self, turn: Turn) -> Sequence[Wanted]:
         """Return what the rules, or an operator's word, want sold."""
@@ -336,7 +346,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         if turn.market is None or turn.state.risk.state is RiskState.HALTED or is_stale(turn.limits, turn.age_s):
             return ()
         known = exposures(turn.state, self._desk.instruments, turn.market)
-        question = ask(turn.state, turn.market, self._strategy.indicators, known, previous=turn.before.time)
+        question = ask(turn.state, turn.market, self._strategy.indicators, known, previous=turn.before.asked)
+        turn.asked = True
         return [Wanted(order) for order in await self.run_agent(self._strategy.agent, question)]
 
     def _dropped(self, turn: Turn, decision: Decision) -> dict[str, str]:

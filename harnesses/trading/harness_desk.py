@@ -107,23 +107,24 @@ class Desk:
 
     async def refresh(self, turn: Turn) -> None:
         """Find out where our open orders stand."""
-        if not turn.state.open:
+        if not any(order.is_open for order in turn.state.open.values()):
             return
         still = {report.client_id: report for report in await self.broker.open_orders(self._symbols)}
         # What an earlier attempt at this step has begun to cancel is reported where this one does so again.
         cancels = {effect.key for effect in self._harness.effects}
         for id, order in turn.state.open.items():
-            if _cancel_key(id) in cancels:
+            if not order.is_open or _cancel_key(id) in cancels:
                 continue
             report = still.get(id) or await self.broker.find(order.placed)
             lost = evolve(order.report, status=OrderStatus.CANCELLED, reason="the venue has no such order any more")
             turn.take_report(order.placed, report or lost)
 
-    async def take_fills(self, turn: Turn, *, until_decision: bool = False) -> None:
-        """Take what was filled since the last fill into the book; see `Turn.take_fills`."""
+    async def take_fills(self, turn: Turn, *, until_decision: bool = False, before: datetime | None = None) -> None:
+        """Take what was filled since the last fill, and before a moment, into the book; see `Turn.take_fills`."""
         book = turn.state.book
         assert book is not None, "the books are open"
         fills = await self.broker.fills(self._symbols, book.last_fill)
+        fills = fills if before is None else [fill for fill in fills if fill.time < before]
         turn.take_fills(fills, self._limits, until_decision=until_decision)
 
     # what the venue is told

@@ -25,7 +25,7 @@ from harnesses.trading.broker import VenueAccount
 from harnesses.trading.harness_verbs import Verb
 from harnesses.trading.orders import Fill, OrderReport, PlacedOrder, Side, Source
 from harnesses.trading.risk import Concern, Limits, RiskState
-from harnesses.trading.risk_screening import Refusal
+from harnesses.trading.risk_screening import Refusal, stop_loss_reason
 
 
 @define
@@ -42,6 +42,10 @@ class Turn:
     """As they are now."""
     decision: Decision | None = None
     """Made in an earlier attempt at this step, or in this one."""
+    lost: frozenset[str] = frozenset()
+    """Symbols past their stop-loss."""
+    asked: bool = False
+    """Whether the strategy was asked, in this attempt or in the one that has made the decision."""
     resumed: bool = False
     """Whether an earlier attempt has made the decision."""
     state: TradingState = field(init=False)
@@ -109,15 +113,21 @@ class Turn:
 
     def to_cancel(self) -> list[tuple[OpenOrder, Source, str]]:
         """Return the open orders that are to be cancelled, who wants it, and why."""
-        risk, orders = self.state.risk, tuple(self.state.open.values())
+        risk, orders = self.state.risk, [one for one in self.state.open.values() if one.is_open]
         if self.stopping:
             return [(one, Source.OPERATOR, "stop") for one in orders]
         if self.closing is not None:
             return [(one, self.closing, risk.why) for one in orders]
-        if risk.state is RiskState.ACTIVE:
-            return []
         source = Source.OPERATOR if risk.has(Concern.ENTRIES_STOPPED) else Source.RISK
-        return [(one, source, risk.why) for one in orders if one.placed.order.side is Side.BUY]
+        entries = [one for one in orders if one.placed.order.side is Side.BUY and risk.state is not RiskState.ACTIVE]
+        # What waits to sell, or to buy more, stands in the way of the sale of all; a sale at the market is on its way.
+        in_the_way = [
+            one for one in orders if one.placed.order.symbol in self.lost and not one.is_selling_now and one not in entries
+        ]
+        return [
+            *((one, source, risk.why) for one in entries),
+            *((one, Source.RISK, stop_loss_reason(self.limits)) for one in in_the_way),
+        ]
 
     def refuse(self, placed: PlacedOrder, by: Source, reason: str) -> None:
         """Note that an order was not placed after all."""

@@ -78,20 +78,29 @@ class Screening:
     refused: tuple[Refusal, ...]
 
 
-def stop_loss_orders(limits: Limits, exposures: Mapping[str, Exposure], costs: Mapping[str, Decimal]) -> tuple[Wanted, ...]:
-    """Return the sales of all positions that have lost more than they may, as far as they are not being sold.
+def past_stop_loss(limits: Limits, exposures: Mapping[str, Exposure], costs: Mapping[str, Decimal]) -> dict[str, Exposure]:
+    """Return, by symbol, the positions that have lost more than they may.
 
     Args:
         costs: by symbol, what a unit that is held has cost on average.
     """
     if limits.stop_loss == ONE:
-        return ()
-    lost = {
+        return {}
+    return {
         symbol: exposure
         for symbol, exposure in exposures.items()
         if exposure.price is not None and exposure.price < costs.get(symbol, ZERO) * (ONE - limits.stop_loss)
     }
-    return sale_of_all(lost, Source.RISK, f"stop-loss: lost more than {limits.stop_loss} of the cost")
+
+
+def stop_loss_orders(limits: Limits, exposures: Mapping[str, Exposure], costs: Mapping[str, Decimal]) -> tuple[Wanted, ...]:
+    """Return the sales of all positions that have lost more than they may, as far as they are not being sold."""
+    return sale_of_all(past_stop_loss(limits, exposures, costs), Source.RISK, stop_loss_reason(limits))
+
+
+def stop_loss_reason(limits: Limits) -> str:
+    """Return why a position past its stop-loss is sold."""
+    return f"stop-loss: lost more than {limits.stop_loss} of the cost"
 
 
 def sale_of_all(exposures: Mapping[str, Exposure], source: Source, why: str) -> tuple[Wanted, ...]:

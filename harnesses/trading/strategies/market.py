@@ -67,7 +67,8 @@ class Market:
     cash: Decimal
     equity: Decimal
     previous: datetime | None = None
-    """The time of the slice before, which the strategy was asked about last; None for the first."""
+    """The time of the slice that the strategy was asked about last; None for the first. A slice does not count if nothing
+    came of it: it was halted, or the data were stale, or what it wanted was kept back by the latch."""
 
     @property
     def free_cash(self) -> Decimal:

@@ -180,9 +180,10 @@ def test_open_orders_reserve_cash_and_units():
     buying = opened(after(holding(cash=100), market), placed(Side.BUY, 5, kind=OrderKind.LIMIT, limit_price=Decimal(9)), 1)
     selling = opened(after(holding(), market), placed(Side.SELL, 5), 1)
 
-    assert (free_cash(buying), known(buying, market)["A"].buying) == (64, 4)
-    assert known(buying, market)["A"].buying_cost == 36
-    assert known(selling, market)["A"].free == 96
+    assert (free_cash(buying), known(buying, market)["A"].buying, known(buying, market)["A"].buying_cost) == (55, 5, 45)
+    buying, _ = take_fills(buying, [fill("1", Side.BUY, 1, 9)], {}, HALF)
+    assert (free_cash(buying), known(buying, market)["A"].buying, known(buying, market)["A"].buying_cost) == (55, 4, 36)
+    assert known(selling, market)["A"].free == 95
 
 
 def test_an_order_is_kept_as_long_as_it_may_be_filled():
@@ -192,6 +193,40 @@ def test_an_order_is_kept_as_long_as_it_may_be_filled():
     report = evolve(state.open["x-1-1"].report, status=OrderStatus.CANCELLED)
 
     assert with_report(state, order, report).open == {}
+
+
+def test_an_order_that_is_over_is_kept_until_its_fills_are_told_and_no_longer_than_is_sensible():
+    order = placed(Side.BUY, 5)
+    state = opened(holding(), order)
+    filled = with_report(state, order, evolve(state.open["x-1-1"].report, status=OrderStatus.FILLED, filled=Decimal(5)))
+
+    partly, _ = take_fills(filled, [fill("1", Side.BUY, 2, 10)], {}, HALF)
+    told, _ = take_fills(partly, [fill("2", Side.BUY, 3, 10)], {}, HALF)
+
+    assert (filled.open["x-1-1"].left, partly.open["x-1-1"].left, told.open) == (5, 3, {})
+    assert after(partly, *slices(A=[10] * 10)).open["x-1-1"].late == 10
+    assert after(partly, *slices(A=[10] * 11)).open == {}
+
+
+def test_an_account_that_is_adopted_has_all_that_was_told_before():
+    order = placed(Side.BUY, 5)
+    open_ = opened(holding(), order, 2)
+    over = with_report(open_, order, evolve(open_.open["x-1-1"].report, status=OrderStatus.FILLED, filled=Decimal(5)))
+
+    adopted = [adopt(state, VenueAccount(Decimal(0), {}), {}).open for state in (open_, over)]
+
+    assert [{id: one.left for id, one in orders.items()} for orders in adopted] == [{"x-1-1": 3}, {}]
+
+
+def test_what_was_taken_over_without_a_price_counts_as_bought_at_the_first_one_and_is_no_gain():
+    state = adopt(TradingState(), VenueAccount(Decimal(50), {"A": Decimal(10)}), {})
+    first, second = slices(A=[20, 12])
+
+    priced = after(state, first)
+
+    assert (state.equity, priced.equity, priced.book.positions["A"].cost) == (50, 250, 200)
+    assert (priced.risk.high_water, priced.risk.equity, priced.risk.day_start_equity) == (250, 250, 200)
+    assert after(priced, second).risk.high_water == 250
 
 
 def test_a_strategy_is_asked_about_what_may_be_traded():
