@@ -122,16 +122,14 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             return
         self._reached = self._heard = trio.current_time()
         async for _ in self.every(self._period_s):
-            more = False
-            while found := await self._reaching(more):
+            found = await self._reaching()
+            if found is None and self.is_complete():
+                return
+            while found is not None:
                 turn, made = found
                 yield made
                 self._end(turn)
-                if not turn.is_behind:
-                    break
-                more = True
-            if self.is_complete():
-                return
+                found = await self._reaching(more=True) if turn.is_behind else None
 
     # at the start of each attempt
 
@@ -178,7 +176,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     # a turn
 
-    async def _reaching(self, more: bool) -> tuple[Turn, StepYield[MarketSlice | None, TradingOutput]] | None:
+    async def _reaching(self, *, more: bool = False) -> tuple[Turn, StepYield[MarketSlice | None, TradingOutput]] | None:
         """Return a turn and its step; None if there is nothing to record, or the venue out of reach for now.
 
         Args:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
-from time import process_time
 
 import msgspec
 import pytest
 import trio
 from attrs import evolve
-from trio.testing import MockClock
 
 from harnesses import Agent, Ending, HarnessMisuse
 from harnesses.errors import Latched
@@ -41,6 +38,7 @@ from harnesses.trading import (
     VenueAccount,
     rsi_strategy,
 )
+from tests.benchmarks.trading import backtest
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 CLOSES = [100 + (day * 37) % 23 - (day // 9) for day in range(60)]
@@ -868,24 +866,9 @@ async def test_a_cancel_waits_under_the_latch_too_and_is_done_when_it_is_lifted(
 
 # speed
 
-DATA = Path(__file__).parents[3] / "examples" / "data"
 
+def test_twelve_years_of_three_symbols_take_seconds_and_are_the_same_in_two_processes():
+    figures = backtest()
 
-def twelve_years() -> tuple[bytes, float]:
-    """Return what three symbols come to in twelve years, and the seconds of processor time that it took."""
-    files = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "IBM", "MSFT")}
-    replayed = ReplayFeed.read(files, splits=DATA / "splits.csv")
-    harness = TradingHarness(replayed, strategy=rsi_strategy(Decimal("0.02")), period_s=86_400.0)
-    began = process_time()
-    trio.run(harness.run, clock=MockClock(autojump_threshold=0))
-    took = process_time() - began
-    assert harness.current_step == 3271
-    return msgspec.json.encode([said(harness), harness.state]), took
-
-
-def test_twelve_years_of_three_symbols_take_seconds_and_are_the_same_twice():
-    one, took = twelve_years()
-    other, _ = twelve_years()
-
-    assert one == other
-    assert took < 15
+    assert (figures["slices"], figures["orders"] > 100, figures["identical"]) == (3270, True, True)
+    assert figures["processor_seconds"] < 15
