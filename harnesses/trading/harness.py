@@ -180,11 +180,12 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Return a turn and its step; None if there is nothing to record, or the venue out of reach for now.
 
         Args:
-            more: whether there was a slice before it at the same poll: then without another one there is no turn.
+            more: whether there was a slice before it at the same poll: then there is no turn without another one, or a word of
+                an operator.
         """
         try:
             turn = await self._begin()
-            made = None if more and turn.market is None else await self._step(turn)
+            made = None if more and turn.market is None and not turn.commands else await self._step(turn)
         except BrokerUnavailable:
             if trio.current_time() - self._reached > self._patience_s:
                 raise

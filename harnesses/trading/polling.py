@@ -48,7 +48,7 @@ class PollingFeed:
         parse: takes content type and body of an answer; returns the bars, oldest first, or raises `ValueError`.
         headers: of each request; the place for a key. Addresses are shown in errors, without what follows a `?`.
         timeout_s: for one request. `max_bytes`: of one answer.
-        max_failures: polls that may fail in a row, the last one with an error.
+        max_failures: polls that may fail in a row, the last one with an error, and so each after it until one does not.
         bar_s: the length of a bar that is labelled with its beginning: one that has not ended yet is left for later, for it
             still changes. Without it the server is trusted to give whole bars only.
         wait_s: how long a slice is held back for symbols that have no bar of its time, nor of a later one.
@@ -87,13 +87,17 @@ class PollingFeed:
         self._seconds: trio.abc.Clock | None = None
         self._not_before_s = float("-inf")
         self._statistics = PollingStatistics()
+        self._failed: tuple[str, Later] | None = None
+        """The last request that came to nothing."""
 
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
         await checkpoint()
         async with self._lock:
             self._begin(after)
             found = self._gathering.first(after, trio.current_time())
-            if found is None and trio.current_time() >= self._not_before_s:
+            if found is None and trio.current_time() < self._not_before_s:
+                self._check()
+            elif found is None:
                 await self._poll(after)
                 found = self._gathering.first(after, trio.current_time())
             return found
@@ -155,21 +159,26 @@ class PollingFeed:
         return [(time.astimezone(UTC), bar) for time, bar in bars if not self._bar or time + self._bar <= self.now()]
 
     def _count(self, failed: Sequence[tuple[str, Later]], late: int) -> None:
-        """Note how a poll went. Raises `FeedUnavailable` at the last of too many failures in a row; then counts anew."""
+        """Note how a poll went. Raises `FeedUnavailable` if too many have failed in a row."""
         before = self._statistics
         in_a_row = before.failures_in_a_row + 1 if failed else 0
-        raised = in_a_row >= self._max_failures
         self._statistics = evolve(
             before,
             polls=before.polls + 1,
             failures=before.failures + bool(failed),
-            failures_in_a_row=0 if raised else in_a_row,
+            failures_in_a_row=in_a_row,
             late=before.late + late,
         )
         if failed:
             self._not_before_s = trio.current_time() + max(later.wait_s for _, later in failed)
-        if raised:
-            where, later = failed[-1]
+            self._failed = failed[-1]
+        self._check()
+
+    def _check(self) -> None:
+        """Raise `FeedUnavailable` if too many polls have failed in a row: also between them, for nothing has been heard."""
+        in_a_row = self._statistics.failures_in_a_row
+        if self._failed is not None and in_a_row >= self._max_failures:
+            where, later = self._failed
             raise FeedUnavailable(
                 f"{where} is not available: expected bars, was {later.why}, {in_a_row} times in a row; "
                 "check the server, or bear more with max_failures"

@@ -329,7 +329,30 @@ async def test_failures_in_a_row_end_in_an_error_that_names_them_and_no_secret(s
         f"feed http://127.0.0.1:{server.port}/A, symbol A is not available: expected bars, was status 500, 3 times in a "
         "row; check the server, or bear more with max_failures"
     )
-    assert await polled.next_slice(None) is None
+
+
+async def test_a_feed_that_has_failed_too_often_says_so_until_it_is_back(serve):
+    server = await serve(Reply(status=500), Reply(status=500), Reply(status=500), rows(1))
+    polled = feed(server, max_failures=2)
+    await polled.next_slice(None)
+
+    for times_ in (2, 3):
+        with pytest.raises(FeedUnavailable, match=f"{times_} times in a row"):
+            await polled.next_slice(None)
+
+    assert await times(polled) == [at(1)]
+    assert polled.statistics().failures_in_a_row == 0
+
+
+async def test_a_feed_that_is_gone_is_gone_also_while_it_may_not_ask(serve):
+    server = await serve(Reply(status=429), rows(1))
+    polled = feed(server, max_failures=1, rate_limited_s=60.0)
+
+    for _ in range(2):
+        with pytest.raises(FeedUnavailable, match="1 times in a row"):
+            await polled.next_slice(None)
+
+    assert polled.statistics().polls == 1
 
 
 async def test_failures_that_are_not_in_a_row_are_borne(serve):
