@@ -49,3 +49,9 @@ class Feed(Protocol):
 def is_live(feed: Feed) -> bool:
     """Return whether a feed tells of a market as it is now. So does every one that does not say `is_live = False`."""
     return bool(getattr(feed, "is_live", True))
+
+
+def bar_s(feed: Feed) -> float | None:
+    """Return the seconds of a bar, if the feed says so: `bar_s`."""
+    seconds: float | None = getattr(feed, "bar_s", None)
+    return seconds

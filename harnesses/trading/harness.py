@@ -40,7 +40,7 @@ from harnesses.trading.account import (
 from harnesses.trading.bars import BadMarketData, MarketSlice
 from harnesses.trading.book import Book
 from harnesses.trading.broker import Broker, BrokerUnavailable
-from harnesses.trading.feed import Feed, FeedUnavailable, is_live
+from harnesses.trading.feed import Feed, FeedUnavailable, bar_s, is_live
 from harnesses.trading.harness_desk import TRIES, Desk
 from harnesses.trading.harness_turn import Turn
 from harnesses.trading.harness_verbs import Verb, command_from, obey
@@ -237,7 +237,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         Raises:
             FeedUnavailable: it could not be asked for longer than patience lasts.
         """
-        limit_s = max(self._period_s, _ANSWER_S)
+        limit_s, market = max(self._period_s, _ANSWER_S), None
         try:
             with trio.move_on_after(limit_s) as waiting:
                 market = await self._feed.next_slice(last)
@@ -287,7 +287,13 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     def _judge(self, turn: Turn) -> None:
         """Assess the risk, then do what operators say."""
         risk, state = turn.state.risk, turn.state
-        turn.limits = limits_for(self._limits, live=is_live(self._feed), gaps_s=state.gaps_s, period_s=self._period_s)
+        turn.limits = limits_for(
+            self._limits,
+            live=is_live(self._feed),
+            bar_s=bar_s(self._feed),
+            gaps_s=state.gaps_s,
+            period_s=self._period_s,
+        )
         if turn.market is not None:
             risk = assess(risk, self._limits, equity=turn.state.equity, time=turn.time)
         risk = watch(risk, turn.limits, age_s=turn.age_s, time=turn.time)

@@ -108,6 +108,11 @@ class PollingFeed:
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
 
+    @property
+    def bar_s(self) -> float | None:
+        """The length of a bar, if it was given."""
+        return self._bar.total_seconds() or None
+
     def statistics(self) -> PollingStatistics:
         """Return what has become of the polls so far."""
         return self._statistics

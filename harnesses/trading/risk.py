@@ -240,16 +240,17 @@ def reset(risk: Risk, time: datetime) -> Risk:
     return _without(risk, time, Concern.DRAWDOWN, Concern.FLATTENED, Concern.STOP_LOSSES)
 
 
-def limits_for(limits: Limits, *, live: bool, gaps_s: Sequence[float], period_s: float) -> Limits:
+def limits_for(limits: Limits, *, live: bool, bar_s: float | None, gaps_s: Sequence[float], period_s: float) -> Limits:
     """Return the limits with that on age in place, if they leave it to the feed.
 
     Args:
+        bar_s: how long a bar is, if the feed says so.
         gaps_s: between the last slices. The shortest is taken for the length of a bar: a market, or a feed, may pause.
         period_s: between two polls, which is taken for it before there are two slices.
     """
     if limits.max_age_s is not None or not live:
         return limits
-    return evolve(limits, max_age_s=2 * min(gaps_s, default=period_s) + _GRACE_S)
+    return evolve(limits, max_age_s=2 * (bar_s or min(gaps_s, default=period_s)) + _GRACE_S)
 
 
 def is_stale(limits: Limits, age_s: float) -> bool:

@@ -19,6 +19,7 @@ from harnesses.trading.risk import (
     after_stop_loss,
     assess,
     flatten,
+    limits_for,
     limits_from,
     open_risk,
     reset,
@@ -196,6 +197,20 @@ def test_a_state_that_stays_keeps_the_time_it_began():
 
     assert (graver.since, graver.why) == (NOON + 2 * DAY, "flattened: enough")
     assert stop_entries(risk, "again", NOON + DAY) == risk
+
+
+@pytest.mark.parametrize(
+    ("known", "age_s"),
+    [
+        ({"bar_s": 60.0, "gaps_s": (300.0, 300.0), "period_s": 5.0}, 180.0),
+        ({"bar_s": None, "gaps_s": (60.0, 3600.0), "period_s": 5.0}, 180.0),
+        ({"bar_s": None, "gaps_s": (), "period_s": 5.0}, 70.0),
+    ],
+)
+def test_without_a_limit_of_its_own_a_live_feed_may_be_two_bars_old_and_a_recording_as_old_as_it_is(known, age_s):
+    assert limits_for(Limits(), live=True, **known) == Limits(max_age_s=age_s)
+    assert limits_for(Limits(), live=False, **known) == Limits()
+    assert limits_for(LIMITS, live=True, **known) == LIMITS
 
 
 def test_constraints_name_limits_as_numbers_or_text():
