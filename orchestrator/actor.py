@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from typing import Any, cast
 
@@ -240,7 +240,11 @@ class Actor(Slot):
         used = self._mailbox.taken
         if used:
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
-        await self._commit(self)
+        try:
+            await self._sent(self)
+        except BaseException:
+            self._lost = True
+            raise
         self.row = None
         if ticks is not None and kept is not None:
             ticks.settle(kept)
@@ -263,7 +267,11 @@ class Actor(Slot):
 
     async def note(self, kind: str, body: str) -> None:
         """Return when an intent or an outcome is on disk; see `Journal.note`."""
-        await self._commit(self._noting(kind, body))
+        try:
+            await self._sent(self._noting(kind, body))
+        except BaseException:
+            self._lost = True
+            raise
 
     def note_soon(self, kind: str, body: str) -> None:
         """Have an outcome recorded without waiting."""
@@ -280,17 +288,12 @@ class Actor(Slot):
         slot.effect = EffectRow(self._number, self._epoch, self._attempt, step, now, body, kind)
         return slot
 
-    async def _commit(self, slot: Slot) -> None:
-        """Return when a row is on disk. An error means that it is not, and that the harness is lost to this run."""
-        try:
-            if self._recorder.commit_now(slot):
-                await trio.lowlevel.cancel_shielded_checkpoint()
-            else:
-                self._recorder.enqueue(slot)
-                await settled()
-        except BaseException:
-            self._lost = True
-            raise
+    def _sent(self, slot: Slot) -> Awaitable[object]:
+        """Have a row committed; return what to await for that. A plain function: a step passes here."""
+        if self._recorder.commit_now(slot):
+            return trio.lowlevel.cancel_shielded_checkpoint()  # noqa: ASYNC105 - the caller awaits it
+        self._recorder.enqueue(slot)
+        return settled()
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, or raise `Stopping` as soon as the harness is to stop."""

@@ -164,7 +164,7 @@ class Orchestrator:
         grace_s = self._grace_s if grace_s is None else grace_s
         terms = terms_of(restart_of(restart), backoff or self._backoff, grace_s, step_timeout_s, deadline_s, take_over)
         parent = supervisor or self._root
-        if any(isinstance(node, Supervisor) and node.name == name for node in parent.children):
+        if name in parent.supervisors:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
         own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget)
         child = Child(name, harness, terms, parent, self._common, self._chain(own, parent))
@@ -211,6 +211,7 @@ class Orchestrator:
             parent=above,
         )
         above.children.append(made)
+        above.supervisors.add(name)
         self._fund(_pool_of(made), budget)
         return made
 

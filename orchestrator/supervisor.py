@@ -65,6 +65,8 @@ class Supervisor:
         """Of its children, where it counts them together."""
         self.parent = parent
         self.children: list[Node] = []
+        self.supervisors: set[str] = set()
+        """Names of those children that are supervisors."""
 
     @property
     def counts_each(self) -> bool:

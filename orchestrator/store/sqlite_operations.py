@@ -47,6 +47,8 @@ class Operations:
         self._location = location
         self._run = run
         self._books = Books(SqliteShelf(db, run, partial(is_alive, path)), self._insert_record)
+        self._spenders: set[int] = set()
+        """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
 
     def do(self, operation: Operation, holdings: Holdings) -> Any:
         """Return the result of one operation; one that is refused has an exception for a result."""
@@ -66,6 +68,7 @@ class Operations:
                     return self._books.fund(operation)
                 case Reserve():
                     _check_held(operation.harness, operation.epoch, holdings)
+                    self._spenders.add(operation.harness)
                     return self._books.reserve(operation)
                 case SettleSpend():
                     return self._books.settle(operation)
@@ -88,6 +91,7 @@ class Operations:
             "UPDATE harnesses SET owner = ?, epoch = ?, class = ? WHERE id = ?",
             (self._run, epoch + 1, claim.harness_class, harness),
         )
+        self._spenders.add(harness)
         self._change_hands(harness, epoch + 1, holdings)
         holdings.heads[harness] = claimed.step
         return claimed
@@ -151,7 +155,7 @@ class Operations:
 
     def _append(self, append: Append, holdings: Holdings) -> int:
         _check_held(append.harness, append.epoch, holdings)
-        if append.release or isinstance(append.event, Started):
+        if append.harness in self._spenders and (append.release or isinstance(append.event, Started)):
             self._books.forfeit(append.harness, append.time_us)
         event, body = append.event, encode(append.event)
         seq = self._insert_record(append.harness, append.epoch, append.attempt, append.step, append.time_us, body, event.kind)

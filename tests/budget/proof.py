@@ -102,7 +102,7 @@ class Trial:
     def _kill_some(self, running: list[subprocess.Popen[bytes]]) -> int:
         """Kill one of the programs after the other, and start it again; return how many were killed."""
         for kills in range(self._kills):
-            self._wait_for(self._chance.uniform(0.5, 1.0) * self._limit / (self._kills + 1))
+            self._wait_for(self._chance.uniform(0.3, 0.8) * self._limit / (self._kills + 1))
             victim = self._chance.randrange(self._programs)
             if running[victim].poll() is not None:
                 return kills
@@ -127,8 +127,7 @@ class Trial:
         deadline = time.monotonic() + _LONGEST_S
         while _size(self.spent) < until:
             assert time.monotonic() < deadline, f"the programs stand still: {self._spoken()}"
-            time.sleep(0.02)
-        time.sleep(self._chance.uniform(0.0, 0.2))
+            time.sleep(0.002)
 
     def _spoken(self) -> str:
         return self._errors.read_text(errors="replace")[-2000:]
