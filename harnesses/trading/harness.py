@@ -153,7 +153,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     async def _check(self, book: Book, decision: Decision | None) -> None:
         """Compare the book with the venue's account; what is filled while we look is looked at again."""
         found: tuple[str, ...] = ()
-        for _ in range(TRIES):
+        for passed_s in range(TRIES):
+            # What was filled may be in the account before it is told as a fill.
+            await self.sleep(passed_s)
             found = await self._desk.differences(book)
             if not found:
                 return

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import pytest
 import trio
 
 from harnesses import Agent
@@ -26,6 +27,7 @@ from harnesses.trading import (
     TradingHarness,
     portfolio_strategy,
 )
+from tests.harnesses.trading.test_trading_harness import Killed, Mortal, revived
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 
@@ -187,6 +189,47 @@ async def test_a_fill_of_before_a_split_that_is_told_with_it_is_split_too(autoju
     harness = await ran(feed([100, 50], {1: 2}), broker, plan(d0=[order(Side.BUY, 5)]), period_s=10.0)
 
     assert (await broker.account(["A"])).positions == {"A": harness.state.book.units("A")} == {"A": 10}
+
+
+# deaths
+
+
+class Slow(Mortal):
+    """Tells a fill two seconds after it could have, and may die."""
+
+    def __init__(self, at: int, after: bool) -> None:
+        super().__init__(at, after)
+        self.known: dict[str, float] = {}
+
+    async def fills(self, symbols, after) -> Sequence[Fill]:
+        now = trio.current_time()
+        found = await super().fills(symbols, after)
+        return [fill for fill in found if self.known.setdefault(fill.fill_id, now) <= now - 2]
+
+
+def eventful(broker: PaperBroker) -> TradingHarness:
+    """Return a harness with a sale that waits, and a stop-loss that wants it out of the way."""
+    waiting = order(Side.SELL, 2, kind=OrderKind.LIMIT, limit_price=Decimal(500))
+    wanted = plan(d0=[order(Side.BUY, 5)], d2=[waiting], d3=[order(Side.BUY, 1)], d6=[order(Side.BUY, 3)])
+    limits = Limits(stop_loss=Decimal("0.1"), max_position=Decimal("0.9"))
+    return TradingHarness(feed([100, 101, 102, 103, 80, 81, 82, 83]), broker, wanted, limits=limits)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(1, 36))
+async def test_wherever_it_dies_with_fills_untold_it_trades_and_attributes_as_if_it_had_not(autojump_clock, at, after):
+    undisturbed = eventful(Slow(0, False))
+    await undisturbed.run(LocalRuntime("t"))
+    harness, runtime = eventful(Slow(at, after)), LocalRuntime("t")
+
+    with pytest.raises(Killed):
+        await harness.run(runtime)
+    await harness.run(revived(runtime))
+
+    assert [one[3] for one in fills(undisturbed)] == ["strategy", "strategy", "risk", "strategy"]
+    assert [one[1:] for one in fills(harness)] == [one[1:] for one in fills(undisturbed)]
+    assert [len(output.cancelled) for output in outputs(harness)] == [0, 0, 0, 0, 1, 0, 0, 0]
+    assert harness.state.book == undisturbed.state.book
 
 
 # when a strategy was asked last
