@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -56,15 +57,30 @@ class WallClock:
 
     def _virtual(self) -> float | None:
         """Return the wall time as the virtual clock has it; None if there is no such clock or a source is followed."""
-        testing = sys.modules.get("trio.testing")
-        if testing is None or self._source is not None:
-            return None
-        try:
-            clock = trio.lowlevel.current_clock()
-        except RuntimeError:  # not in Trio
-            return None
-        if not isinstance(clock, testing.MockClock):
+        clock = None if self._source is not None else _virtual_clock()
+        if clock is None:
             return None
         now: float = clock.current_time()
         wall, began = _ORIGINS.setdefault(clock, (time.time(), now))
         return wall + (now - began)
+
+
+def jumps() -> bool:
+    """Return whether Trio's clock is a virtual one that jumps ahead as soon as no task can run.
+
+    What is done in another thread then takes any length of time.
+    """
+    clock = _virtual_clock()
+    return clock is not None and clock.autojump_threshold != inf
+
+
+def _virtual_clock() -> Any:
+    """Return Trio's clock if it is a virtual one."""
+    testing = sys.modules.get("trio.testing")
+    if testing is None:
+        return None
+    try:
+        clock = trio.lowlevel.current_clock()
+    except RuntimeError:  # not in Trio
+        return None
+    return clock if isinstance(clock, testing.MockClock) else None
