@@ -44,7 +44,7 @@ HARNESSES = (
     ("trading.strategies", "trading.risk"),
     ("trading.risk_screening",),
     ("trading.account",),
-    ("trading.harness_verbs", "trading.report_figures"),
+    ("trading.harness_lookout", "trading.harness_verbs", "trading.report_figures"),
     ("trading.report_chart", "trading.report_text"),
     ("trading.report",),
     ("trading.harness_turn",),

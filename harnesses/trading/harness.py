@@ -15,7 +15,6 @@ The laws:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
 from decimal import Decimal
 from uuid import uuid4
 
@@ -37,21 +36,19 @@ from harnesses.trading.account import (
     take_slice,
     with_splits,
 )
-from harnesses.trading.bars import BadMarketData, MarketSlice
+from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book
 from harnesses.trading.broker import Broker, BrokerUnavailable
-from harnesses.trading.feed import Feed, FeedUnavailable, bar_s, is_live
+from harnesses.trading.feed import Feed
 from harnesses.trading.harness_desk import TRIES, Desk
+from harnesses.trading.harness_lookout import Lookout
 from harnesses.trading.harness_turn import Turn
 from harnesses.trading.harness_verbs import Verb, command_from, obey
 from harnesses.trading.orders import ONE, OrderReport
 from harnesses.trading.paper import PaperBroker
-from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
+from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_from, watch
 from harnesses.trading.risk_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.strategies import Strategy, rsi_strategy
-
-_ANSWER_S = 15.0
-"""How long a feed is waited for at least, however short the period is, before messages and the venue have their turn."""
 
 
 class BooksDiffer(Waiting):
@@ -100,8 +97,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
         self._inbox: list[Command] = []
         self._foreign: tuple[OrderReport, ...] = ()
-        self._reached = self._heard = 0.0
-        """When the venue, and the feed, answered last, by Trio's clock."""
+        self._lookout = Lookout(feed, period_s, patience_s)
+        self._reached = 0.0
+        """When the venue answered last, by Trio's clock."""
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -120,7 +118,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             self._end(turn)
         if self.is_complete():
             return
-        self._reached = self._heard = trio.current_time()
+        self._reached = trio.current_time()
+        self._lookout.begin()
         async for _ in self.every(self._period_s):
             found = await self._reaching()
             if found is None and self.is_complete():
@@ -227,33 +226,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Return what is next; nothing before the books are open, nor when told to stop: it waits for the next start."""
         if state.book is None or self._is_stopping():
             return None
-        last = state.time
-        market = await self._asked_feed(last)
-        if market is not None and last is not None and market.time <= last:
-            raise BadMarketData(f"slice {market.time} of the feed: expected one after {last}; a feed goes forward only")
-        return market
-
-    async def _asked_feed(self, last: datetime | None) -> MarketSlice | None:
-        """Return what the feed has, and nothing if it can not be asked now: messages and the venue are to have their turn.
-
-        Raises:
-            FeedUnavailable: it could not be asked for longer than patience lasts.
-        """
-        limit_s, market = max(self._period_s, _ANSWER_S), None
-        try:
-            with trio.move_on_after(limit_s) as waiting:
-                market = await self._feed.next_slice(last)
-            if waiting.cancelled_caught:
-                raise FeedUnavailable(
-                    f"harness {self.name!r}: the feed does not answer: expected a slice, or none, within {limit_s:g} s; "
-                    "check its source"
-                )
-        except FeedUnavailable:
-            if trio.current_time() - self._heard > self._patience_s:
-                raise
-            return None
-        self._heard = trio.current_time()
-        return market
+        return await self._lookout.next_slice(state.time)
 
     def _is_stopping(self) -> bool:
         return any(command.do == Verb.STOP for command in self._inbox)
@@ -282,20 +255,14 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             await self._desk.adopt(turn)
         if self.current_step == 0:
             # A recording has a clock of its own, so that a backtest is the same to the last bit.
-            await self._desk.salt(turn, uuid4() if is_live(self._feed) else "")
+            await self._desk.salt(turn, uuid4() if self._lookout.is_live else "")
         await self._desk.refresh(turn)
         await self._desk.take_fills(turn, until_decision=turn.resumed)
 
     def _judge(self, turn: Turn) -> None:
         """Assess the risk, then do what operators say."""
         risk, state = turn.state.risk, turn.state
-        turn.limits = limits_for(
-            self._limits,
-            live=is_live(self._feed),
-            bar_s=bar_s(self._feed),
-            gaps_s=state.gaps_s,
-            period_s=self._period_s,
-        )
+        turn.limits = self._lookout.limits(self._limits, state.gaps_s)
         if turn.market is not None:
             risk = assess(risk, self._limits, equity=turn.state.equity, time=turn.time)
         risk = watch(risk, turn.limits, age_s=turn.age_s, time=turn.time)

@@ -181,7 +181,7 @@ async def test_an_operator_is_heard_while_the_feed_is_of_no_use(autojump_clock, 
     assert trio.current_time() <= 1020
 
 
-@pytest.mark.parametrize(("trouble", "why"), [("gone", "gone"), ("mute", "the feed does not answer")])
+@pytest.mark.parametrize(("trouble", "why"), [("gone", "gone"), ("mute", "feed of A does not answer")])
 async def test_a_feed_that_is_of_no_use_for_too_long_fails_the_harness(autojump_clock, trouble, why):
     harness = TradingHarness(Live(**{trouble: (600.0, 9e9)}), strategy=buying([]), patience_s=300.0)
 
