@@ -25,8 +25,8 @@ import trio
 from attrs import define
 
 from harnesses.effects import OPEN, Confirmed, Effect, EffectOutcome, Journal, NotDone, Reconcile, Undecided
-from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable
-from harnesses.returned import result_decoder
+from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable, Waiting
+from harnesses.returned import Decode, as_plain_data, result_decoder
 from harnesses.values import detach, explain
 
 _MAX_KEY = 200
@@ -141,6 +141,7 @@ class Effects:
         """Do an effect unless it is done; see `BaseHarness.once`."""
         _check_key(key)
         _check_timeout(key, timeout_s)
+        _check_function(key, function)
         decode = result_decoder(function)
         arguments = _text(args, f"effect {key!r}: its arguments can not be stored", _encode_arguments)
         while self.closed:
@@ -152,22 +153,21 @@ class Effects:
             # What is said now counts: who has learnt that doing it again does harm is not to be held to an older word.
             entry.busy, entry.idempotent = True, idempotent
             try:
-                done = await self._resume(journal, entry, reconcile, args)
+                done = await self._resume(journal, entry, reconcile, args, decode)
             finally:
                 entry.busy = False
             if done:
                 await trio.lowlevel.checkpoint()
-                return decode(entry.key, cast(str, entry.result))
+                return decode(entry.key, entry.result)
         journal.check_latch()
         if entry is None:
             entry = self._entries[key] = _Entry(key, arguments)
         entry.busy, entry.idempotent = True, idempotent
         try:
             await self._begin(journal, entry)
-            await self._call(journal, entry, function, args, reconcile, inf if timeout_s is None else timeout_s)
+            return await self._call(journal, entry, function, args, reconcile, decode, inf if timeout_s is None else timeout_s)
         finally:
             entry.busy = False
-        return decode(entry.key, cast(str, entry.result))
 
     async def settle(self, journal: Journal, key: str, reconcile: Reconcile) -> EffectOutcome:
         """Find out what became of an effect of unknown outcome, without doing it; see `BaseHarness.settle`."""
@@ -178,7 +178,7 @@ class Effects:
         if entry.outcome in OPEN and not entry.busy:
             entry.busy = True
             try:
-                await self._ask(journal, entry, reconcile, tuple(_decode(entry.arguments)))
+                await self._ask(journal, entry, reconcile, tuple(_decode(entry.arguments)), as_plain_data)
             except Refused:
                 if entry.outcome in OPEN:
                     raise
@@ -186,10 +186,12 @@ class Effects:
                 entry.busy = False
         return entry.outcome
 
-    async def _resume(self, journal: Journal, entry: _Entry, reconcile: Reconcile | None, args: tuple[Any, ...]) -> bool:
+    async def _resume(
+        self, journal: Journal, entry: _Entry, reconcile: Reconcile | None, args: tuple[Any, ...], decode: Decode
+    ) -> bool:
         """Return whether the effect is done; False if it may be done now."""
         if entry.is_open:
-            await self._ask(journal, entry, reconcile, args)
+            await self._ask(journal, entry, reconcile, args, decode)
         if entry.outcome is EffectOutcome.REFUSED:
             raise Refused(entry.reason)
         return entry.outcome is EffectOutcome.CONFIRMED
@@ -213,9 +215,10 @@ class Effects:
         function: Callable[..., Any],
         args: tuple[Any, ...],
         reconcile: Reconcile | None,
+        decode: Decode,
         timeout_s: float,
-    ) -> None:
-        """Call the function and write the outcome down."""
+    ) -> Any:
+        """Call the function and write the outcome down; return what is on record of the result."""
         try:
             if timeout_s == inf:
                 result = await _called(function, args)
@@ -232,15 +235,16 @@ class Effects:
             await _note(journal, entry, EffectOutcome.UNKNOWN, f"{type(error).__name__}: {_words(error)}")
             if entry.idempotent:
                 raise
-            await self._ask(journal, entry, reconcile, args, error)
+            await self._ask(journal, entry, reconcile, args, decode, error)
             if entry.outcome is not EffectOutcome.CONFIRMED:
                 raise
+            return decode(entry.key, entry.result)
         except BaseException as error:
             entry.outcome, entry.reason = EffectOutcome.UNKNOWN, f"{type(error).__name__} while it was under way"
             journal.note_soon("outcome", _outcome_body(entry))
             raise
         else:
-            await _confirm(journal, entry, result)
+            return await _confirm(journal, entry, result, decode)
 
     async def _ask(
         self,
@@ -248,6 +252,7 @@ class Effects:
         entry: _Entry,
         reconcile: Reconcile | None,
         args: tuple[Any, ...],
+        decode: Decode,
         error: Exception | None = None,
     ) -> None:
         """Settle an effect of unknown outcome by asking `reconcile`; on return it is confirmed or not done.
@@ -271,7 +276,8 @@ class Effects:
             raise refusal from None
         match answer:
             case Confirmed(result):
-                await _confirm(journal, entry, result)
+                _check_answer(entry, result, decode)
+                await _confirm(journal, entry, result, decode)
             case NotDone():
                 await _note(journal, entry, EffectOutcome.NOT_DONE, was)
             case Undecided(reason):
@@ -288,16 +294,33 @@ async def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return await result if hasattr(result, "__await__") else result
 
 
-async def _confirm(journal: Journal, entry: _Entry, result: Any) -> None:
-    """Write down that the effect has happened, even if what it returned can not be."""
+def _check_answer(entry: _Entry, result: Any, decode: Decode) -> None:
+    """Make sure that what a `reconcile` says has come of an effect is what its function could have returned.
+
+    Raises:
+        UnknownOutcome: it is not. Nothing is written down, so that another answer may settle it.
+    """
+    try:
+        decode(entry.key, "null" if result is None else _text(result, "the result given by `reconcile` can not be stored"))
+    except (Unstorable, Waiting) as error:
+        raise UnknownOutcome(
+            f"effect {entry.key!r} is of unknown outcome: `reconcile` returned Confirmed({result!r:.200}), which is not what "
+            f"its function declares to return: {error.__cause__ or error}; correct `reconcile`"
+        ) from error
+
+
+async def _confirm(journal: Journal, entry: _Entry, result: Any, decode: Decode) -> Any:
+    """Write down that the effect has happened, even if what it returned is of no use; return what is on record."""
     problem = f"effect {entry.key!r} has happened, but its result can not be stored"
     try:
         entry.result = "null" if result is None else _text(result, problem)
-    except Unstorable as error:
+        value = decode(entry.key, entry.result)
+    except (Unstorable, Waiting) as error:
         await _note(journal, entry, EffectOutcome.CONFIRMED, str(error))
-        raise
+        raise Waiting(str(error)) from error
     entry.outcome, entry.reason = EffectOutcome.CONFIRMED, ""
     await journal.note("outcome", _outcome_body(entry))
+    return value
 
 
 async def _note(journal: Journal, entry: _Entry, outcome: EffectOutcome, reason: str) -> None:
@@ -339,6 +362,16 @@ def _words(error: BaseException) -> str:
 def _check_key(key: object) -> None:
     if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY or any("\ud800" <= letter <= "\udfff" for letter in key):
         raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, was {key!r:.300}")
+
+
+def _check_function(key: str, function: object) -> None:
+    if not callable(function):
+        if hasattr(function, "close"):
+            function.close()  # a coroutine that nobody will await
+        raise HarnessMisuse(
+            f"effect {key!r}: expected a function, and its arguments after it, was {function!r:.200}; "
+            "pass it without calling it: once(key, function, argument)"
+        )
 
 
 def _check_timeout(key: str, timeout_s: object) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 import msgspec.inspect
 
-from harnesses.errors import HarnessMisuse, Unstorable
+from harnesses.errors import HarnessMisuse, Waiting
 
 _decode = msgspec.json.Decoder().decode
 
@@ -32,7 +32,7 @@ def result_decoder(function: Callable[..., Any]) -> Decode:
     if not hasattr(inner, "__qualname__"):
         inner = type(inner).__call__
     if "return" not in getattr(inner, "__annotations__", ()):
-        return _plain
+        return as_plain_data
     try:
         return _typed(inner)
     except TypeError:
@@ -46,7 +46,7 @@ def _make_typed(function: Any) -> Decode:
     if origin is not None and getattr(origin, "__name__", "") in ("Awaitable", "Coroutine"):
         returns = typing.get_args(returns)[-1]
     if returns in (Any, object) or isinstance(returns, typing.TypeVar):
-        return _plain
+        return as_plain_data
     try:
         return _reading(returns)
     except TypeError as error:
@@ -99,7 +99,8 @@ def _check(info: Any, seen: set[int]) -> None:
             _check(getattr(info, field), seen)
 
 
-def _plain(key: str, text: str | None) -> Any:
+def as_plain_data(key: str, text: str | None) -> Any:
+    """Return a result as numbers, text, lists and dicts."""
     return _decode(_present(key, text))
 
 
@@ -107,13 +108,16 @@ def _decode_as(decoder: Any, key: str, text: str | None) -> Any:
     try:
         return decoder.decode(_present(key, text))
     except msgspec.ValidationError as error:
-        raise HarnessMisuse(
+        raise Waiting(
             f"effect {key!r} has happened, but what is on record of its result is not of the type that its function declares: "
-            f"{error}; correct the annotation, or what `orchestrator effects settle` was told"
+            f"{error}; correct the annotation, or say what it was with `orchestrator effects settle … --as done --result JSON`"
         ) from error
 
 
 def _present(key: str, text: str | None) -> str:
     if text is None:
-        raise Unstorable(f"effect {key!r} has happened, but its result could not be stored; return plain data")
+        raise Waiting(
+            f"effect {key!r} has happened, but there is nothing to be used on record of its result; say what it was with "
+            "`orchestrator effects settle … --as done --result JSON`, and correct what the function returns"
+        )
     return text

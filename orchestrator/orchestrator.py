@@ -226,6 +226,8 @@ class Orchestrator:
         """
         self._open_nursery("pool")
         check_name(name)
+        if cast(object, budget) is None:
+            raise UsageError(f"pool {name!r}: expected a Budget, was None; a pool without limits is Budget()")
         return cast(Pool, self._fund(pool_name("pool", name), budget, parent))
 
     def _fund(self, name: str, budget: Budget | None, parent: Pool | None = None) -> Pool | None:

@@ -87,7 +87,7 @@ def _fields(effect: Shown) -> dict[str, Any]:
         "harness": record.harness,
         "step_number": record.step_number,
         "key": record.key,
-        "outcome": record.outcome.value,
+        "outcome": record.outcome.value if effect.is_under_way else effect.outcome,
         "under_way": effect.is_under_way,
         "attempt": record.attempt,
         "seq": record.seq,
@@ -129,6 +129,8 @@ def settle(store: str, word: Word) -> bool:
         UsageError: there is no such effect, nothing to settle, or the result is no JSON.
         OwnedElsewhere: a living process runs that harness.
     """
+    if not word.reason.strip():
+        raise UsageError("--reason: expected how it was found out, was nothing; whoever reads this later will want to know")
     done = word.said == "done"
     result = _checked(word.result, done=done)
     if _is_said_already(store, word, result):

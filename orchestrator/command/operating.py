@@ -43,6 +43,9 @@ def add_operating(add: Add) -> None:
     _add_messages(add)
 
 
+_NO_RESULT = "null: if its function declares to return something else, say what with --result"
+
+
 def _add_effects(add: Add) -> None:
     shown = add_verb(add, "effects", "show the effects that nobody knows the outcome of", _show_effects, _EFFECTS)
     shown.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
@@ -105,7 +108,7 @@ def _settle(options: argparse.Namespace) -> int:
     if not changed:
         streams.say(f"{what} was settled so already")
         return ExitCode.OK
-    came = "" if word.said == "not-done" else f"; its result is {one_line(word.result or 'null')}"
+    came = "" if word.said == "not-done" else f"; its result is {one_line(word.result or _NO_RESULT)}"
     streams.say(f"{what} is settled as {word.said}{came}; run the harness again to go on")
     return ExitCode.OK
 

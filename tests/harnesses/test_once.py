@@ -16,7 +16,7 @@ from attrs import frozen
 
 from harnesses import Control, Ending, HarnessMisuse, LocalRuntime, StepTimeout, Unstorable
 from harnesses.effects import Confirmed, EffectOutcome, NotDone, Undecided
-from harnesses.errors import Latched, Refused, UnknownOutcome
+from harnesses.errors import Latched, Refused, UnknownOutcome, Waiting
 from tests.harnesses.outside import ANSWERS, INTENT, MARKS, Notes, Scripted, World, only
 
 
@@ -81,8 +81,8 @@ async def test_what_is_known_is_told_again(
         (NotDone, HarnessMisuse, [], []),
         (None, HarnessMisuse, [], []),
         (True, HarnessMisuse, [], []),
-        (Confirmed("seventy"), HarnessMisuse, [], ["confirmed"]),
-        (Confirmed(object()), Unstorable, [], ["confirmed"]),
+        (Confirmed("seventy"), UnknownOutcome, [], []),
+        (Confirmed(object()), UnknownOutcome, [], []),
     ],
 )
 @pytest.mark.parametrize("state", ["begun", "unknown"])
@@ -273,7 +273,7 @@ async def test_a_result_that_can_not_be_stored_has_happened_nevertheless(autojum
         return object()
 
     for surroundings in lives(notes):
-        with pytest.raises(Unstorable, match="'buy' has happened, but its result"):
+        with pytest.raises(Waiting, match="'buy' has happened, but"):
             await surroundings.effects.once(surroundings, "buy", act, (7,))
 
     assert (world.done, notes.said()) == ([7], [[7], "confirmed"])
@@ -774,3 +774,26 @@ async def test_clean_up_after_a_yield_that_can_not_be_stored_may_have_effects(au
         await Scripted(script).run()
 
     assert (world.done, trio.current_time()) == ([1], began)
+
+
+async def test_a_call_in_place_of_a_function_is_refused_before_the_intent(autojump_clock: Any) -> None:
+    notes, world = Notes(), World()
+
+    with pytest.raises(HarnessMisuse, match="pass it without calling it"):
+        await notes.effects.once(notes, "buy", world.act(7), ())  # type: ignore[arg-type]
+
+    assert (world.done, notes.marks) == ([], [])
+
+
+async def test_a_result_of_another_type_blocks_until_a_person_gives_the_right_one(autojump_clock: Any) -> None:
+    notes = Notes()
+
+    async def act() -> int:
+        return "seven"  # type: ignore[return-value]
+
+    for surroundings in lives(notes):
+        with pytest.raises(Waiting, match="not of the type .* --as done --result JSON|nothing to be used"):
+            await surroundings.effects.once(surroundings, "buy", act, ())
+
+    assert notes.said() == [[], "confirmed"]
+    assert "result" not in json.loads(notes.marks[-1][1])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import pytest
 from attrs import frozen
 
-from harnesses import HarnessMisuse, Unstorable
+from harnesses import HarnessMisuse, Waiting
 from harnesses.once import _text  # pyright: ignore[reportPrivateUsage]
 from harnesses.returned import result_decoder
 
@@ -199,12 +199,12 @@ def test_a_type_that_could_not_be_read_back_is_refused(annotation: Any) -> None:
 
 @pytest.mark.parametrize(("annotation", "value"), [(int, "7"), (Fill, {"price": "1"}), (None, 7), (list[int], [None])])
 def test_a_value_of_another_type_than_declared_is_told(annotation: Any, value: Any) -> None:
-    with pytest.raises(HarnessMisuse, match=r"effect 'key' has happened, but what is on record .* correct the annotation"):
+    with pytest.raises(Waiting, match=r"effect 'key' has happened, but what is on record .* correct the annotation"):
         read_back(returning(annotation), value)
 
 
 def test_a_result_that_could_not_be_stored_is_told_again() -> None:
-    with pytest.raises(Unstorable, match="'key' has happened, but its result could not be stored"):
+    with pytest.raises(Waiting, match="'key' has happened, but there is nothing to be used on record"):
         result_decoder(fill)("key", None)
 
 
