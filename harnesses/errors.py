@@ -66,8 +66,19 @@ class Stopping(BaseException):
     """
 
 
-_OURS: tuple[type[HarnessError], ...] = (HarnessError, HarnessMisuse, StateError, Unstorable, ScopeError, StepTimeout)
-_OURS = (*_OURS, DeadlineExceeded, Waiting, UnknownOutcome, Latched, BudgetExhausted)
+_OURS: tuple[type[HarnessError], ...] = (
+    HarnessError,
+    HarnessMisuse,
+    StateError,
+    Unstorable,
+    ScopeError,
+    StepTimeout,
+    DeadlineExceeded,
+    Waiting,
+    UnknownOutcome,
+    Latched,
+    BudgetExhausted,
+)
 
 
 def located(error: BaseException, where: str) -> BaseException:

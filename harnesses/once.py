@@ -16,7 +16,7 @@ back from what was recorded, so that a resumed harness gets nothing else than a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from math import inf
 from typing import Any, cast
 
@@ -366,8 +366,8 @@ def _check_key(key: object) -> None:
 
 def _check_function(key: str, function: object) -> None:
     if not callable(function):
-        if hasattr(function, "close"):
-            function.close()  # a coroutine that nobody will await
+        if isinstance(function, Coroutine):
+            function.close()  # nobody will await it
         raise HarnessMisuse(
             f"effect {key!r}: expected a function, and its arguments after it, was {function!r:.200}; "
             "pass it without calling it: once(key, function, argument)"

@@ -792,7 +792,7 @@ async def test_a_result_of_another_type_blocks_until_a_person_gives_the_right_on
         return "seven"  # type: ignore[return-value]
 
     for surroundings in lives(notes):
-        with pytest.raises(Waiting, match="not of the type .* --as done --result JSON|nothing to be used"):
+        with pytest.raises(Waiting, match=r"not of the type .* --as done --result JSON|nothing to be used"):
             await surroundings.effects.once(surroundings, "buy", act, ())
 
     assert notes.said() == [[], "confirmed"]

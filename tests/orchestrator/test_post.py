@@ -37,7 +37,7 @@ async def test_a_message_from_another_store_wakes_a_harness_that_waits(tmp_path:
     with trio.fail_after(10):
         async with Orchestrator(path) as orchestrator:
             handle = orchestrator.start(Listening(0), name="ear")
-            while not handle.attempt:
+            while not handle.attempt:  # noqa: ASYNC110
                 await trio.sleep(0.01)
             await trio.to_thread.run_sync(post, path, {"do": "flatten"}, "end")
             await handle.wait()
@@ -52,7 +52,7 @@ async def test_each_message_comes_once_whoever_sends_it(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with Orchestrator(path) as orchestrator:
             handle = orchestrator.start(Listening(0), name="ear")
-            while not handle.attempt:
+            while not handle.attempt:  # noqa: ASYNC110
                 await trio.sleep(0.01)
             for number in range(20):
                 await handle.send(f"own {number}")
