@@ -16,44 +16,34 @@ back from what was recorded, so that a resumed harness gets nothing else than a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from math import inf
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import trio
-from attrs import define
 
 from harnesses.effects import OPEN, Confirmed, Effect, EffectOutcome, Journal, NotDone, Reconcile, Undecided
+from harnesses.entries import (
+    MAX_REASON,
+    WAY_OUT,
+    Entry,
+    arguments_of,
+    check_function,
+    check_key,
+    check_same,
+    check_timeout,
+    entries_of,
+    intent_body,
+    outcome_body,
+    refusal_of,
+    text_of,
+    words_of,
+)
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable, Waiting
 from harnesses.returned import Decode, as_plain_data, result_decoder
-from harnesses.values import detach, explain
 
-_MAX_KEY = 200
-_MAX_REASON = 2000
-_WAY_OUT = "find out, and say so with `orchestrator effects settle`"
-_encode = msgspec.json.Encoder().encode
-_encode_arguments = msgspec.json.Encoder(order="deterministic").encode
-"""Sets have another order in each process, and arguments are compared with those of an earlier one."""
 _decode = msgspec.json.Decoder().decode
-
-
-@define
-class _Entry:
-    """One effect of the step being made."""
-
-    key: str
-    arguments: str
-    outcome: EffectOutcome = EffectOutcome.BEGUN
-    result: str | None = None
-    reason: str = ""
-    idempotent: bool = False
-    busy: bool = False
-    """Whether a call of `once` is at it now."""
-
-    @property
-    def is_open(self) -> bool:
-        return self.outcome in OPEN and not self.idempotent
 
 
 class Effects:
@@ -62,22 +52,14 @@ class Effects:
     __slots__ = ("_entries", "_recording", "closed")
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self.closed = False
         """Whether the step is being recorded: what begins now belongs to the next one."""
         self._recording: trio.Event | None = None
 
     def restore(self, marks: Iterable[tuple[str, str]]) -> None:
         """Take up what a store has on record, oldest first: kind (`intent` or `outcome`) and body of each record."""
-        self._entries = {}
-        for kind, body in marks:
-            fields: dict[str, Any] = _decode(body)
-            key: str = fields["key"]
-            if kind == "intent":
-                text = str(_encode(fields["arguments"]), "utf-8")
-                self._entries[key] = _Entry(key, text, idempotent=fields.get("idempotent", False))
-            else:
-                _conclude(self._entries[key], fields)
+        self._entries = entries_of(marks)
 
     def known(self) -> tuple[Effect, ...]:
         """Return what is on record for the step being made, in the order in which they were begun first."""
@@ -108,7 +90,7 @@ class Effects:
             if entry.is_open:
                 raise UnknownOutcome(
                     f"effect {entry.key!r} is of unknown outcome at the yield of its step: expected it to be settled before; "
-                    f"{_WAY_OUT}"
+                    f"{WAY_OUT}"
                 )
         self.closed = True
 
@@ -139,17 +121,17 @@ class Effects:
         timeout_s: float | None = None,
     ) -> Any:
         """Do an effect unless it is done; see `BaseHarness.once`."""
-        _check_key(key)
-        _check_timeout(key, timeout_s)
-        _check_function(key, function)
+        check_key(key)
+        check_timeout(key, timeout_s)
+        check_function(key, function)
         decode = result_decoder(function)
-        arguments = _text(args, f"effect {key!r}: its arguments can not be stored", _encode_arguments)
+        arguments = arguments_of(key, args)
         while self.closed:
             self._recording = self._recording or trio.Event()
             await self._recording.wait()
         entry = self._entries.get(key)
         if entry is not None:
-            _check_same(entry, arguments)
+            check_same(entry, arguments)
             # What is said now counts: who has learnt that doing it again does harm is not to be held to an older word.
             entry.busy, entry.idempotent = True, idempotent
             try:
@@ -161,7 +143,7 @@ class Effects:
                 return decode(entry.key, entry.result)
         journal.check_latch()
         if entry is None:
-            entry = self._entries[key] = _Entry(key, arguments)
+            entry = self._entries[key] = Entry(key, arguments)
         entry.busy, entry.idempotent = True, idempotent
         try:
             await self._begin(journal, entry)
@@ -187,7 +169,7 @@ class Effects:
         return entry.outcome
 
     async def _resume(
-        self, journal: Journal, entry: _Entry, reconcile: Reconcile | None, args: tuple[Any, ...], decode: Decode
+        self, journal: Journal, entry: Entry, reconcile: Reconcile | None, args: tuple[Any, ...], decode: Decode
     ) -> bool:
         """Return whether the effect is done; False if it may be done now."""
         if entry.is_open:
@@ -196,11 +178,10 @@ class Effects:
             raise Refused(entry.reason)
         return entry.outcome is EffectOutcome.CONFIRMED
 
-    async def _begin(self, journal: Journal, entry: _Entry) -> None:
+    async def _begin(self, journal: Journal, entry: Entry) -> None:
         """Write the intent down; then look at the latch again, and for a cancellation, for writing took its time."""
-        idempotent = ',"idempotent":true' if entry.idempotent else ""
         entry.outcome, entry.result, entry.reason = EffectOutcome.BEGUN, None, ""
-        await journal.note("intent", f'{{"key":{_json(entry.key)},"arguments":{entry.arguments}{idempotent}}}')
+        await journal.note("intent", intent_body(entry))
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             journal.check_latch()
@@ -211,7 +192,7 @@ class Effects:
     async def _call(
         self,
         journal: Journal,
-        entry: _Entry,
+        entry: Entry,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         reconcile: Reconcile | None,
@@ -226,13 +207,13 @@ class Effects:
                 with trio.fail_after(timeout_s):
                     result = await _called(function, args)
         except Exception as error:
-            refusal = _refusal(error)
+            refusal = refusal_of(error)
             if refusal is not None:
-                await _note(journal, entry, EffectOutcome.REFUSED, _words(refusal))
+                await _note(journal, entry, EffectOutcome.REFUSED, words_of(refusal))
                 if refusal is error:
                     raise
                 raise refusal from None
-            await _note(journal, entry, EffectOutcome.UNKNOWN, f"{type(error).__name__}: {_words(error)}")
+            await _note(journal, entry, EffectOutcome.UNKNOWN, f"{type(error).__name__}: {words_of(error)}")
             if entry.idempotent:
                 raise
             await self._ask(journal, entry, reconcile, args, decode, error)
@@ -241,7 +222,7 @@ class Effects:
             return decode(entry.key, entry.result)
         except BaseException as error:
             entry.outcome, entry.reason = EffectOutcome.UNKNOWN, f"{type(error).__name__} while it was under way"
-            journal.note_soon("outcome", _outcome_body(entry))
+            journal.note_soon("outcome", outcome_body(entry))
             raise
         else:
             return await _confirm(journal, entry, result, decode)
@@ -249,7 +230,7 @@ class Effects:
     async def _ask(
         self,
         journal: Journal,
-        entry: _Entry,
+        entry: Entry,
         reconcile: Reconcile | None,
         args: tuple[Any, ...],
         decode: Decode,
@@ -264,15 +245,15 @@ class Effects:
         was = entry.reason or "it was cut off"
         if reconcile is None:
             raise UnknownOutcome(
-                f"effect {entry.key!r} is of unknown outcome ({was}), and nobody to ask; {_WAY_OUT}"
+                f"effect {entry.key!r} is of unknown outcome ({was}), and nobody to ask; {WAY_OUT}"
             ) from error
         try:
             answer = await _called(reconcile, (entry.key, *args))
         except Exception as trouble:
-            refusal = _refusal(trouble)
+            refusal = refusal_of(trouble)
             if refusal is None:
                 raise
-            await _note(journal, entry, EffectOutcome.REFUSED, _words(refusal))
+            await _note(journal, entry, EffectOutcome.REFUSED, words_of(refusal))
             raise refusal from None
         match answer:
             case Confirmed(result):
@@ -281,7 +262,7 @@ class Effects:
             case NotDone():
                 await _note(journal, entry, EffectOutcome.NOT_DONE, was)
             case Undecided(reason):
-                raise UnknownOutcome(f"effect {entry.key!r} is of unknown outcome ({reason or was}); {_WAY_OUT}") from error
+                raise UnknownOutcome(f"effect {entry.key!r} is of unknown outcome ({reason or was}); {WAY_OUT}") from error
             case _:
                 raise HarnessMisuse(
                     f"effect {entry.key!r}: `reconcile` returned {answer!r:.200}: "
@@ -294,14 +275,14 @@ async def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return await result if hasattr(result, "__await__") else result
 
 
-def _check_answer(entry: _Entry, result: Any, decode: Decode) -> None:
+def _check_answer(entry: Entry, result: Any, decode: Decode) -> None:
     """Make sure that what a `reconcile` says has come of an effect is what its function could have returned.
 
     Raises:
         UnknownOutcome: it is not. Nothing is written down, so that another answer may settle it.
     """
     try:
-        decode(entry.key, "null" if result is None else _text(result, "the result given by `reconcile` can not be stored"))
+        decode(entry.key, "null" if result is None else text_of(result, "the result given by `reconcile` can not be stored"))
     except (Unstorable, Waiting) as error:
         raise UnknownOutcome(
             f"effect {entry.key!r} is of unknown outcome: `reconcile` returned Confirmed({result!r:.200}), which is not what "
@@ -309,95 +290,20 @@ def _check_answer(entry: _Entry, result: Any, decode: Decode) -> None:
         ) from error
 
 
-async def _confirm(journal: Journal, entry: _Entry, result: Any, decode: Decode) -> Any:
+async def _confirm(journal: Journal, entry: Entry, result: Any, decode: Decode) -> Any:
     """Write down that the effect has happened, even if what it returned is of no use; return what is on record."""
     problem = f"effect {entry.key!r} has happened, but its result can not be stored"
     try:
-        entry.result = "null" if result is None else _text(result, problem)
+        entry.result = "null" if result is None else text_of(result, problem)
         value = decode(entry.key, entry.result)
     except (Unstorable, Waiting) as error:
         await _note(journal, entry, EffectOutcome.CONFIRMED, str(error))
         raise Waiting(str(error)) from error
     entry.outcome, entry.reason = EffectOutcome.CONFIRMED, ""
-    await journal.note("outcome", _outcome_body(entry))
+    await journal.note("outcome", outcome_body(entry))
     return value
 
 
-async def _note(journal: Journal, entry: _Entry, outcome: EffectOutcome, reason: str) -> None:
-    entry.outcome, entry.result, entry.reason = outcome, None, reason[:_MAX_REASON]
-    await journal.note("outcome", _outcome_body(entry))
-
-
-def _outcome_body(entry: _Entry) -> str:
-    result = f',"result":{entry.result}' if entry.result is not None else ""
-    reason = f',"reason":{_json(entry.reason)}' if entry.reason else ""
-    return f'{{"key":{_json(entry.key)},"outcome":"{entry.outcome.value}"{result}{reason}}}'
-
-
-def _conclude(entry: _Entry, fields: Mapping[str, Any]) -> None:
-    entry.outcome = EffectOutcome(fields["outcome"])
-    entry.reason = fields.get("reason", "")
-    entry.result = str(_encode(fields["result"]), "utf-8") if "result" in fields else None
-
-
-def _refusal(error: BaseException) -> Refused | None:
-    """Return the refusal that an error is; a group of nothing else counts as its first."""
-    if isinstance(error, Refused):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        group = cast(BaseExceptionGroup[BaseException], error)
-        found = [_refusal(inner) for inner in group.exceptions]
-        return found[0] if all(found) else None
-    return None
-
-
-def _words(error: BaseException) -> str:
-    """Return the message of an error as text that can be stored, whatever is in it."""
-    try:
-        return str(error).encode(errors="replace").decode()
-    except Exception:
-        return "its message can not be read"
-
-
-def _check_key(key: object) -> None:
-    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY or any("\ud800" <= letter <= "\udfff" for letter in key):
-        raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, was {key!r:.300}")
-
-
-def _check_function(key: str, function: object) -> None:
-    if not callable(function):
-        if isinstance(function, Coroutine):
-            function.close()  # nobody will await it
-        raise HarnessMisuse(
-            f"effect {key!r}: expected a function, and its arguments after it, was {function!r:.200}; "
-            "pass it without calling it: once(key, function, argument)"
-        )
-
-
-def _check_timeout(key: str, timeout_s: object) -> None:
-    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s >= 0):
-        raise HarnessMisuse(f"effect {key!r}: timeout_s: expected a number of seconds from 0 up, was {timeout_s!r}")
-
-
-def _check_same(entry: _Entry, arguments: str) -> None:
-    if entry.busy:
-        raise HarnessMisuse(f"effect {entry.key!r} is under way: expected one call at a time; give each a key of its own")
-    if entry.arguments != arguments and _decode(entry.arguments) != _decode(arguments):
-        raise HarnessMisuse(
-            f"effect {entry.key!r} was begun in this step with other arguments: expected {entry.arguments:.200}, "
-            f"was {arguments:.200}; derive arguments from the state, or give each effect a key of its own"
-        )
-
-
-def _json(text: str) -> str:
-    return str(_encode(text), "utf-8")
-
-
-def _text(value: Any, problem: str, encode: Callable[[Any], bytes] = _encode) -> str:
-    """Return the JSON of a value that can be read back."""
-    try:
-        return str(encode(detach(value)), "utf-8")
-    except Unstorable as error:
-        raise Unstorable(f"{problem}: {error}") from error
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Unstorable(f"{problem}: {explain(value)}") from error
+async def _note(journal: Journal, entry: Entry, outcome: EffectOutcome, reason: str) -> None:
+    entry.outcome, entry.result, entry.reason = outcome, None, reason[:MAX_REASON]
+    await journal.note("outcome", outcome_body(entry))

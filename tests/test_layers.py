@@ -18,7 +18,7 @@ HARNESSES = (
     # nouns
     ("errors", "step"),
     ("agent", "budget", "clock", "config", "effects", "schedule", "values"),
-    ("delta", "pools", "returned"),
+    ("delta", "entries", "pools", "returned"),
     # orders, and the loop that obeys them
     ("control", "once", "spending", "ticks"),
     ("meter",),
@@ -117,6 +117,7 @@ PURE = (
     "harnesses.config",
     "harnesses.delta",
     "harnesses.effects",
+    "harnesses.entries",
     "harnesses.errors",
     "harnesses.returned",
     "harnesses.pools",

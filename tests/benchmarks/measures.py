@@ -15,6 +15,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, SqliteStore
+from tests.benchmarks.trading import backtest
 from tests.benchmarks.work import Acting, Appending, Replacing, Stepping
 
 Figures = dict[str, Any]
@@ -155,6 +156,7 @@ MEASURES: dict[str, Callable[[Path], Figures]] = {
     "resume": resume,
     "size": size,
     "imports": imports,
+    "backtest": backtest,
 }
 
 

@@ -368,14 +368,25 @@ async def test_what_can_not_be_stored_is_refused_while_nothing_has_happened(auto
     notes.effects.close()
 
 
-@pytest.mark.parametrize("state", set(MARKS) - {"nothing"})
-async def test_other_arguments_under_the_same_key_are_an_error_in_every_state(state: str, autojump_clock: Any) -> None:
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [("confirmed", HarnessMisuse), ("refused", HarnessMisuse), ("begun", UnknownOutcome), ("unknown", UnknownOutcome)],
+)
+async def test_other_arguments_under_the_same_key_are_an_error(state: str, error: Any, autojump_clock: Any) -> None:
     world, notes = World(), Notes(MARKS[state])
 
-    with pytest.raises(HarnessMisuse, match=r"'buy' was begun in this step with other arguments: expected \[7\], was \[8\]"):
+    with pytest.raises(error, match=r"'buy' was begun in this step with other arguments: expected \[7\], was \[8\]"):
         await notes.effects.once(notes, "buy", world.act, (8,), reconcile=world.ask, idempotent=True)
 
     assert (world.done, world.asked, notes.marks) == ([], [], list(MARKS[state]))
+
+
+async def test_what_was_not_done_may_be_done_with_other_arguments(autojump_clock: Any) -> None:
+    world, notes = World(), Notes(MARKS["not_done"])
+
+    assert await notes.effects.once(notes, "buy", world.act, (8,)) == 80
+
+    assert notes.said()[len(MARKS["not_done"]) :] == [[8], "confirmed"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,161 @@
+"""One effect of the step being made, and the JSON that it is written down as. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+from attrs import define
+
+from harnesses.effects import OPEN, EffectOutcome
+from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable
+from harnesses.values import detach, explain
+
+MAX_REASON = 2000
+WAY_OUT = "find out, and say so with `orchestrator effects settle`"
+_MAX_KEY = 200
+_encode = msgspec.json.Encoder().encode
+_encode_arguments = msgspec.json.Encoder(order="deterministic").encode
+"""Sets have another order in each process, and arguments are compared with those of an earlier one."""
+_decode = msgspec.json.Decoder().decode
+
+
+@define
+class Entry:
+    """One effect of the step being made."""
+
+    key: str
+    arguments: str
+    outcome: EffectOutcome = EffectOutcome.BEGUN
+    result: str | None = None
+    reason: str = ""
+    idempotent: bool = False
+    busy: bool = False
+    """Whether a call of `once` is at it now."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.outcome in OPEN and not self.idempotent
+
+
+def entries_of(marks: Iterable[tuple[str, str]]) -> dict[str, Entry]:
+    """Return the effects that intents and outcomes tell of, by key.
+
+    Args:
+        marks: kind (`intent` or `outcome`) and body of each record, oldest first.
+    """
+    entries: dict[str, Entry] = {}
+    for kind, body in marks:
+        fields: dict[str, Any] = _decode(body)
+        key: str = fields["key"]
+        if kind == "intent":
+            text = str(_encode(fields["arguments"]), "utf-8")
+            entries[key] = Entry(key, text, idempotent=fields.get("idempotent", False))
+        else:
+            _conclude(entries[key], fields)
+    return entries
+
+
+def _conclude(entry: Entry, fields: Mapping[str, Any]) -> None:
+    entry.outcome = EffectOutcome(fields["outcome"])
+    entry.reason = fields.get("reason", "")
+    entry.result = str(_encode(fields["result"]), "utf-8") if "result" in fields else None
+
+
+def intent_body(entry: Entry) -> str:
+    """Return the body of the record of an intent."""
+    idempotent = ',"idempotent":true' if entry.idempotent else ""
+    return f'{{"key":{_json(entry.key)},"arguments":{entry.arguments}{idempotent}}}'
+
+
+def outcome_body(entry: Entry) -> str:
+    """Return the body of the record of an outcome."""
+    result = f',"result":{entry.result}' if entry.result is not None else ""
+    reason = f',"reason":{_json(entry.reason)}' if entry.reason else ""
+    return f'{{"key":{_json(entry.key)},"outcome":"{entry.outcome.value}"{result}{reason}}}'
+
+
+def arguments_of(key: str, args: tuple[Any, ...]) -> str:
+    """Return arguments as they are written down and compared.
+
+    Raises:
+        Unstorable: with the path to what can not be stored.
+    """
+    return text_of(args, f"effect {key!r}: its arguments can not be stored", _encode_arguments)
+
+
+def text_of(value: Any, problem: str, encode: Callable[[Any], bytes] = _encode) -> str:
+    """Return the JSON of a value that can be read back."""
+    try:
+        return str(encode(detach(value)), "utf-8")
+    except Unstorable as error:
+        raise Unstorable(f"{problem}: {error}") from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unstorable(f"{problem}: {explain(value)}") from error
+
+
+def _json(text: str) -> str:
+    return str(_encode(text), "utf-8")
+
+
+def refusal_of(error: BaseException) -> Refused | None:
+    """Return the refusal that an error is; a group of nothing else counts as its first."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        group = cast(BaseExceptionGroup[BaseException], error)
+        found = [refusal_of(inner) for inner in group.exceptions]
+        return found[0] if all(found) else None
+    return None
+
+
+def words_of(error: BaseException) -> str:
+    """Return the message of an error as text that can be stored, whatever is in it."""
+    try:
+        return str(error).encode(errors="replace").decode()
+    except Exception:
+        return "its message can not be read"
+
+
+def check_key(key: object) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY or any("\ud800" <= letter <= "\udfff" for letter in key):
+        raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, was {key!r:.300}")
+
+
+def check_function(key: str, function: object) -> None:
+    if not callable(function):
+        if isinstance(function, Coroutine):
+            function.close()  # nobody will await it
+        raise HarnessMisuse(
+            f"effect {key!r}: expected a function, and its arguments after it, was {function!r:.200}; "
+            "pass it without calling it: once(key, function, argument)"
+        )
+
+
+def check_timeout(key: str, timeout_s: object) -> None:
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s >= 0):
+        raise HarnessMisuse(f"effect {key!r}: timeout_s: expected a number of seconds from 0 up, was {timeout_s!r}")
+
+
+def check_same(entry: Entry, arguments: str) -> None:
+    """Make sure that an effect is taken up again as it was begun. What was not done may be done otherwise.
+
+    Raises:
+        HarnessMisuse: it is under way, or it has ended and was another.
+        UnknownOutcome: it was another, and nobody knows what became of it.
+    """
+    if entry.busy:
+        raise HarnessMisuse(f"effect {entry.key!r} is under way: expected one call at a time; give each a key of its own")
+    if entry.arguments == arguments or _decode(entry.arguments) == _decode(arguments):
+        return
+    if entry.outcome is EffectOutcome.NOT_DONE:
+        entry.arguments = arguments
+        return
+    problem = (
+        f"effect {entry.key!r} was begun in this step with other arguments: expected {entry.arguments:.200}, "
+        f"was {arguments:.200}; derive arguments from the state, or give each effect a key of its own"
+    )
+    if entry.is_open:
+        raise UnknownOutcome(f"{problem}; what became of the first is unknown: {WAY_OUT}")
+    raise HarnessMisuse(problem)
