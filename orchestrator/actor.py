@@ -20,7 +20,7 @@ from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import ScopeError, Unstorable, located
-from harnesses.meter import meter_of
+from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
 from harnesses.spending import Till
 from harnesses.step import Step
@@ -180,12 +180,16 @@ class Actor(Slot):
         self._exit: Exit | None = None
         self._lost = False
 
-    async def run(self) -> Exit:
-        """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside."""
-        if self.meter is None or not self.meter.is_timed:
-            return await self._run()
+    def run(self) -> Awaitable[Exit]:
+        """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside.
+
+        A plain function: where nothing is metered there is no frame in between, for as long as the harness lives.
+        """
+        return self._run() if self.meter is None or not self.meter.is_timed else self._run_metered(self.meter)
+
+    async def _run_metered(self, meter: Meter) -> Exit:
         async with trio.open_nursery() as beside:
-            beside.start_soon(self.meter.extend)
+            beside.start_soon(meter.extend)
             exit = await self._run()
             beside.cancel_scope.cancel()
         return exit
