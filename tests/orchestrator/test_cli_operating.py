@@ -192,7 +192,9 @@ def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: C
     assert r"the latch is on for all harnesses (the market\x1b[2J is closed): no effect begins" in status.err
     assert {one["latched"] for one in as_json.objects} == {True}
     assert shown.out.splitlines()[1].startswith("all harnesses  2")
-    assert off.err == "the latch is off for all harnesses: effects may begin; run again what it has blocked\n"
+    assert off.err == (
+        "the latch is off for all harnesses: effects may begin; run again what is blocked; what only waits goes on by itself\n"
+    )
     assert off_again.err == "the latch was off for all harnesses already\n"
     assert [body[:10] for body in records(command, "latch")] == ['{"on":true', '{"on":fals']
 
