@@ -11,6 +11,9 @@ from harnesses.trading.account import Command, Execution, TradingOutput, Trading
 from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
 from harnesses.trading.book import Book, Position
 from harnesses.trading.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
+from harnesses.trading.ccxt_broker import CcxtBroker
+from harnesses.trading.ccxt_client import CcxtOptions
+from harnesses.trading.ccxt_feed import CcxtFeed
 from harnesses.trading.feed import Feed, FeedUnavailable
 from harnesses.trading.harness import BooksDiffer, TradingHarness
 from harnesses.trading.harness_verbs import Verb
@@ -31,6 +34,9 @@ __all__ = [
     "BooksDiffer",
     "Broker",
     "BrokerUnavailable",
+    "CcxtBroker",
+    "CcxtFeed",
+    "CcxtOptions",
     "Command",
     "Execution",
     "Feed",

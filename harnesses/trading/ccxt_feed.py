@@ -55,6 +55,11 @@ class CcxtFeed:
         """What was fetched and not asked for yet, by symbol and time."""
         self._given: tuple[datetime | None, MarketSlice] | None = None
 
+    @property
+    def bar_s(self) -> float:
+        """How long a bar is: what the age of the first slice is judged by."""
+        return self._period_ms / 1000
+
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
         if self._given is not None and self._given[0] == after:
             return self._given[1]
