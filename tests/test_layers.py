@@ -29,7 +29,8 @@ HARNESSES = (
     # the front door
     ("",),
     # ready-made harnesses
-    ("coding.features", "coding.process", "trading.bars", "trading.indicators", "trading.orders"),
+    ("coding.features", "coding.process", "trading.bars", "trading.indicators", "trading.numbers"),
+    ("trading.orders",),
     ("trading.ccxt_answers",),
     ("trading.ccxt_client",),
     ("coding.validators", "trading.averages", "trading.feed", "trading.replay_files", "trading.rsi"),
@@ -44,7 +45,7 @@ HARNESSES = (
     ("trading.strategies", "trading.risk"),
     ("trading.risk_screening",),
     ("trading.account",),
-    ("trading.harness_lookout", "trading.harness_verbs", "trading.report_figures"),
+    ("trading.harness_checks", "trading.harness_lookout", "trading.harness_verbs", "trading.report_figures"),
     ("trading.report_chart", "trading.report_text"),
     ("trading.report",),
     ("trading.harness_turn",),
@@ -132,6 +133,7 @@ PURE = (
     "harnesses.trading.indicators",
     "harnesses.trading.instruments",
     "harnesses.trading.matching",
+    "harnesses.trading.numbers",
     "harnesses.trading.orders",
     "harnesses.trading.paper_books",
     "harnesses.trading.paper_rules",

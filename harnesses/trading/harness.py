@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from decimal import Decimal
+from shlex import quote
 from uuid import uuid4
 
 import trio
@@ -40,6 +41,7 @@ from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book
 from harnesses.trading.broker import Broker, BrokerUnavailable
 from harnesses.trading.feed import Feed
+from harnesses.trading.harness_checks import check_parts, check_seconds, orders_from
 from harnesses.trading.harness_desk import TRIES, Desk
 from harnesses.trading.harness_lookout import Lookout
 from harnesses.trading.harness_turn import Turn
@@ -88,6 +90,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         constraints: Constraints | None = None,
         initial_state: TradingState | None = None,
     ) -> None:
+        check_parts(feed, broker, strategy, limits)
+        check_seconds(period_s, patience_s)
         super().__init__(initial_state or TradingState(), max_context_steps=max_context_steps, constraints=constraints)
         self._limits = limits_from(self.constraints, limits)
         self._feed = feed
@@ -164,8 +168,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             if split is not book and not await self._desk.differences(split):
                 return
         raise BooksDiffer(
-            f"harness {self.name!r}: its book and the account at {self._desk.broker.name} differ: {'; '.join(found)}; find "
-            'out why, then start it again; to go on with what the venue says, send it {"do": "adopt"} before'
+            f"to go on with the venue's: `orchestrator trading adopt {quote(self.name)}`, then start it again; but find out "
+            f"why harness {self.name!r} and the account at {self._desk.broker.name} differ: {'; '.join(found)}"
         )
 
     def _read_messages(self) -> None:
@@ -322,7 +326,8 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         known = exposures(turn.state, self._desk.instruments, turn.market)
         question = ask(turn.state, turn.market, self._strategy.indicators, known, previous=turn.before.asked)
         turn.asked = True
-        return [Wanted(order) for order in await self.run_agent(self._strategy.agent, question)]
+        answer = await self.run_agent(self._strategy.agent, question)
+        return [Wanted(order) for order in orders_from(self._strategy.name, answer)]
 
     def _dropped(self, turn: Turn, decision: Decision) -> dict[str, str]:
         """Return which orders that an earlier attempt has decided on may not be placed any more, and why."""

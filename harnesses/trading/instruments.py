@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Con
 
 from attrs import frozen
 
+from harnesses.trading.numbers import make_exact
 from harnesses.trading.orders import ZERO
 
 EXACT = Context(prec=80)
@@ -30,6 +31,9 @@ class Instrument:
     min_units: Decimal = ZERO
     min_notional: Decimal = ZERO
     """Least units times price."""
+
+    def __attrs_post_init__(self) -> None:
+        make_exact(self, "lot", "tick", "min_units", "min_notional")
 
     def round_units(self, units: Decimal) -> Decimal:
         """Return the largest multiple of the lot that is not above `units`."""

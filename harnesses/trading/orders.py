@@ -16,6 +16,9 @@ from hashlib import blake2b
 
 from attrs import frozen
 
+from harnesses.errors import HarnessMisuse
+from harnesses.trading.numbers import make_exact
+
 ZERO, ONE = Decimal(0), Decimal(1)
 
 
@@ -69,6 +72,15 @@ class Order:
     stop_price: Decimal | None = None
     reason: str = ""
 
+    def __attrs_post_init__(self) -> None:
+        make_exact(self, "units")
+        make_exact(self, "limit_price", "stop_price", optional=True)
+        # A word in place of a member is equal to it, but is not it.
+        for name, known in (("side", Side), ("kind", OrderKind)):
+            word = getattr(self, name)
+            if not isinstance(word, known):
+                object.__setattr__(self, name, _member(known, name, word))
+
 
 @frozen
 class PlacedOrder:
@@ -115,6 +127,13 @@ class Fill:
     time: datetime
     fee_units: Decimal = ZERO
     """In units of the symbol: what some venues keep of what was bought."""
+
+
+def _member(known: type[StrEnum], name: str, word: object) -> StrEnum:
+    if isinstance(word, str) and word in tuple(known):
+        return known(word)
+    words = " or ".join(map(repr, map(str, known)))
+    raise HarnessMisuse(f"Order: {name}: expected {words}, was {word!r:.80}; say {known.__name__}.{next(iter(known)).name}")
 
 
 def client_id_for(harness: str, step: int, key: str, salt: str = "") -> str:

@@ -20,6 +20,7 @@ from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import VenueAccount
 from harnesses.trading.instruments import Instrument
 from harnesses.trading.matching import accept, cancel, match
+from harnesses.trading.numbers import exact
 from harnesses.trading.orders import ZERO, Fill, OrderReport, PlacedOrder
 from harnesses.trading.paper_books import Books, Matched
 from harnesses.trading.paper_ledger import FileLedger, Ledger, MemoryLedger
@@ -56,6 +57,7 @@ class PaperBroker:
         path: str | Path | None = None,
         name: str = "paper",
     ) -> None:
+        cash = exact("PaperBroker: cash", cash)
         if not (cash.is_finite() and cash >= 0):
             raise HarnessMisuse(f"PaperBroker: cash: expected a number from 0 up, was {cash}")
         self.name = name

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_UP, Decimal
-from typing import Literal
+from typing import Literal, cast
 
 from attrs import frozen
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.instruments import Instrument, to_grain
+from harnesses.trading.numbers import make_exact
 from harnesses.trading.orders import ONE, ZERO, Side
 
 _BASIS_POINTS = Decimal(10_000)
@@ -29,6 +30,7 @@ class Fees:
     per_unit: Decimal = ZERO
 
     def __attrs_post_init__(self) -> None:
+        make_exact(self, "rate", "minimum", "per_unit")
         for name, value in (("rate", self.rate), ("minimum", self.minimum), ("per_unit", self.per_unit)):
             if not (value.is_finite() and value >= 0):
                 raise HarnessMisuse(f"Fees: {name}: expected a number from 0 up, was {value}")
@@ -54,6 +56,11 @@ class Rules:
     """What a market order is filled at: the last close, at once; or the open of the next bar."""
 
     def __attrs_post_init__(self) -> None:
+        fees = cast(object, self.fees)
+        if not isinstance(fees, Fees):
+            raise HarnessMisuse(f"Rules: fees: expected Fees, was {fees!r:.80}; write Fees(rate=Decimal('0.001'))")
+        make_exact(self, "slippage_bps")
+        make_exact(self, "max_share", optional=True)
         if not 0 <= self.slippage_bps < _BASIS_POINTS:
             raise HarnessMisuse(f"Rules: slippage_bps: expected at least 0 and below 10000, was {self.slippage_bps}")
         if self.max_share is not None and not 0 < self.max_share <= 1:

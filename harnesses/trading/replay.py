@@ -15,7 +15,7 @@ from trio.lowlevel import checkpoint, current_clock
 
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
-from harnesses.trading.replay_files import add_splits, read_bars
+from harnesses.trading.replay_files import add_splits, existing, read_bars
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -65,9 +65,9 @@ class ReplayFeed:
     @classmethod
     def read(
         cls,
-        files: Mapping[str, Path],
+        files: Mapping[str, str | Path],
         *,
-        splits: Path | None = None,
+        splits: str | Path | None = None,
         limit: int | None = None,
         endless: bool = False,
         speed: float | None = None,
@@ -82,11 +82,16 @@ class ReplayFeed:
 
         Raises:
             BadMarketData: a line is not what it should be; names the file and the line.
+            HarnessMisuse: there is no such file, or nothing to read.
             OSError: a file can not be read.
         """
-        bars = {symbol: read_bars(path, limit=limit) for symbol, path in files.items()}
+        if not files:
+            raise HarnessMisuse("ReplayFeed.read: expected a file for each symbol, was none; write {'SPY': 'spy.csv'}")
+        if limit is not None and limit < 1:
+            raise HarnessMisuse(f"ReplayFeed.read: limit: expected 1 or more, was {limit!r}; leave it out for all bars")
+        bars = {symbol: read_bars(existing(path), limit=limit) for symbol, path in files.items()}
         if splits is not None:
-            add_splits(splits, bars, whole=limit is None)
+            add_splits(existing(splits), bars, whole=limit is None)
         return cls(bars, endless=endless, speed=speed)
 
     def another(self) -> ReplayFeed:

@@ -22,6 +22,18 @@ Series = dict[datetime, Bar]
 """The bars of one symbol by time, oldest first."""
 
 
+def existing(path: str | Path) -> Path:
+    """Return the path of a file that is there.
+
+    Raises:
+        HarnessMisuse: it is not.
+    """
+    if Path(path).exists():
+        return Path(path)
+    where = Path(path).absolute().parent
+    raise HarnessMisuse(f"market data {path}: expected a file, was none in {where}; correct the path, or begin it with /")
+
+
 def read_bars(path: Path, *, limit: int | None = None) -> Series:
     """Return the bars in a file, the first `limit` of them: Parquet if its name ends so, else CSV. As `ReplayFeed.read`."""
     parquet = path.suffix.lower() in (".parquet", ".pq")
@@ -37,6 +49,8 @@ def read_bars(path: Path, *, limit: int | None = None) -> Series:
                 raise _bad(path, number, str(error), "row" if parquet else "line") from error
             bars[time] = bar
             last = time
+    if not bars:
+        raise _bad(path, 1, "expected bars below it, was none", "row" if parquet else "line")
     return bars
 
 
@@ -65,7 +79,7 @@ def add_splits(path: Path, bars: Mapping[str, Series], *, whole: bool) -> None:
 
 def _lines(path: Path, columns: Sequence[str]) -> Generator[tuple[int, list[str]], None, None]:
     """Yield line number and fields of each line below the header that is not empty."""
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         try:
             header = next(reader, None) or []

@@ -36,6 +36,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from harnesses.errors import HarnessMisuse
+from harnesses.trading.numbers import make_exact
 from harnesses.trading.orders import ONE, ZERO
 
 
@@ -109,6 +110,7 @@ class Limits:
     """What too many of them lead to: reducing until there are fewer within the window, or halted until a reset."""
 
     def __attrs_post_init__(self) -> None:
+        make_exact(self, *_PARTS, "cash_margin")
         for name in _PARTS:
             part: Decimal = getattr(self, name)
             if not (part.is_finite() and 0 < part <= 1):

@@ -54,7 +54,7 @@ def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1
     """
     if not 0 < fast < slow:
         raise HarnessMisuse(f"cross_strategy: windows: expected 0 < fast < slow, was fast {fast}, slow {slow}")
-    check_part("cross_strategy", "stake", stake)
+    stake = check_part("cross_strategy", "stake", stake)
     names = f"ema{fast}", f"ema{slow}"
 
     async def run(run: AgentRun[Any, Market]) -> Sequence[Order]:

@@ -12,6 +12,7 @@ from attrs import field, frozen
 from harnesses.agent import Agent
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.indicators import Indicator, Indicators
+from harnesses.trading.numbers import exact
 from harnesses.trading.orders import ONE, ZERO, Order
 
 
@@ -88,15 +89,22 @@ class Strategy:
     indicators: Indicators = field(factory=_no_indicators)
     """Kept by the harness for each symbol, in its state; given to the agent in `Quote.indicators`, by the same names."""
 
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.agent, type) or not callable(getattr(self.agent, "run", None)):
+            raise HarnessMisuse(
+                f"Strategy: agent: expected an Agent, was {self.agent!r:.120}; write Strategy(Agent(function))"
+            )
+
     @property
     def name(self) -> str:
         """The agent's."""
         return self.agent.name
 
 
-def check_part(who: str, name: str, part: Decimal, *, least: Decimal | None = None) -> None:
-    """Raise `HarnessMisuse` unless `part` is above 0 and at most 1; from `least` on, if there is one."""
+def check_part(who: str, name: str, part: Decimal, *, least: Decimal | None = None) -> Decimal:
+    """Return `part`; raise `HarnessMisuse` unless it is above 0 and at most 1; from `least` on, if there is one."""
+    part = exact(f"{who}: {name}", part)
     if part.is_finite() and part <= 1 and (part > 0 if least is None else part >= least):
-        return
+        return part
     bounds = "above 0" if least is None else f"from {least} up"
     raise HarnessMisuse(f"{who}: {name}: expected a part of the equity, {bounds} and at most 1, was {part}")

@@ -72,15 +72,16 @@ def portfolio_strategy(
         band, every_days, reserve: see `Plan`.
     """
     parts = weights if isinstance(weights, Mapping) else equal_weights(weights)
-    for symbol, weight in parts.items():
-        check_part("portfolio_strategy", f"weight of {symbol}", weight, least=ZERO)
+    parts = {
+        symbol: check_part("portfolio_strategy", f"weight of {symbol}", weight, least=ZERO) for symbol, weight in parts.items()
+    }
     if not 0 < sum(parts.values()) <= 1:
         raise HarnessMisuse(f"portfolio_strategy: weights: expected a sum above 0 and at most 1, was {sum(parts.values())}")
-    check_part("portfolio_strategy", "band", band, least=ZERO)
-    check_part("portfolio_strategy", "reserve", reserve, least=ZERO)
+    band = check_part("portfolio_strategy", "band", band, least=ZERO)
+    reserve = check_part("portfolio_strategy", "reserve", reserve, least=ZERO)
     if every_days is not None and every_days < 1:
         raise HarnessMisuse(f"portfolio_strategy: every_days: expected 1 or more, was {every_days}")
-    plan = Plan(dict(parts), reserve, band, every_days)
+    plan = Plan(parts, reserve, band, every_days)
 
     async def run(run: AgentRun[Any, Market]) -> Sequence[Order]:
         return portfolio_orders(run.input, plan)

@@ -44,7 +44,7 @@ def rsi_strategy(stake: Decimal = Decimal("0.1"), *, period: int = 14) -> Strate
         stake: the part of the equity that one BUY may spend. It buys again at each slice at which the index is below 30.
         period: prices that the index is over.
     """
-    check_part("rsi_strategy", "stake", stake)
+    stake = check_part("rsi_strategy", "stake", stake)
     name = f"rsi{period}"
 
     async def run(run: AgentRun[Any, Market]) -> Sequence[Order]:

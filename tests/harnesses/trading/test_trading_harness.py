@@ -581,8 +581,8 @@ async def test_books_that_differ_start_nothing_and_say_what_and_the_way_out(auto
         await harness.run()
 
     message = str(raised.value)
-    assert "cash: expected 9400.00, was 577.00; A: expected 6 units, was 2; find out why" in message
-    assert message.endswith('send it {"do": "adopt"} before')
+    assert message.startswith(f"to go on with the venue's: `orchestrator trading adopt {harness.name}`, then start it again")
+    assert message.endswith("cash: expected 9400.00, was 577.00; A: expected 6 units, was 2")
     assert harness.current_step == 0
 
 

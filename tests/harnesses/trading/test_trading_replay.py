@@ -370,3 +370,33 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
 
     with pytest.raises(HarnessMisuse, match=r"Parquet needs pyarrow, .*run `pip install 'harness-orchestrator\[parquet\]'`"):
         read_bars(tmp_path / "a.parquet")
+
+
+def test_a_file_with_a_byte_order_mark_is_read_by_a_path_that_is_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("date,open,high,low,close,volume\n2020-01-01,1,1,1,1,1\n", encoding="utf-8-sig")
+
+    feed = ReplayFeed.read({"A": str(path)})
+
+    assert feed.symbols == ("A",)
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "said"),
+    [
+        ({"A": "nofile.csv"}, {}, r"market data nofile\.csv: expected a file, was none in /.*; correct the path"),
+        ({}, {}, "expected a file for each symbol, was none"),
+        ({"A": "nofile.csv"}, {"limit": -1}, "limit: expected 1 or more, was -1"),
+    ],
+)
+def test_what_can_not_be_read_is_said_before_anything_is(files, more, said):
+    with pytest.raises(HarnessMisuse, match=said):
+        ReplayFeed.read(files, **more)
+
+
+def test_a_file_without_a_bar_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("date,open,high,low,close,volume\n", encoding="utf-8")
+
+    with pytest.raises(BadMarketData, match=r"a\.csv, line 1: expected bars below it, was none"):
+        ReplayFeed.read({"A": path})
