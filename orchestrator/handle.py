@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from harnesses.clock import jumps
 from orchestrator.child import Child, Common
 from orchestrator.lifecycle import Status
 from orchestrator.outcome import Outcome
@@ -135,7 +136,7 @@ class Steps:
 
     async def _read(self) -> list[StepRecord]:
         store, name, after = self._recorder.store, self._child.name, self._after
-        if store.blocking:
+        if store.blocking and not jumps():
             records = await trio.to_thread.run_sync(lambda: store.steps(name, after=after, limit=_PAGE))
         else:
             records = store.steps(name, after=after, limit=_PAGE)
