@@ -44,6 +44,7 @@ HARNESSES = (
     ("trading.polling", "trading.strategies.cross", "trading.strategies.portfolio", "trading.strategies.rsi"),
     ("trading.strategies", "trading.risk"),
     ("trading.risk_screening",),
+    ("trading.account_nouns",),
     ("trading.account",),
     ("trading.harness_checks", "trading.harness_lookout", "trading.harness_verbs", "trading.report_figures"),
     ("trading.report_chart", "trading.report_text"),

@@ -7,7 +7,7 @@
 `bars`, `orders`, `book`, `account`, `risk` and the strategies are pure; feeds and brokers have the world; `harness` has both.
 """
 
-from harnesses.trading.account import Command, Execution, TradingOutput, TradingState
+from harnesses.trading.account_nouns import Command, Execution, TradingOutput, TradingState
 from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
 from harnesses.trading.book import Book, Position
 from harnesses.trading.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount

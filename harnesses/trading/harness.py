@@ -25,18 +25,8 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.errors import Stopping, Waiting
 from harnesses.step import Constraints, StepYield
-from harnesses.trading.account import (
-    Command,
-    Decision,
-    TradingOutput,
-    TradingState,
-    ask,
-    average_costs,
-    exposures,
-    free_cash,
-    take_slice,
-    with_splits,
-)
+from harnesses.trading.account import ask, average_costs, exposures, free_cash, take_slice, with_splits
+from harnesses.trading.account_nouns import Command, Decision, TradingOutput, TradingState
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book
 from harnesses.trading.broker import Broker, BrokerUnavailable

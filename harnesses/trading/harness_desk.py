@@ -17,7 +17,8 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.effects import Answer, Confirmed, EffectOutcome, NotDone
 from harnesses.errors import HarnessMisuse, Latched, Refused, Waiting
-from harnesses.trading.account import Cancelled, Decision, adopt, with_report
+from harnesses.trading.account import adopt, with_report
+from harnesses.trading.account_nouns import Cancelled, Decision
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book, differences
 from harnesses.trading.broker import Broker, BrokerUnavailable, OrderRefused

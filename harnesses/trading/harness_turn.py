@@ -9,17 +9,8 @@ from itertools import takewhile
 from attrs import define, evolve, field
 
 from harnesses.step import StepYield
-from harnesses.trading.account import (
-    Cancelled,
-    Command,
-    Decision,
-    Execution,
-    OpenOrder,
-    TradingOutput,
-    TradingState,
-    take_fills,
-    with_report,
-)
+from harnesses.trading.account import take_fills, with_report
+from harnesses.trading.account_nouns import Cancelled, Command, Decision, Execution, OpenOrder, TradingOutput, TradingState
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import VenueAccount
 from harnesses.trading.harness_verbs import Verb

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from attrs import evolve
 
-from harnesses.trading.account import Command
+from harnesses.trading.account_nouns import Command
 from harnesses.trading.risk import Risk, flatten, reset, resume_entries, stop_entries
 
 

@@ -11,7 +11,8 @@ import msgspec
 from attrs import define, field, frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.account import TradingOutput, with_splits
+from harnesses.trading.account import with_splits
+from harnesses.trading.account_nouns import TradingOutput
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book, Position
 from harnesses.trading.instruments import EXACT

@@ -10,7 +10,9 @@ import pytest
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.ccxt_answers import Verdict, judge, parse_retry_after
 from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.ccxt_feed import CcxtFeed
 from harnesses.trading.ccxt_nouns import in_order
+from harnesses.trading.feed import bar_s
 from harnesses.trading.orders import ONE, ZERO, Fill, Side
 
 ccxt: Any = pytest.importorskip("ccxt")
@@ -82,3 +84,7 @@ def test_fills_keep_the_order_of_the_venue_though_its_clock_is_set_back() -> Non
     merged = in_order([back, other])
 
     assert [(one.symbol[:3], one.fill_id) for one in merged] == [("ETH", "3"), ("BTC", "10"), ("BTC", "11"), ("ETH", "4")]
+
+
+def test_the_feed_of_an_exchange_says_how_long_its_bars_are() -> None:
+    assert bar_s(CcxtFeed("binance", ["BTC/USDT"], "15m")) == 900.0
