@@ -14,7 +14,7 @@ import pytest
 from attrs import frozen
 
 from harnesses import HarnessMisuse, Waiting
-from harnesses.once import _text  # pyright: ignore[reportPrivateUsage]
+from harnesses.entries import text_of
 from harnesses.returned import result_decoder
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ FILL = Fill(Decimal("1.10"), Side.BUY, datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=U
 
 def read_back(function: Any, value: Any) -> Any:
     """Return what comes back of a value that `function` has returned."""
-    return result_decoder(function)("key", _text(value, "problem"))
+    return result_decoder(function)("key", text_of(value, "problem"))
 
 
 def returning(annotation: Any) -> Any:
