@@ -100,6 +100,7 @@ ORCHESTRATOR = (
         "command.budgets",
         "command.effects",
         "command.latching",
+        "command.notices",
         "command.pages",
         "command.posting",
         "command.report",

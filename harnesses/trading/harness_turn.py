@@ -151,7 +151,7 @@ class Turn:
         return StepYield(self.market, output)
 
     def summary(self) -> str | None:
-        """Return a sentence if there is something for people to know."""
+        """Return a sentence if there is something for people to know; with a mark if those who watch are to see it."""
         fills = [one.fill for one in self.executions]
         before, now = self.before.risk, self.state.risk
         parts = [f"{command.do}{' refused' if command.refused else ''}" for command in self.commands]
@@ -159,4 +159,5 @@ class Turn:
         parts += [f"{now.state}{': ' if now.why else ''}{now.why}"] if before.state is not now.state else []
         parts += ["latched"] if self.latched else []
         parts += ["books opened" if self.opens else "books adopted"] if self.adopted else []
-        return f"{self.time:%Y-%m-%d}: {', '.join(parts)}" if parts else None
+        mark = "! " if self.commands or before.state is not now.state else ""
+        return f"{mark}{self.time:%Y-%m-%d}: {', '.join(parts)}" if parts else None

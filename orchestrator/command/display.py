@@ -16,6 +16,7 @@ import trio
 from orchestrator.codec import decode, decode_step
 from orchestrator.command.latching import in_words
 from orchestrator.command.lines import brief, json_line, step_fields
+from orchestrator.command.notices import Notices
 from orchestrator.command.progress import Progress, Rest, Row
 from orchestrator.command.streams import abandon, say
 from orchestrator.command.tail import Tail
@@ -76,20 +77,21 @@ async def follow(view: View) -> None:
 
 
 class EventLines:
-    """A line for each lifecycle event."""
+    """A line for each lifecycle event, and for each step that is to be seen."""
 
     period_s = _POLL_S
 
     def __init__(self, store: SqliteStore) -> None:
         self._tail = Tail(store)
+        self._notices = Notices(store)
 
     def open(self) -> None:
         """Nothing is to be prepared."""
 
     def show(self) -> None:
         """Write what happened since the last call."""
-        while records := self._tail.events():
-            sys.stderr.write("".join(f"{event_line(record)}\n" for record in records))
+        while numbered := self._numbered():
+            sys.stderr.write("".join(f"{text}\n" for _, text in sorted(numbered)))
             sys.stderr.flush()
 
     def close(self) -> None:
@@ -98,6 +100,11 @@ class EventLines:
             self.show()
         finally:
             self._tail.close()
+            self._notices.close()
+
+    def _numbered(self) -> list[tuple[int, str]]:
+        notices = [(notice.seq, notice.line) for notice in self._notices.next()]
+        return notices + [(record.seq, event_line(record)) for record in self._tail.events()]
 
 
 def event_line(record: Record) -> str:
@@ -158,6 +165,8 @@ def _fields(record: Record) -> dict[str, Any]:
 class LiveTable:
     """A table on the terminal, a row for each harness, drawn anew several times a second. Needs rich.
 
+    Steps that are to be seen scroll by above it, a line each.
+
     Args:
         names: the harnesses of this run; the store may know more.
 
@@ -174,6 +183,7 @@ class LiveTable:
         self._store = store
         self._names = names
         self._latch = Latch(store.path)
+        self._notices = Notices(store)
         self._progress = Progress()
         self._outputs: dict[str, tuple[int, str]] = {}
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -196,10 +206,20 @@ class LiveTable:
         outputs = [self._last_output(row) for row in rows]
         table = _table(rows, outputs, self._progress.all(), latched)
         self._live.update(table, refresh=True)
+        self._tell()
 
     def close(self) -> None:
         """Give the terminal back as it was."""
-        self._live.stop()
+        try:
+            self._tell()
+        finally:
+            self._live.stop()
+            self._notices.close()
+
+    def _tell(self) -> None:
+        """Write above the table what is to be seen."""
+        while notices := self._notices.next():
+            self._console.print("\n".join(notice.line for notice in notices), soft_wrap=True)
 
     def _last_output(self, row: Row) -> str:
         """Return the output of the last step, read when there is a new one, or why there will be none."""

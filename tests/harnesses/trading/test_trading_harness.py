@@ -763,6 +763,19 @@ async def test_flatten_cancels_all_sells_everything_and_halts_until_a_reset(auto
     ]
 
 
+async def test_only_steps_that_obey_or_change_the_risk_are_marked_for_those_who_watch(autojump_clock):
+    wanted = plan(d0=[order(Side.BUY, 100)])
+    limits = Limits(max_drawdown=Decimal("0.2"))
+
+    harness = await told({3: {"do": "reset"}}, [100, 100, 70, 70], None, wanted, limits=limits)
+
+    summaries = [step.state_delta.summary or "" for step in harness.step_history]
+    marked = [summary for summary in summaries if summary.startswith("! ")]
+    assert len(marked) == 2 < len([summary for summary in summaries if summary])
+    assert "halted: drawdown" in marked[0]
+    assert marked[1].startswith("! 2000-03-04: reset")
+
+
 async def test_stop_cancels_keeps_positions_and_ends_the_harness_with_a_last_step(autojump_clock):
     limit = order(Side.BUY, 1, kind=OrderKind.LIMIT, limit_price=Decimal(50))
 

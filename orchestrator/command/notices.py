@@ -1,0 +1,62 @@
+"""The steps that people who watch a run are to see: those whose summary begins with `! `.
+
+Any harness may mark a step so; the trading harness does where the risk has changed or an operator has been obeyed.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from orchestrator.store.sqlite import SqliteStore
+from orchestrator.store.sqlite_file import open_reader, translated
+from orchestrator.text import one_line
+
+MARK = "! "
+_PAGE = 100
+# What is looked for in the text spares the parsing of all other steps.
+_MARKED = (
+    "SELECT r.seq, h.name, r.step, r.body ->> '$.summary' FROM records r JOIN harnesses h ON h.id = r.harness "
+    "WHERE r.seq > ? AND r.seq <= ? AND r.kind = 'step' AND instr(r.body, '\"summary\":\"! ') "
+    "AND r.body ->> '$.summary' GLOB '! *' ORDER BY r.seq LIMIT ?"
+)
+
+
+@frozen
+class Notice:
+    """A step that is to be seen."""
+
+    seq: int
+    harness: str
+    step: int
+    text: str
+    """The summary, without the mark; whatever an agent has put into it."""
+
+    @property
+    def line(self) -> str:
+        """It, as a line for people."""
+        return f"{self.harness}: step {self.step}: {one_line(self.text, 300)}"
+
+
+class Notices:
+    """The marked steps of a store that are newer than this object. One thread at a time may ask."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._location = store.location
+        self._db = open_reader(store.path)
+        self._after = self._newest()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def next(self) -> list[Notice]:
+        """Return the next page of notices; nothing if there are none yet."""
+        newest = self._newest()
+        with translated(self._location):
+            rows = self._db.execute(_MARKED, (self._after, newest, _PAGE)).fetchall()
+        self._after = rows[-1][0] if len(rows) == _PAGE else newest
+        return [Notice(seq, name, step, summary.removeprefix(MARK)) for seq, name, step, summary in rows]
+
+    def _newest(self) -> int:
+        with translated(self._location):
+            return int(self._db.execute("SELECT max(seq) FROM records").fetchone()[0] or 0)
