@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from harnesses.effects import OPEN, Effect, EffectOutcome
 from harnesses.once import Effects
 from orchestrator.codec import decode, encode
@@ -39,7 +41,7 @@ def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str
     if settle.done:
         try:
             said["result"] = decode(settle.result)
-        except ValueError as error:
+        except (ValueError, msgspec.DecodeError) as error:
             raise UsageError(
                 f"{where}: effect {settle.key!r}: its result is not JSON: {error}; was {settle.result!r:.200}"
             ) from error
