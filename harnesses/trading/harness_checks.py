@@ -26,7 +26,7 @@ def check_parts(feed: object, broker: object, strategy: object, limits: object) 
 def check_seconds(period_s: object, patience_s: object) -> None:
     """Raise `HarnessMisuse` unless both are lengths of time; a period is one that passes."""
     if not (isinstance(period_s, int | float) and isfinite(period_s) and period_s > 0):
-        raise _misuse("period_s", "seconds above 0", period_s, "a recording without a speed may have any: it takes no longer")
+        raise _misuse("period_s", "seconds above 0", period_s, "with 60 the feed is asked once a minute")
     if not (isinstance(patience_s, int | float) and patience_s >= 0):
         raise _misuse("patience_s", "seconds from 0 up", patience_s, "leave it out for 300")
 
