@@ -94,7 +94,11 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         return self._state.step_history
 
     def update_state(self, change: Callable[[StateT], StateT], *, summary: str | None = None) -> None:
-        """Replace the state by `change(state)`; see `PersistentState.update_state`."""
+        """Replace the state by `change(state)`; see `PersistentState.update_state`.
+
+        Args:
+            summary: a sentence about the change, kept with the step. One that begins with `! ` is shown to whoever watches.
+        """
         try:
             self._state.update_state(change, summary=summary)
         except (StateError, Unstorable) as error:
