@@ -719,7 +719,7 @@ class Failing(BaseHarness[None, int, int]):
             yield tick, tick.missed
 
 
-async def test_a_ticker_goes_on_through_failures_and_from_run_to_run(tmp_path: Path) -> None:
+async def test_a_ticker_goes_on_through_failures_and_from_run_to_run(tmp_path: Path, autojump_clock: MockClock) -> None:
     steps: list[int] = []
 
     for enough in (5, 10, 15):
