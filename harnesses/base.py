@@ -334,7 +334,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         if self._task is not None:
             raise HarnessMisuse(self._already_running())
         if runtime is None or (isinstance(runtime, LocalRuntime) and not runtime.control.attached):
-            # What is known of effects, and how far tickers have come, outlives a run: it may have crashed.
+            # What is known of effects outlives a run: it may have crashed.
             self._alone = runtime = runtime or LocalRuntime(type(self).__name__, after=self._alone)
             return await run_alone(self, runtime)
         self._task, self._runtime = trio.lowlevel.current_task(), runtime

@@ -142,11 +142,12 @@ class Effects:
                 await trio.lowlevel.checkpoint()
                 return decode(entry.key, entry.result)
         journal.check_latch()
+        is_new = entry is None
         if entry is None:
             entry = self._entries[key] = Entry(key, arguments)
         entry.busy, entry.idempotent = True, idempotent
         try:
-            await self._begin(journal, entry)
+            await self._begin(journal, entry, is_new=is_new)
             return await self._call(journal, entry, function, args, reconcile, decode, inf if timeout_s is None else timeout_s)
         finally:
             entry.busy = False
@@ -178,15 +179,17 @@ class Effects:
             raise Refused(entry.reason)
         return entry.outcome is EffectOutcome.CONFIRMED
 
-    async def _begin(self, journal: Journal, entry: Entry) -> None:
+    async def _begin(self, journal: Journal, entry: Entry, *, is_new: bool) -> None:
         """Write the intent down; then look at the latch again, and for a cancellation, for writing took its time."""
+        # An earlier call of what may be done again may have happened: that this one did not begin does not undo it.
+        unbegun = EffectOutcome.UNKNOWN if entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
         entry.outcome, entry.result, entry.reason = EffectOutcome.BEGUN, None, ""
         await journal.note("intent", intent_body(entry))
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             journal.check_latch()
         except BaseException as error:
-            await _note(journal, entry, EffectOutcome.NOT_DONE, f"{type(error).__name__} before it began")
+            await _note(journal, entry, unbegun, f"{type(error).__name__} before it began")
             raise
 
     async def _call(

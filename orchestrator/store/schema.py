@@ -4,7 +4,7 @@ records      everything that happened, in one order: steps, lifecycle events, me
              over (harness, step) would be dirtied in as many places as there are harnesses at every commit
 step_index   where the steps are. Filled in bulk, `INDEX_EVERY` records at a time, in the transaction of some commit;
              what is newer than `meta.indexed_seq` is found by reading the tail of `records`
-effect_index  where the intents and outcomes of effects are; filled together with `step_index`
+effect_index where the intents and outcomes of effects are; filled together with `step_index`
 snapshots    whole states, at steps far enough apart that their size is paid for by the deltas between them
 harnesses    one row each: who owns it, and where it is in its life
 mailbox      messages, and the step that used each up

@@ -808,3 +808,23 @@ async def test_a_result_of_another_type_blocks_until_a_person_gives_the_right_on
 
     assert notes.said() == [[], "confirmed"]
     assert "result" not in json.loads(notes.marks[-1][1])
+
+
+@pytest.mark.parametrize("state", ["begun", "unknown"])
+async def test_what_may_have_happened_is_not_taken_for_undone_because_another_try_did_not_begin(
+    state: str, autojump_clock: Any
+) -> None:
+    class Closing(Notes):
+        async def note(self, kind: str, body: str) -> None:
+            await super().note(kind, body)
+            self.latched = kind == "intent"
+
+    world, notes = World(), Closing(MARKS[state])
+    with pytest.raises(Latched):
+        await notes.effects.once(notes, "buy", world.act, (7,), idempotent=True)
+    notes.latched = False
+
+    with pytest.raises(UnknownOutcome):
+        await notes.effects.once(notes, "buy", world.act, (7,))
+
+    assert (world.done, notes.said()[-1]) == ([], "unknown")
