@@ -28,12 +28,20 @@ HARNESSES = (
     ("base",),
     # the front door
     ("",),
+    # features: nouns and decisions
+    ("features.errors", "features.feature", "features.manifest"),
+    ("features.policy", "features.protocols"),
+    ("features.record",),
+    ("features",),
+    # agents
+    ("agents",),
     # ready-made harnesses
+    ("coding.candidate",),
     ("coding.features", "coding.process", "trading.bars", "trading.indicators", "trading.numbers"),
     ("trading.orders",),
     ("trading.ccxt_answers",),
     ("trading.ccxt_client",),
-    ("coding.validators", "trading.averages", "trading.feed", "trading.replay_files", "trading.rsi"),
+    ("coding.python_tests", "trading.averages", "trading.feed", "trading.replay_files", "trading.rsi"),
     ("trading.instruments",),
     ("trading.broker", "trading.paper_rules"),
     ("trading.book", "trading.ccxt_nouns", "trading.paper_books"),
@@ -51,7 +59,7 @@ HARNESSES = (
     ("trading.report",),
     ("trading.harness_turn",),
     ("trading.harness_desk",),
-    ("coding.harness", "trading.harness"),
+    ("coding.small", "trading.harness"),
     ("coding", "trading"),
 )
 
@@ -122,6 +130,11 @@ PURE = (
     "harnesses.effects",
     "harnesses.entries",
     "harnesses.errors",
+    "harnesses.features.errors",
+    "harnesses.features.feature",
+    "harnesses.features.manifest",
+    "harnesses.features.policy",
+    "harnesses.features.record",
     "harnesses.returned",
     "harnesses.pools",
     "harnesses.schedule",

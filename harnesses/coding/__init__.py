@@ -6,9 +6,9 @@
 """
 
 from harnesses.coding.features import Assignment, Attempt, AttemptResult, CodingState, Feature, Solution, Verdict
-from harnesses.coding.harness import CodingHarness
+from harnesses.coding.small import CodingHarness
 from harnesses.coding.process import Ran, run_bounded
-from harnesses.coding.validators import PythonTests, Validator
+from harnesses.coding.python_tests import PythonTests, Validator
 
 __all__ = [
     "Assignment",

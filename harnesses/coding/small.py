@@ -23,7 +23,7 @@ from harnesses.coding.features import (
     next_attempt,
     next_feature,
 )
-from harnesses.coding.validators import Validator
+from harnesses.coding.python_tests import Validator
 from harnesses.errors import HarnessMisuse
 from harnesses.step import Constraints, StepYield
 

@@ -1,0 +1,1 @@
+"""A list of features, worked until every one is proven."""
