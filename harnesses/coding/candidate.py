@@ -54,5 +54,5 @@ class Candidate:
     base: str
     """The last known good commit, which `commit` builds on; equal to it when a feature is judged anew."""
     checkouts: Checkouts = field(repr=False)
-    result: TurnResult = TurnResult()
+    result: TurnResult | None = None
     """What the agent says. Evidence of nothing."""
