@@ -33,11 +33,13 @@ HARNESSES = (
     ("features.policy", "features.protocols"),
     ("features.record",),
     ("features",),
+    # running other programs
+    ("process",),
     # agents
     ("agents",),
     # ready-made harnesses
     ("coding.candidate",),
-    ("coding.features", "coding.process", "trading.bars", "trading.indicators", "trading.numbers"),
+    ("coding.features", "trading.bars", "trading.indicators", "trading.numbers"),
     ("trading.orders",),
     ("trading.ccxt_answers",),
     ("trading.ccxt_client",),

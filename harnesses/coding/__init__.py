@@ -6,9 +6,9 @@
 """
 
 from harnesses.coding.features import Assignment, Attempt, AttemptResult, CodingState, Feature, Solution, Verdict
-from harnesses.coding.process import Ran, run_bounded
 from harnesses.coding.python_tests import PythonTests, Validator
 from harnesses.coding.small import CodingHarness
+from harnesses.process import Ran, run_bounded
 
 __all__ = [
     "Assignment",

@@ -15,8 +15,8 @@ import trio
 from attrs import evolve
 
 from harnesses.coding.features import Feature, Solution, Verdict
-from harnesses.coding.process import Ran, run_bounded
 from harnesses.errors import HarnessMisuse
+from harnesses.process import Ran, run_bounded
 
 _PROVEN = 93
 """What the tests' process ends with after the last test. Not 0: a solution that calls `sys.exit()` ends with that."""

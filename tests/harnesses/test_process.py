@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from harnesses.coding import run_bounded
+from harnesses.process import run_bounded
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 
@@ -122,7 +122,7 @@ async def test_a_cancelled_command_is_killed_with_its_children(tmp_path):
 def test_when_this_program_is_killed_the_command_dies_with_it(tmp_path):
     said = tmp_path / "group"
     command = ["sh", "-c", f"exec > {said}; {STUBBORN}"]
-    program = f"import trio; from harnesses.coding import run_bounded; trio.run(lambda: run_bounded({command}, limit_s=60))"
+    program = f"import trio; from harnesses.process import run_bounded; trio.run(lambda: run_bounded({command}, limit_s=60))"
     with subprocess.Popen([sys.executable, "-c", program]) as running:
         group = number_in(said)
         assert members(group)
