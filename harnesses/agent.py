@@ -10,6 +10,10 @@ from attrs import field, frozen
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, no_constraints
 
 
+def _unheard(line: str) -> None:
+    """Do nothing."""
+
+
 @frozen(kw_only=True)
 class AgentRun(Generic[StateT, InputT]):
     """Everything an agent is told for one turn."""
@@ -22,6 +26,8 @@ class AgentRun(Generic[StateT, InputT]):
     step_history: Sequence[Step[Any, Any]] = ()
     """The recent steps, oldest first; `run_agent` bounds them by `max_context_steps`."""
     constraints: Constraints = field(factory=no_constraints)
+    log: Callable[[str], None] = field(default=_unheard, repr=False, eq=False)
+    """Has a line of output recorded, and shown in the log, while the step is being made."""
 
 
 class Agent(Generic[StateT, InputT, OutputT]):
@@ -55,6 +61,7 @@ class Agent(Generic[StateT, InputT, OutputT]):
         step_number: int,
         step_history: Sequence[Step[Any, Any]] = (),
         constraints: Constraints | None = None,
+        log: Callable[[str], None] = _unheard,
     ) -> OutputT:
         """Run the agent once and return what it answers."""
         return await self._run(
@@ -64,6 +71,7 @@ class Agent(Generic[StateT, InputT, OutputT]):
                 step_number=step_number,
                 step_history=step_history,
                 constraints={} if constraints is None else constraints,
+                log=log,
             )
         )
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -122,7 +123,17 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             step_number=self._state.steps + 1,
             step_history=context.recent_steps,
             constraints=self.constraints,
+            log=partial(self.log, source=agent.name),
         )
+
+    def log(self, line: str, *, source: str = "") -> None:
+        """Have a line of output recorded, and shown in the log, while the step is being made. Does not wait.
+
+        Args:
+            source: whose it is. Of one step 10,000 lines are recorded; of the rest, how many there were.
+        """
+        if self._runtime is not None:
+            self._runtime.log(line, source)
 
     def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
         """Reserve what is about to be spent, the most that it can be, for the time of an `async with`.

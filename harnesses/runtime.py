@@ -68,6 +68,10 @@ class Runtime(Journal, Protocol):
         """
         ...
 
+    def log(self, line: str, source: str = "") -> None:
+        """Have a line of output recorded, without waiting. `source` says whose it is."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Sleep on Trio's clock; raises `Stopping` as soon as the harness is to stop."""
         ...
@@ -132,6 +136,9 @@ class LocalRuntime:
         await cancel_shielded_checkpoint()
 
     def note_soon(self, kind: str, body: str) -> None:
+        """Do nothing."""
+
+    def log(self, line: str, source: str = "") -> None:
         """Do nothing."""
 
     def check_latch(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from math import inf
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from harnesses.ticks import TickBook
 from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode_private, encode_step
 from orchestrator.failure import parted
+from orchestrator.output import Output
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt, Slot, settled
 from orchestrator.store.protocol import ConsumedRow, EffectRow, Message, StepRow
@@ -132,6 +134,7 @@ class Actor(Slot):
         "_lost",
         "_mailbox",
         "_number",
+        "_output",
         "_post",
         "_recorder",
         "clock",
@@ -179,6 +182,7 @@ class Actor(Slot):
         self.meter = meter_of(till, control)
         self._exit: Exit | None = None
         self._lost = False
+        self._output: Output | None = None
 
     def run(self) -> Awaitable[Exit]:
         """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside.
@@ -244,12 +248,17 @@ class Actor(Slot):
         used = self._mailbox.taken
         if used:
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
+        if self._output is not None:
+            self._output.begin_recording()
         try:
             await self._sent(self)
         except BaseException:
             self._lost = True
             raise
         self.row = None
+        if self._output is not None:
+            for line in self._output.end_recording():
+                self._recorder.enqueue_soon(self._noting("output", line, step.step_number + 1))
         if ticks is not None and kept is not None:
             ticks.settle(kept)
         if used:
@@ -265,6 +274,7 @@ class Actor(Slot):
 
     def end_attempt(self) -> None:
         """Give back what was taken for a step that was not recorded."""
+        self._output = None
         self.effects.end_attempt()
         if self.savings.ticks is not None:
             self.savings.ticks.put_back()
@@ -281,13 +291,19 @@ class Actor(Slot):
         """Have an outcome recorded without waiting."""
         self._recorder.enqueue_soon(self._noting(kind, body))
 
+    def log(self, line: str, source: str = "") -> None:
+        """Have a line of output recorded without waiting."""
+        if self._output is None:
+            self._output = Output(partial(self.note_soon, "output"))
+        self._output.write(line, source)
+
     def check_latch(self) -> None:
         """Raise `Latched` if no effect may begin."""
         self._check_latch(self.name)
 
-    def _noting(self, kind: str, body: str) -> Slot:
+    def _noting(self, kind: str, body: str, step: int | None = None) -> Slot:
         slot = Slot()
-        step = self._harness.current_step + 1
+        step = step or self._harness.current_step + 1
         now = time.time_ns() // 1000
         slot.effect = EffectRow(self._number, self._epoch, self._attempt, step, now, body, kind)
         return slot

@@ -83,7 +83,7 @@ ORCHESTRATOR = (
     ("store",),
     # what runs
     ("slot",),
-    ("recorder",),
+    ("output", "recorder"),
     ("actor", "log", "till"),
     ("post",),
     ("child",),

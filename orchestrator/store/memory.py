@@ -187,7 +187,8 @@ class MemoryStore:
     def _add_effect(self, row: EffectRow) -> int:
         harness = self._harnesses[row.harness]
         seq = self._add(harness.name, row.attempt, row.step, row.time_us, row.kind, row.body, ours=row.epoch > 0)
-        harness.effects.append((seq, row))
+        if row.kind != "output":
+            harness.effects.append((seq, row))
         return seq
 
     def _add(self, name: str, attempt: int, step: int, time_us: int, kind: str, body: str, *, ours: bool = True) -> int:

@@ -44,7 +44,7 @@ class StepRow(NamedTuple):
 
 
 class EffectRow(NamedTuple):
-    """The intent or the outcome of an effect on its way to the store."""
+    """The intent or the outcome of an effect, or a line of output, on its way to the store."""
 
     harness: int
     epoch: int
@@ -53,9 +53,10 @@ class EffectRow(NamedTuple):
     """The step being made: the one after the last recorded one."""
     time_us: int
     body: str
-    """JSON object: `key`; of an intent `arguments`, `idempotent` if it is; of an outcome `outcome`, `result`, `reason`."""
+    """JSON object: `key`; of an intent `arguments`, `idempotent` if it is; of an outcome `outcome`, `result`, `reason`. Of
+    output: `line`, and `source` if it has one."""
     kind: str
-    """`intent` or `outcome`."""
+    """`intent`, `outcome` or `output`."""
 
 
 class ConsumedRow(NamedTuple):

@@ -18,6 +18,7 @@ from orchestrator.store.conformance.tools import (
     intent_row,
     numbers,
     outcome_row,
+    output_row,
     step_row,
 )
 from orchestrator.store.protocol import Claimed, Post, Store
@@ -261,6 +262,20 @@ def who_takes_over_learns_of_what_is_under_way(open_store: Open) -> None:
         assert outcomes(second) == [("one", 1, "buy", "begun")]
 
 
+def output_is_a_record_and_no_effect(open_store: Open) -> None:
+    with closing(open_store()) as store:
+        claimed = claim(store, "one")
+        rows = [intent_row(claimed, 1, "buy"), output_row(claimed, 1, "said")]
+        committed = store.commit([], effects=rows)
+        give_back(store, claimed)
+
+        assert outcomes(store) == [("one", 1, "buy", "begun")]
+        assert [effect.key for effect in store.effects("one", current=True)] == ["buy"]
+        (record,) = store.records(after=committed.effects[1] - 1, limit=1)
+        assert (record.kind, record.step, decode(record.body)) == ("output", 1, {"line": "said"})
+        assert marked(claim(store, "one")) == [("intent", "buy")]
+
+
 LAWS: tuple[Law, ...] = (
     the_effects_of_the_steps_being_made_are_found_by_themselves,
     an_effect_is_read_as_it_was_written,
@@ -270,6 +285,7 @@ LAWS: tuple[Law, ...] = (
     an_outcome_may_come_with_its_step,
     steps_come_before_effects_and_effects_before_all_else,
     many_effects_in_one_commit_are_each_recorded_once,
+    output_is_a_record_and_no_effect,
     a_commit_with_effects_is_all_or_nothing,
     what_is_on_record_of_the_step_being_made_is_there_for_whoever_takes_over,
     an_effect_of_an_older_epoch_is_not_written,

@@ -58,6 +58,11 @@ def outcome_row(claimed: Claimed, step: int, key: str, outcome: EffectOutcome, *
     return _effect_row(claimed, step, "outcome", {"key": key, "outcome": outcome.value, **said})
 
 
+def output_row(claimed: Claimed, step: int, line: str) -> EffectRow:
+    """Return a line of output of a step that is being made."""
+    return _effect_row(claimed, step, "output", {"line": line})
+
+
 def _effect_row(claimed: Claimed, step: int, kind: str, said: dict[str, object]) -> EffectRow:
     return EffectRow(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US + step, encode(said), kind)
 
