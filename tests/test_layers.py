@@ -28,13 +28,16 @@ HARNESSES = (
     ("base",),
     # the front door
     ("",),
+    # running other programs
+    ("process",),
     # features: nouns and decisions
     ("features.errors", "features.feature", "features.manifest"),
     ("features.policy", "features.protocols"),
     ("features.record",),
+    # features: what is done
+    ("features.aside", "features.handoff_files", "features.health", "features.streaming", "features.validators"),
+    ("features.hooks",),
     ("features",),
-    # running other programs
-    ("process",),
     # agents
     ("agents",),
     # ready-made harnesses
