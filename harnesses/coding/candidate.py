@@ -56,3 +56,5 @@ class Candidate:
     checkouts: Checkouts = field(repr=False)
     result: TurnResult | None = None
     """What the agent says. Evidence of nothing."""
+    confirmation: int = 1
+    """Which of the passes in a row that are asked for, from 1: what is left to chance should differ from one to the next."""
