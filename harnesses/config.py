@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Generic
 
 from attrs import field, frozen
@@ -22,6 +23,8 @@ class HarnessConfig(Generic[StateT]):
     max_context_steps: int = 10
     """How many recent steps agents get to see."""
     constraints: Constraints = field(factory=no_constraints)
+    arguments: Mapping[str, object] = field(factory=dict[str, object])
+    """What else the class or function is called with, by the names of its parameters."""
     restart: str = "transient"
     """`permanent`, `transient` or `temporary`, as in OTP."""
     step_timeout_s: float | None = None

@@ -93,8 +93,14 @@ def _arguments(table: Table, maker: Maker) -> dict[str, Any]:
     given = {name: getattr(table.config, name) for name in _ARGUMENTS if name in table.given}
     if "initial_state" in given:
         given["initial_state"] = _state(given["initial_state"], _state_type(maker), f"{where}: initial_state")
+    for name, value in table.config.arguments.items():
+        if name in given or name in _ARGUMENTS:
+            raise UsageError(f"{where}: arguments: {name} has a key of its own: expected it there; move it out of `arguments`")
+        given[name] = value
     signature = _signature(maker, f"{where}: {reference}")
     takes = signature.parameters
+    if "beside" in takes:
+        given.setdefault("beside", table.beside)
     for name in given:
         if name not in takes and not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
             raise UsageError(f"{where}: {name} is given: expected none, for {reference} does not take it; remove it")

@@ -8,6 +8,7 @@
     name = "eurusd"
     harness = "trading:make"            a class, or a function that makes the harness
     initial_state = { cash = "1000" }   converted to the state type that it declares
+    arguments = { limit = 10 }          what else it is called with; `beside` is the folder of the run file, if it asks for it
     budget = { steps = 100 }            of this one
 
 Every mistake is a `UsageError` of one line with the place in the file.
@@ -61,6 +62,8 @@ class Table:
     where: str
     """For messages."""
     budget: Budget | None = None
+    beside: Path = Path()
+    """The folder of the run file."""
 
 
 @frozen(kw_only=True)
@@ -114,7 +117,9 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     if isinstance(data.get("backoff"), dict):
         _check_keys(data["backoff"], Backoff, f"{where}: backoff")
     top = convert(data, _Top, where)
-    tables = tuple(_table(table, f"{where}: harness {_called(table, place)}") for place, table in enumerate(top.harness, 1))
+    tables = tuple(
+        _table(table, f"{where}: harness {_called(table, place)}", path.parent) for place, table in enumerate(top.harness, 1)
+    )
     _check_names(tables, where)
     plain = {name: getattr(top, name) for name in data if name not in ("store", "log", "harness")}
     if budget is not None:
@@ -122,7 +127,7 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=_beside(path, top.log), options=plain)
 
 
-def _table(data: dict[str, Any], where: str) -> Table:
+def _table(data: dict[str, Any], where: str, beside: Path) -> Table:
     budget = _taken_budget(data, where)
     _check_keys(data, HarnessConfig, where)
     for key in ("name", "harness"):
@@ -139,7 +144,7 @@ def _table(data: dict[str, Any], where: str) -> Table:
     for key in ("step_timeout_s", "deadline_s"):
         seconds = getattr(config, key)
         _check(seconds is None or 0 < seconds <= 1e9, f"{where}: {key}: expected seconds above 0", seconds)
-    return Table(config, frozenset(data), where, budget)
+    return Table(config, frozenset(data), where, budget, beside)
 
 
 def _taken_budget(data: dict[str, Any], where: str) -> Budget | None:

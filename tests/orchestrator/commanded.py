@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import trio
@@ -163,6 +164,10 @@ class Needy(BaseHarness[int, int, str]):
 def make_needy() -> Needy:
     """Return what a table can not make."""
     return Needy([1, 2])
+
+
+def make_placed(cash: str, tags: list[str], beside: Path) -> Saving:
+    return Saving(Account(Decimal(cash)), constraints={"beside": beside, "tags": tags})
 
 
 def make_saving(initial_state: Account, max_context_steps: int = 3) -> Saving:

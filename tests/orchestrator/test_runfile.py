@@ -60,6 +60,13 @@ def test_a_function_gets_what_the_table_gives_and_its_annotations_count() -> Non
     assert harness.max_context_steps == 3
 
 
+def test_a_function_gets_its_other_arguments_and_the_folder_of_the_file_if_it_asks() -> None:
+    table = '[[harness]]\nname = "a"\nharness = ":make_placed"\narguments = { cash = "7.5", tags = ["x"] }\n'
+
+    assert make(table).state == Account(Decimal("7.5"), mood=Mood.CALM)
+    assert make(table).constraints == {"beside": Path("folder"), "tags": ["x"]}
+
+
 def test_a_function_without_parameters_needs_no_table_of_state() -> None:
     assert isinstance(make('[[harness]]\nname = "a"\nharness = ":make_needy"\n'), Needy)
 
@@ -132,6 +139,8 @@ def test_a_mistake_in_a_run_file_is_told_with_its_place(text: str, said: str) ->
         (":Calm", "initial_state = 'mad'", "initial_state: invalid enum value 'mad'"),
         (":Needy", "", ":Needy can not be called: expected a class that takes initial_state, or a function"),
         (":Needy", "initial_state = 3", "initial_state is given: expected none, for :Needy does not take it"),
+        (":make_placed", "arguments = { cash = '1', tags = [], taags = 1 }", "taags is given: expected none"),
+        (":make_placed", "arguments = { initial_state = 3 }", "arguments: initial_state has a key of its own"),
         (":make_nothing", "", ":make_nothing returned 7: expected a harness"),
         (":make_later", "", "expected a harness"),
         (":make_badly", "", "RuntimeError: no feed today (tests/orchestrator/commanded.py:"),
