@@ -84,6 +84,8 @@ class Standing:
     status: FeatureStatus = FeatureStatus.PENDING
     turns: int = 0
     """Tries that have ended since it became pending."""
+    tries: int = 0
+    """Tries that have ended, all told: it never goes back, so that no two tries have one number."""
     interruptions: int = 0
     """Tries that were cut off; they do not count as tries."""
     set_backs: int = 0
@@ -98,3 +100,5 @@ class Standing:
     """What proves that it passes."""
     accepted: TurnResult | None = None
     """The work that passed."""
+    accepted_at: int = 0
+    """The version of the whole work that it made, when it was accepted last."""

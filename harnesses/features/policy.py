@@ -5,14 +5,20 @@
     bounded_batch        `max_features_per_run`   turns and retries of the run
     unlimited_batch      all                      turns and retries of the run
 
-A turn is one try at one feature; a retry is a turn at a feature whose turn before has failed.
+A turn is one try at one feature; a retry is a turn at a feature whose turn before has failed. Limits of a feature hold over
+all runs, those of a run hold within it: there the first turn at a feature is no retry.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
+
+from harnesses.features.errors import InvalidRequest
+
+EnumT = TypeVar("EnumT", bound=StrEnum)
 
 
 class RunMode(StrEnum):
@@ -41,11 +47,31 @@ class FailFast:
     on_validation_failure: bool = True
 
 
+def _mode(mode: RunMode | str) -> RunMode:
+    return _member(RunMode, "mode", mode)
+
+
+def _on_exhausted(choice: OnExhausted | str) -> OnExhausted:
+    return _member(OnExhausted, "on_exhausted", choice)
+
+
+def _member(kind: type[EnumT], name: str, given: str) -> EnumT:
+    try:
+        return kind(given)
+    except ValueError:
+        choices = " or ".join(repr(str(member)) for member in kind)
+        raise InvalidRequest(f"run policy has no such {name}: expected {choices}, was {given!r}; choose one of them") from None
+
+
 @frozen(kw_only=True)
 class RunPolicy:
-    """The limits of a run. Limits of None do not limit."""
+    """The limits of a run. Limits of None do not limit.
 
-    mode: RunMode = RunMode.STRICT_INCREMENTAL
+    Raises:
+        InvalidRequest: the limits contradict each other, or allow nothing at all.
+    """
+
+    mode: RunMode = field(default=RunMode.STRICT_INCREMENTAL, converter=_mode)
     max_features_per_run: int = 1
     """Looked at by the first two modes."""
     max_turns_per_feature: int = 1
@@ -55,8 +81,58 @@ class RunPolicy:
     max_set_backs_per_feature: int = 3
     """A feature that was set back more often is blocked: two features may break each other for ever."""
     fail_fast: FailFast = FailFast()
-    on_exhausted: OnExhausted = OnExhausted.BLOCK
+    on_exhausted: OnExhausted = field(default=OnExhausted.BLOCK, converter=_on_exhausted)
     recheck_sample: int = 1
     """Passing features, those most at risk, that are judged anew before each new feature."""
     recheck_all_at_end: bool = True
     """Whether each passing feature has to be seen to pass at the last version of the work."""
+
+    def __attrs_post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` if the limits contradict each other, or allow nothing at all."""
+        for name, least in _LEAST.items():
+            self._check_number(name, least)
+        if not isinstance(self.fail_fast, FailFast):
+            raise InvalidRequest(
+                f"run policy has no such fail_fast: expected a FailFast, was {self.fail_fast!r}; make one of it"
+            )
+        if self.mode is RunMode.STRICT_INCREMENTAL and self.max_features_per_run != 1:
+            raise InvalidRequest(
+                f"run policy contradicts itself: expected max_features_per_run 1 in mode {str(self.mode)!r}, "
+                f"was {self.max_features_per_run!r}; leave it out, or choose mode {str(RunMode.BOUNDED_BATCH)!r}"
+            )
+
+    @property
+    def features_per_run(self) -> int | None:
+        """How many features a run may work; None if all."""
+        return None if self.mode is RunMode.UNLIMITED_BATCH else self.max_features_per_run
+
+    @property
+    def tries_per_feature(self) -> int:
+        """How many tries a feature has before it is exhausted."""
+        return min(self.max_turns_per_feature, self.max_retries_per_feature + 1)
+
+    def _check_number(self, name: str, least: int) -> None:
+        given = getattr(self, name)
+        if given is None and name in _MAY_BE_NONE:
+            return
+        if name == "max_features_per_run" and self.mode is RunMode.UNLIMITED_BATCH:
+            return
+        if type(given) is not int or given < least:
+            raise InvalidRequest(
+                f"run policy has an unusable {name}: expected a whole number of at least {least}, was {given!r}; correct it"
+            )
+
+
+_LEAST = {
+    "max_features_per_run": 1,
+    "max_turns_per_feature": 1,
+    "max_turns_per_run": 1,
+    "max_retries_per_feature": 0,
+    "retry_budget_per_run": 0,
+    "max_set_backs_per_feature": 0,
+    "recheck_sample": 0,
+}
+_MAY_BE_NONE = ("max_turns_per_run", "retry_budget_per_run")

@@ -5,12 +5,14 @@ An error raised by one of them is its own: it says nothing about the work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from harnesses.features.feature import Feature, Standing, Verdict
+from harnesses.features.feature import Feature, Verdict
 from harnesses.features.manifest import InitPlan
+from harnesses.features.selectors import FeatureSelector
+
+__all__ = ["FeatureSelector", "HealthCheck", "OutcomeValidator"]
 
 WorkT_contra = TypeVar("WorkT_contra", contravariant=True)
 
@@ -28,17 +30,4 @@ class OutcomeValidator(Protocol[WorkT_contra]):
 
     async def validate(self, feature: Feature, work: WorkT_contra) -> Verdict:
         """Return what was found. It must leave the work as it is."""
-        ...
-
-
-class FeatureSelector(Protocol):
-    """Says which feature is next. Pure: the same list gives the same answer."""
-
-    def select(self, features: Sequence[Feature], standings: Sequence[Standing]) -> Feature | None:
-        """Return the next feature to work, one that is pending; None if none can be worked now.
-
-        Args:
-            features: the whole list, in order.
-            standings: one for each.
-        """
         ...

@@ -18,6 +18,8 @@ MAX_PROGRESS = 20
 """Progress entries and run outcomes held in the state, the latest ones; all of them are in the steps."""
 MAX_TEXT = 4_000
 """Characters of a message or of evidence that are kept, the last ones: a traceback ends with what went wrong."""
+MAX_TOUCHED = 100
+"""Paths of an accepted piece of work that are kept in the state."""
 
 
 class RunStatus(StrEnum):
@@ -50,12 +52,14 @@ class RunCounts:
     features: tuple[str, ...] = ()
     """Ids of the features that were worked, in order, each once."""
     validated: tuple[str, ...] = ()
-    """Those that passed."""
+    """Those that passed, and pass still."""
+    rechecked: int = 0
+    """Passing features that were judged anew since its last turn."""
 
 
 @frozen(kw_only=True)
 class RunOutcome:
-    """The hand-off of a run: what came of it."""
+    """The hand-off of a run: what came of it. Counts and ids include those of the interrupted runs that it goes on with."""
 
     run: int
     status: RunStatus

@@ -1,0 +1,377 @@
+"""What becomes of the state: one function for each thing that can happen. Pure.
+
+The laws: a feature passes by a verdict that passed, and by nothing else; a run that ends is handed off in the same state as
+the step it ends with; lists and texts in the state are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import evolve
+
+from harnesses.errors import HarnessMisuse
+from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
+from harnesses.features.lists import check_features, lock, starter_features
+from harnesses.features.manifest import (
+    DEFAULT_PLAN,
+    InitializerRequest,
+    InitializerResult,
+    SessionManifest,
+)
+from harnesses.features.planning import ending, next_run
+from harnesses.features.policy import OnExhausted, RunPolicy
+from harnesses.features.record import (
+    MAX_PROGRESS,
+    MAX_TOUCHED,
+    FeatureState,
+    ProgressEntry,
+    RunCounts,
+    RunOutcome,
+    RunStatus,
+)
+from harnesses.features.texts import first_line, last_part
+
+
+def checked_request(request: InitializerRequest) -> tuple[Feature, ...]:
+    """Return the features that a request stands for.
+
+    Raises:
+        InvalidRequest: the objective is blank, or the list can not be worked.
+    """
+    if not request.current_objective.strip():
+        raise InvalidRequest(
+            f"the request has no objective: expected a text that says something, was {request.current_objective!r}; "
+            "say what the features are for"
+        )
+    return check_features(request.feature_list) if request.feature_list else starter_features()
+
+
+def initialised(request: InitializerRequest, name: str, commit: str | None, now: datetime) -> FeatureState:
+    """Return the first state: manifest, features and first progress entry in one.
+
+    Args:
+        name: the durable name of the harness.
+        commit: the commit that the work begins at, where there is a repository.
+
+    Raises:
+        InvalidRequest: see `checked_request`.
+    """
+    features = checked_request(request)
+    manifest = SessionManifest(
+        session_id=name,
+        current_objective=request.current_objective,
+        active_branch=request.active_branch,
+        init_plan=DEFAULT_PLAN if request.init_plan is None else request.init_plan,
+        last_known_good_commit=commit,
+        locks=tuple(lock(feature) for feature in features),
+        metadata=request.metadata,
+    )
+    summary = request.progress_summary.strip() and request.progress_summary
+    state = FeatureState(
+        manifest=manifest, features=features, standings=tuple(Standing(feature_id=feature.id) for feature in features)
+    )
+    return _told(state, summary or f"Initializer scaffold created for objective: {request.current_objective}", now)
+
+
+def initializer_result(state: FeatureState, *, created: bool) -> InitializerResult:
+    """Return what there is after an initialisation."""
+    manifest = _manifest(state)
+    return InitializerResult(
+        session_id=manifest.session_id,
+        created=created,
+        schema_version=manifest.schema_version,
+        harness_version=manifest.harness_version,
+        feature_count=len(state.features),
+    )
+
+
+def amended(state: FeatureState, given: Sequence[Feature], now: datetime) -> FeatureState:
+    """Take a changed list: new features are added, changed ones are pending again, those that are gone are kept at the end.
+
+    Raises:
+        InvalidRequest: the list that comes of it can not be worked.
+    """
+    stored = {feature.id: (feature, standing) for feature, standing in zip(state.features, state.standings, strict=True)}
+    wanted = check_features([*given, *_gone(state, given)])
+    pairs: list[tuple[Feature, Standing]] = []
+    for feature in wanted:
+        old, standing = stored.get(feature.id, (None, Standing(feature_id=feature.id)))
+        if old is not None and lock(old) == lock(feature):
+            pairs.append((old, standing))
+        else:
+            pairs.append((feature, Standing(feature_id=feature.id, tries=standing.tries)))
+    locks = tuple(lock(feature) for feature, _ in pairs)
+    afresh = sum(feature is not stored.get(feature.id, (None,))[0] for feature, _ in pairs)
+    changed = evolve(
+        state,
+        manifest=evolve(_manifest(state), locks=locks),
+        features=tuple(feature for feature, _ in pairs),
+        standings=tuple(standing for _, standing in pairs),
+    )
+    return _told(changed, f"feature list amended: {len(pairs)} features, {afresh} of them new or changed", now)
+
+
+def opened(state: FeatureState, now: datetime) -> FeatureState:
+    """Begin a run, if none is open. It goes on with the counts of the run before, if that was interrupted."""
+    return state if state.run is not None else evolve(state, run=next_run(state, now))
+
+
+def after_turn(
+    state: FeatureState,
+    policy: RunPolicy,
+    feature_id: str,
+    *,
+    result: TurnResult | None = None,
+    verdict: Verdict | None = None,
+    error: str | None = None,
+    commit: str | None = None,
+    now: datetime,
+) -> FeatureState:
+    """Return the state after a try has ended; the run is handed off in it if it ends with this try.
+
+    Args:
+        result: what the agent handed in; None if it failed.
+        verdict: what the validator found.
+        error: why the agent failed, if it did; then there is no verdict.
+        commit: the new last known good commit, if the work was accepted and there is a repository.
+    """
+    if (verdict is None) == (error is None):
+        raise HarnessMisuse(f"feature {feature_id!r}: expected a verdict or an error, was {verdict!r} and {error!r}; give one")
+    run, at = _open_run(state), _place(state, feature_id)
+    before = state.standings[at]
+    turns = before.turns + 1
+    run = evolve(
+        run,
+        turns=run.turns + 1,
+        retries=run.retries + (before.turns > 0 and feature_id in run.features),
+        features=_last(run.features, feature_id),
+        rechecked=0,
+    )
+    tried = evolve(before, turns=turns, tries=before.tries + 1, session=result.session if result else before.session)
+    if verdict is not None and verdict.passed:
+        return _accepted(state, policy, at, run, tried, result, verdict, commit, now)
+    why = last_part(error if verdict is None else verdict.evidence)  # type: ignore[arg-type]
+    failed = _failed(tried, policy, why)
+    state = _with(evolve(state, run=run), at, failed, passes=False)
+    what = "the agent failed" if verdict is None else "not validated"
+    state = _told(state, f"feature {feature_id}: {what} (try {turns}){_because(why)}", now)
+    fast = policy.fail_fast.on_chat_error if verdict is None else policy.fail_fast.on_validation_failure
+    stopped = turns >= policy.tries_per_feature and policy.on_exhausted is OnExhausted.STOP
+    if fast or stopped:
+        note = f"Run failed: Chat: {first_line(why)}" if verdict is None else f"feature {feature_id} not validated"
+        return closed(state, RunStatus.FAILED, note, now)
+    return _perhaps_closed(state, policy, now)
+
+
+def rechecked(state: FeatureState, policy: RunPolicy, feature_id: str, verdict: Verdict, now: datetime) -> FeatureState:
+    """Return the state after a passing feature was judged anew: it passes still, or it is set back and pending."""
+    run, at = _open_run(state), _place(state, feature_id)
+    before = state.standings[at]
+    state = evolve(state, run=evolve(run, rechecked=run.rechecked + 1))
+    if verdict.passed:
+        passed = evolve(before, verified_at=state.version, evidence=_kept(verdict))
+        return _perhaps_closed(_with(state, at, passed, passes=True), policy, now)
+    why = last_part(verdict.evidence)
+    set_backs = before.set_backs + 1
+    blocked = set_backs > policy.max_set_backs_per_feature
+    standing = evolve(
+        before,
+        status=FeatureStatus.BLOCKED if blocked else FeatureStatus.PENDING,
+        turns=0,
+        set_backs=set_backs,
+        last_failure=why,
+        evidence=_kept(verdict),
+    )
+    validated = tuple(id for id in run.validated if id != feature_id)
+    state = _with(evolve(state, run=evolve(_open_run(state), validated=validated)), at, standing, passes=False)
+    what = "is blocked, as it was set back too often" if blocked else "is set back"
+    state = _told(state, f"feature {feature_id}: does not pass any more and {what}{_because(why)}", now)
+    return _perhaps_closed(state, policy, now)
+
+
+def interrupted(state: FeatureState, feature_id: str | None, now: datetime, why: str = "") -> FeatureState:
+    """Hand off what was cut off. A try that was cut off is none: its number is given again, and limits go on with the run.
+
+    Args:
+        feature_id: which one was worked; None if none was.
+        why: what cut it off, in a few words.
+    """
+    state = opened(state, now)
+    note = f"interrupted{f' by {why}' if why else ''}"
+    if feature_id is not None:
+        at = _place(state, feature_id)
+        standing = state.standings[at]
+        state = _with(state, at, evolve(standing, interruptions=standing.interruptions + 1))
+        note = f"{note}: feature {feature_id} was cut off in try {standing.turns + 1}, which is made again"
+    return closed(state, RunStatus.INTERRUPTED, note, now)
+
+
+def failed(state: FeatureState, error: str, now: datetime) -> FeatureState:
+    """Hand off a run that can not go on: the health check, the validator or a merge failed. No try is counted.
+
+    Args:
+        error: beginning with its kind, such as `str()` of a `FeatureError`.
+    """
+    return closed(opened(state, now), RunStatus.FAILED, f"Run failed: {last_part(error)}", now)
+
+
+def unblocked(state: FeatureState, feature_id: str, now: datetime) -> FeatureState:
+    """Make a blocked feature pending, with all its tries.
+
+    Raises:
+        InvalidRequest: there is no such feature, or it is not blocked.
+    """
+    at = _ordered(state, feature_id, FeatureStatus.BLOCKED, "unblock")
+    standing = evolve(state.standings[at], status=FeatureStatus.PENDING, turns=0, set_backs=0)
+    return _told(_with(state, at, standing), f"feature {feature_id}: unblocked by order", now)
+
+
+def blocked(state: FeatureState, policy: RunPolicy, feature_id: str, reason: str, now: datetime) -> FeatureState:
+    """Block a pending feature; an open run that has nothing else to do is handed off with it.
+
+    Raises:
+        InvalidRequest: there is no such feature, or it is not pending.
+    """
+    at = _ordered(state, feature_id, FeatureStatus.PENDING, "block")
+    why = last_part(reason)
+    standing = evolve(state.standings[at], status=FeatureStatus.BLOCKED, last_failure=why or state.standings[at].last_failure)
+    state = _told(_with(state, at, standing), f"feature {feature_id}: blocked by order{_because(why)}", now)
+    return _perhaps_closed(state, policy, now)
+
+
+def closed(state: FeatureState, status: RunStatus, note: str, now: datetime) -> FeatureState:
+    """Hand off the run: its outcome, and a progress entry with the same note."""
+    run = next_run(state, now)
+    outcome = RunOutcome(
+        run=run.number,
+        status=status,
+        note=note,
+        started_at=run.started_at,
+        completed_at=now,
+        turns=run.turns,
+        retries=run.retries,
+        processed_feature_ids=run.features,
+        validated_feature_ids=run.validated,
+        no_pending_features=not any(one.status is FeatureStatus.PENDING for one in state.standings),
+    )
+    state = _told(evolve(state, run=run), note, now)
+    return evolve(state, run=None, runs=(*state.runs, outcome)[-MAX_PROGRESS:])
+
+
+def ended(before: FeatureState, after: FeatureState) -> RunOutcome | None:
+    """Return the hand-off that came between two states; None if the run goes on."""
+    if not after.runs or (before.runs and before.runs[-1].run == after.runs[-1].run):
+        return None
+    return after.runs[-1]
+
+
+def _accepted(
+    state: FeatureState,
+    policy: RunPolicy,
+    at: int,
+    run: RunCounts,
+    tried: Standing,
+    result: TurnResult | None,
+    verdict: Verdict,
+    commit: str | None,
+    now: datetime,
+) -> FeatureState:
+    version = state.version + 1
+    standing = evolve(
+        tried,
+        status=FeatureStatus.PASSED,
+        verified_at=version,
+        accepted_at=version,
+        last_failure=None,
+        evidence=_kept(verdict),
+        accepted=None if result is None else _kept_result(result),
+    )
+    manifest = _manifest(state)
+    if commit is not None:
+        manifest = evolve(manifest, last_known_good_commit=commit)
+    run = evolve(run, validated=_last(run.validated, tried.feature_id))
+    state = _with(evolve(state, run=run, version=version, manifest=manifest), at, standing, passes=True)
+    return _perhaps_closed(_told(state, f"feature {tried.feature_id}: validated (try {tried.turns})", now), policy, now)
+
+
+def _failed(tried: Standing, policy: RunPolicy, why: str) -> Standing:
+    if tried.turns < policy.tries_per_feature:
+        return evolve(tried, last_failure=why)
+    if policy.on_exhausted is OnExhausted.STOP:
+        return evolve(tried, last_failure=why, turns=0)
+    return evolve(tried, last_failure=why, status=FeatureStatus.BLOCKED)
+
+
+def _perhaps_closed(state: FeatureState, policy: RunPolicy, now: datetime) -> FeatureState:
+    end = ending(state, policy)
+    return state if end is None else closed(state, end.status, end.note, now)
+
+
+def _told(state: FeatureState, summary: str, now: datetime) -> FeatureState:
+    """Add a progress entry."""
+    number = 0 if state.run is None else state.run.number
+    entry = ProgressEntry(run=number, summary=last_part(summary), created_at=now)
+    return evolve(state, progress=(*state.progress, entry)[-MAX_PROGRESS:])
+
+
+def _with(state: FeatureState, at: int, standing: Standing, *, passes: bool | None = None) -> FeatureState:
+    """Replace what is known of one feature."""
+    standings = (*state.standings[:at], standing, *state.standings[at + 1 :])
+    feature = state.features[at]
+    if passes is None or feature.passes is passes:
+        return evolve(state, standings=standings)
+    features = (*state.features[:at], evolve(feature, passes=passes), *state.features[at + 1 :])
+    return evolve(state, standings=standings, features=features)
+
+
+def _place(state: FeatureState, feature_id: str) -> int:
+    for at, standing in enumerate(state.standings):
+        if standing.feature_id == feature_id:
+            return at
+    raise InvalidRequest(f"feature {feature_id!r} is not there: expected an id of the list, was {feature_id!r}; look it up")
+
+
+def _ordered(state: FeatureState, feature_id: str, status: FeatureStatus, order: str) -> int:
+    at = _place(state, feature_id)
+    if (was := state.standings[at].status) is not status:
+        raise InvalidRequest(
+            f"feature {feature_id!r} is not {status}: expected that to {order} it, was {str(was)!r}; leave it"
+        )
+    return at
+
+
+def _open_run(state: FeatureState) -> RunCounts:
+    if state.run is None:
+        raise HarnessMisuse("no run is open: expected one that this belongs to, was none; call opened() before")
+    return state.run
+
+
+def _manifest(state: FeatureState) -> SessionManifest:
+    if state.manifest is None:
+        raise HarnessMisuse("the feature list has no manifest: expected one, was none; initialise it first")
+    return state.manifest
+
+
+def _gone(state: FeatureState, given: Sequence[Feature]) -> list[Feature]:
+    there = {feature.id for feature in given}
+    return [evolve(feature, passes=False) for feature in state.features if feature.id not in there]
+
+
+def _kept(verdict: Verdict) -> Verdict:
+    return evolve(verdict, evidence=last_part(verdict.evidence))
+
+
+def _kept_result(result: TurnResult) -> TurnResult:
+    return evolve(result, message=last_part(result.message), touched=result.touched[:MAX_TOUCHED])
+
+
+def _last(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
+    """Put an id at the end, once."""
+    return (*(other for other in ids if other != id), id)
+
+
+def _because(why: str) -> str:
+    return f": {line}" if (line := first_line(why)) else ""
