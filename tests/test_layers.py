@@ -24,7 +24,7 @@ HARNESSES = (
     ("meter",),
     ("driver", "runtime", "state"),
     ("ledger",),
-    ("alone",),
+    ("alone", "verbs"),
     ("base",),
     # the front door
     ("",),

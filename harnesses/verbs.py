@@ -1,0 +1,248 @@
+"""What a harness may ask of its surroundings while it runs: time, messages, effects, spends, lines of output.
+
+The law: each asks the runtime of the attempt under way; outside of one it is an error that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Generic, TypeVar, cast, overload
+
+from harnesses.budget import NOTHING, UNLIMITED, Budget, Spend
+from harnesses.effects import Effect, EffectOutcome, Reconcile
+from harnesses.errors import HarnessError, HarnessMisuse, located
+from harnesses.ledger import place
+from harnesses.runtime import Runtime
+from harnesses.schedule import Missed
+from harnesses.spending import Spending, left
+from harnesses.ticks import Every, parse_moment
+
+AnswerT = TypeVar("AnswerT")
+
+
+class _Look(Generic[AnswerT]):
+    """A property that gives way to an attribute of the same name: harnesses have had theirs before these came."""
+
+    def __init__(self, look: Callable[[Any], AnswerT]) -> None:
+        self._look = look
+        self.__doc__ = look.__doc__
+
+    def __get__(self, harness: Any, cls: type) -> AnswerT:
+        return cast(AnswerT, self) if harness is None else self._look(harness)
+
+
+class Verbs:
+    """The half of `BaseHarness` that its surroundings answer for."""
+
+    runs_as: str | None = None
+    """The name it runs under, while somebody else than its author has charge of it."""
+    _runtime: Runtime | None = None
+
+    @property
+    def current_step(self) -> int:
+        """The number of the last recorded step."""
+        raise NotImplementedError
+
+    def log(self, line: str, *, source: str = "") -> None:
+        """Have a line of output recorded, and shown in the log, while the step is being made. Does not wait.
+
+        Args:
+            source: whose it is. Of one step 10,000 lines are recorded; of the rest, how many there were.
+        """
+        if self._runtime is not None:
+            self._runtime.log(line, source)
+
+    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+        """Reserve what is about to be spent, the most that it can be, for the time of an `async with`.
+
+            async with self.spending(tokens=2000, money=Decimal("0.05")) as spend:
+                answer = await ask_a_model(max_tokens=2000)
+                spend.settle(tokens=answer.tokens, money=answer.price)
+
+        It is on disk before the block is entered. What is not settled in the block is charged in full, also if the program
+        crashes in it. Waits for what other harnesses have reserved and may give back; so keep the block short, and wait for
+        none of them in it.
+
+        Raises, on entering:
+            BudgetExhausted: there is no room for it. Let it pass: the outcome is then "budget spent".
+        """
+        most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
+        return Spending(self._surroundings("spending").till, most)
+
+    @_Look
+    def budget(self) -> Budget:
+        """What is left to spend now: in its own budget and in all that it shares."""
+        till = self._surroundings("budget").till
+        return UNLIMITED if till is None else left(till)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on Trio's clock. Unlike `trio.sleep` it ends at once, cleanly, when the harness is told to stop."""
+        await self._surroundings("sleep").sleep(seconds)
+
+    async def sleep_until(self, when: datetime | float) -> None:
+        """Sleep until a moment of the wall clock, which may be set meanwhile; return at once if it has passed.
+
+        Args:
+            when: an aware datetime, or seconds since 1970.
+        """
+        runtime = self._surroundings("sleep_until")
+        await runtime.clock.sleep_until(parse_moment(when), runtime.sleep)
+
+    def now(self) -> datetime:
+        """Return the time by the wall clock, in UTC. Under Trio's virtual clock it goes with that."""
+        return datetime.fromtimestamp(self._surroundings("now").clock.now(), UTC)
+
+    def every(
+        self,
+        period_s: float,
+        *,
+        anchor: datetime | None = None,
+        jitter_s: float = 0.0,
+        missed: Missed | str = Missed.SKIP,
+        name: str = "",
+    ) -> Every:
+        """Return an async iterator of ticks, numbered from 0, that goes on where it was after a crash and after a restart.
+
+        A tick counts as used with the step that follows it: after a crash before that it comes again, for as long as its
+        period lasts.
+
+        Args:
+            period_s: seconds from tick to tick, without drift. Whole days keep the time of day in the anchor's time zone.
+            anchor: when tick 0 is due, an aware datetime: then ticks come at moments of the wall clock. Without it the first
+                one comes at once, and the others by Trio's clock.
+            jitter_s: each tick comes up to so many seconds late; the same ones after a restart.
+            missed: what becomes of ticks whose time has passed: `skip` drops them, `coalesce` gives one for all of them at
+                once, `catch_up` gives each of them at once.
+            name: what it is known by after a restart; needed to have two of the same period and anchor side by side.
+        """
+        runtime = self._surroundings("every")
+        return Every(
+            period_s,
+            runtime.sleep,
+            book=runtime.ticks,
+            clock=runtime.clock,
+            harness=runtime.name,
+            anchor=anchor,
+            jitter_s=jitter_s,
+            missed=missed,
+            name=name,
+        )
+
+    async def receive(self) -> Any:
+        """Take the next message from this harness's mailbox, waiting for one.
+
+        The message counts as consumed with the next `yield`; after a crash before that it is delivered again.
+        """
+        return await self._surroundings("receive").receive()
+
+    async def send(self, to: str, message: object) -> None:
+        """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`."""
+        await self._surroundings("send").send(to, message)
+
+    def receive_nowait(self) -> Any:
+        """Take the next message from this harness's mailbox; see `receive`.
+
+        Raises:
+            trio.WouldBlock: there is none.
+        """
+        return self._surroundings("receive_nowait").receive_nowait()
+
+    @overload
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Awaitable[AnswerT]],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+    ) -> AnswerT: ...
+
+    @overload
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., AnswerT],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+    ) -> AnswerT: ...
+
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Do an effect, an act on the world that must not happen twice, and return what came of it.
+
+        The intent is on disk before `function(*args)` is called, and the outcome after it, both with the step being made.
+        Called again with this key in the same step, also after a crash, it returns the recorded result.
+
+        Args:
+            key: names the effect within this step.
+            function: does it. Raises `Refused` if it has certainly not happened; any other error, a timeout or a
+                cancellation leaves that open. What it returns is read back in its annotated return type.
+            args: are stored, and the same ones are expected when the effect is taken up again.
+            reconcile: is called with the key and the arguments to find out what became of an effect of unknown outcome;
+                returns `Confirmed(result)`, `NotDone()` or `Undecided(reason)`, or raises `Refused`.
+            idempotent: says that doing it again does no harm; then an unknown one is done again.
+            timeout_s: seconds after which the call is cancelled, and of unknown outcome.
+
+        Raises:
+            Refused: the world has said no, now or before.
+            UnknownOutcome: nobody knows what became of it. Let it pass: the harness is then blocked until a person decides.
+            Latched: the latch is on.
+            Exception: what the function raised, if it has not happened or is idempotent.
+        """
+        runtime = self._surroundings("once")
+        try:
+            return await runtime.effects.once(
+                runtime, key, function, args, reconcile=reconcile, idempotent=idempotent, timeout_s=timeout_s
+            )
+        except HarnessError as error:
+            named = located(error, self._where())
+            if named is error:
+                raise
+            raise named from error.__cause__
+
+    async def settle(self, key: str, reconcile: Reconcile) -> EffectOutcome:
+        """Find out what became of an effect of the step being made, without doing it; return its outcome.
+
+        `reconcile` gets the arguments as they are on disk, as plain data: a `Decimal` is text.
+
+        Raises:
+            UnknownOutcome: `reconcile` does not know either.
+        """
+        runtime = self._surroundings("settle")
+        try:
+            return await runtime.effects.settle(runtime, key, reconcile)
+        except HarnessError as error:
+            raise located(error, self._where()) from error.__cause__
+
+    @_Look
+    def effects(self) -> tuple[Effect, ...]:
+        """What is on record of the effects of the step being made, from this attempt and from those that crashed."""
+        return self._surroundings("effects").effects.known()
+
+    @_Look
+    def name(self) -> str:
+        """The durable name it runs under; the name of its class while it does not run."""
+        return self._runs_as()
+
+    def _surroundings(self, verb: str) -> Runtime:
+        if self._runtime is None:
+            raise HarnessMisuse(f"{verb}: {type(self).__name__} is not running; call it from execute()")
+        return self._runtime
+
+    def _where(self) -> str:
+        return place(self._runs_as(), self.current_step)
+
+    def _runs_as(self) -> str:
+        return self._runtime.name if self._runtime is not None else self.runs_as or type(self).__name__
