@@ -1,35 +1,29 @@
 """Runs a command within a time limit and leaves nothing of it behind.
 
-The law: when `run_bounded` is over, by whatever way, no process of the command's group is left; and if this program is
-killed, the group dies with it.
+The law: when `run_bounded` is over, by whatever way, no process that the command has started is left, also none that has
+left its group or session; and if this program is killed, they end with it. How: `harnesses.process_tree`.
 
-    this program ──pipe──►  watcher      reads; at the end of the pipe kills the group, itself included
-        │                      │ same process group, a session of its own
-        └──output◄──────────  command    and whatever it starts
-
-The pipe's other end is open in this program alone, so the kernel closes it even after `kill -9`. The watcher outlives the
-command, so the group's number can not be given to another one before it has been killed. What leaves the group by `setsid`
-escapes: run code that you do not trust in a sandbox.
+It keeps order among processes; it is no wall. The command can read and write what this program can. Run code that you do not
+trust in a sandbox as well.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import trio
 from attrs import frozen
 
-_DRAIN_S = 1.0
-"""For output still in the pipe when the group is dead; only a process that left the group can keep it open that long."""
+from harnesses.process_output import Lines, Tail
+from harnesses.process_sweep import Swept, sweep
+from harnesses.process_tree import Ended, Streams, Tree, start_tree
 
-# PR_SET_PDEATHSIG would not do instead of the watcher: it fires when the *thread* that spawned the command ends, and Trio
-# spawns in a worker thread, which ends after ten idle seconds.
-_WATCHED = 'exec 3<&0 </dev/null; ( { read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 & ); exec 3<&-; exec "$@"'
+__all__ = ["Ran", "Swept", "run_bounded", "sweep"]
+
+_DRAIN_S = 1.0
+"""For output still in the pipe when the tree is dead; only a process that has escaped can keep it open that long."""
 
 
 @frozen
@@ -41,6 +35,8 @@ class Ran:
     tail: str
     """The last of what it wrote, standard output and error together."""
     duration_s: float
+    left: tuple[int, ...] = ()
+    """Ids of processes that could not be ended: they hang in the kernel, or belong to another user."""
 
 
 async def run_bounded(
@@ -48,53 +44,107 @@ async def run_bounded(
     *,
     limit_s: float,
     tail_bytes: int = 4_000,
-    cwd: Path | None = None,
+    cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
+    input: bytes | None = None,
+    on_line: Callable[[str], object] | None = None,
+    on_error_line: Callable[[str], object] | None = None,
+    may_gain_privileges: bool = False,
 ) -> Ran:
-    """Run `command` with no input, kill it and all it started after `limit_s` seconds, and return how it ended.
+    """Run `command`, kill it and all it started after `limit_s` seconds or when it has ended, and return how it ended.
 
-    A command that can not be found ends with code 127. If cancelled, raises `Cancelled` when everything is killed.
+    A command that can not be found ends with code 127, one that can not be run with 126, and the tail says why. If
+    cancelled, raises `Cancelled` when everything is killed.
+
+    Args:
+        tail_bytes: how much of the output is kept.
+        cwd: must exist, else `NotADirectoryError`.
+        env: the whole environment; None is this program's. `HARNESS_TREE` is added: it marks what belongs to the command.
+        input: what the command can read; None is nothing.
+        on_line: gets each line of output as it comes, at most a megabyte of it. Its error ends the command and is raised.
+        on_error_line: gets the lines of standard error, which `on_line` then does not get.
+        may_gain_privileges: whether programs such as `sudo` work in it. The command can then kill what watches over it.
     """
     started = trio.current_time()
-    process = await trio.lowlevel.open_process(
-        ["/bin/sh", "-c", _WATCHED, "sh", *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=cwd,
-        env=env,
-        start_new_session=True,
+    streams = Streams(
+        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+        stderr=subprocess.STDOUT if on_error_line is None else subprocess.PIPE,
     )
-    tail = bytearray()
+    tree = await start_tree(command, cwd=cwd, env=env, streams=streams, may_gain_privileges=may_gain_privileges)
+    tail = Tail(tail_bytes)
+    readers = [_Reader(tree.process.stdout, tail, on_line), _Reader(tree.process.stderr, tail, on_error_line)]
+    in_time = await _see_through(tree, readers, input, limit_s)
+    for reader in readers:
+        reader.close()
+    ended = await tree.ended()
+    return Ran(ended.code if in_time else None, f"{tail}{_remark(ended)}", trio.current_time() - started, ended.left)
+
+
+async def _see_through(tree: Tree, readers: Sequence[_Reader], input: bytes | None, limit_s: float) -> bool:
+    """Wait for a command to end, have nothing left of it, and return whether it ended in time."""
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_keep_tail, process, tail, tail_bytes)
+            for reader in readers:
+                nursery.start_soon(reader.read, tree.end)
+            nursery.start_soon(_feed, tree.process.stdin, input)
             with trio.move_on_after(limit_s) as limit:
-                await process.wait()
-            _kill_group(process)
+                await tree.wait()
+            await _end(tree)
             nursery.cancel_scope.deadline = trio.current_time() + _DRAIN_S
     finally:
-        _kill_group(process)
+        await _end(tree)
         with trio.CancelScope(shield=True):
-            await _reap(process)
-    code = None if limit.cancelled_caught else process.returncode
-    return Ran(code, tail.decode(errors="replace"), trio.current_time() - started)
+            for pipe in (tree.process.stdin, tree.process.stdout, tree.process.stderr):
+                if pipe is not None:
+                    await pipe.aclose()
+    return not limit.cancelled_caught
 
 
-async def _keep_tail(process: trio.Process, tail: bytearray, tail_bytes: int) -> None:
-    assert process.stdout is not None
-    async for chunk in process.stdout:
-        tail += chunk
-        del tail[: max(0, len(tail) - tail_bytes)]
+async def _end(tree: Tree) -> None:
+    tree.end()
+    with trio.CancelScope(shield=True):
+        await tree.ended()
 
 
-async def _reap(process: trio.Process) -> None:
-    await process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
+async def _feed(pipe: trio.abc.SendStream | None, input: bytes | None) -> None:
+    if pipe is not None and input is not None:
+        try:
+            await pipe.send_all(input)
+        except trio.BrokenResourceError:
+            pass  # it did not want to read all of it
+        finally:
             await pipe.aclose()
 
 
-def _kill_group(process: trio.Process) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+class _Reader:
+    def __init__(self, pipe: trio.abc.ReceiveStream | None, tail: Tail, on_line: Callable[[str], object] | None) -> None:
+        self._pipe = pipe
+        self._tail = tail
+        self._lines = None if on_line is None else Lines(on_line)
+        self._error: Exception | None = None
+
+    async def read(self, stop: Callable[[], None]) -> None:
+        """Read to the end; when a line can not be handed on, keep the error for `close` and call `stop`."""
+        if self._pipe is None:
+            return
+        async for chunk in self._pipe:
+            self._tail.add(chunk)
+            if self._lines is not None and self._error is None:
+                try:
+                    self._lines.add(chunk)
+                except Exception as error:
+                    self._error = error
+                    stop()
+
+    def close(self) -> None:
+        """Hand on what was not terminated, or raise the error."""
+        if self._error is not None:
+            raise self._error
+        if self._lines is not None:
+            self._lines.close()
+
+
+def _remark(ended: Ended) -> str:
+    """Return what has to be said of the end of a command that its code does not say."""
+    remark = "" if ended.watched else "\n[what watched over the command was killed; its exit code is not known]"
+    return remark + (f"\n[could not be ended: processes {', '.join(map(str, ended.left))}]" if ended.left else "")
