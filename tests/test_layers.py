@@ -46,7 +46,15 @@ HARNESSES = (
     # agents
     ("agents",),
     # ready-made harnesses
-    ("coding.candidate",),
+    ("coding.branches", "coding.candidate", "coding.git", "coding.trees"),
+    ("coding.judge", "coding.workspace"),
+    ("coding.merging", "coding.workshop"),
+    ("coding.sources.problems", "coding.sources.protocol"),
+    ("coding.sources.entries", "coding.sources.markdown_items"),
+    ("coding.sources.markdown_marks", "coding.sources.toml_json"),
+    ("coding.sources.markdown",),
+    ("coding.sources.files",),
+    ("coding.sources",),
     ("coding.features", "trading.bars", "trading.indicators", "trading.numbers"),
     ("trading.orders",),
     ("trading.ccxt_answers",),
@@ -133,9 +141,17 @@ ORCHESTRATOR = (
 """The floors of each package, from the ground up. A module imports from the floors below its own, and from nowhere else."""
 
 PURE = (
+    "harnesses.coding.sources.entries",
+    "harnesses.coding.sources.markdown",
+    "harnesses.coding.sources.markdown_items",
+    "harnesses.coding.sources.markdown_marks",
+    "harnesses.coding.sources.problems",
+    "harnesses.coding.sources.toml_json",
     "harnesses.agent",
     "harnesses.budget",
     "harnesses.config",
+    "harnesses.coding.branches",
+    "harnesses.coding.candidate",
     "harnesses.delta",
     "harnesses.effects",
     "harnesses.entries",
@@ -193,9 +209,11 @@ PURE = (
 )
 """Functions of their arguments: no Trio, no input or output, no clock, no chance."""
 
-PURE_IMPORTS = frozenset(
-    {"__future__", "abc", "attrs", "collections", "dataclasses", "datetime", "decimal", "enum"}
-) | frozenset({"functools", "hashlib", "itertools", "json", "math", "msgspec", "operator", "re", "types", "typing", "uuid"})
+PURE_IMPORTS = (
+    frozenset({"__future__", "abc", "attrs", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum"})
+    | frozenset({"functools", "graphlib", "hashlib", "itertools", "json", "math", "msgspec", "operator", "re", "tomllib"})
+    | frozenset({"types", "typing", "unicodedata", "uuid"})
+)
 IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "uuid1", "uuid4", "urandom", "getenv"})
 
 CORE_THIRD_PARTY = frozenset({"attrs", "msgspec", "outcome", "structlog", "trio"})

@@ -1,0 +1,191 @@
+"""Reads the lines of a Markdown text as items of lists, leaving out what is no text: code, comments, quotations. Pure.
+
+Nesting is read as people indent: an item that is two columns or more to the right of another belongs to it.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from attrs import define, field
+
+from harnesses.coding.sources.problems import Problems
+
+_MARKER = re.compile(r"(?P<indent> *)(?:[-*+]|\d{1,9}[.)])(?:\s+|(?=\[[ xX]?\]\s)|$)(?P<rest>.*)")
+_BARE = re.compile(r"(?P<indent> *)(?P<rest>\[[ xX]\]\s.*)")
+_BOX = re.compile(r"\[(?P<mark>[^\]\w]?|[xX])\](?:\s+(?P<text>.*)|$)|\[ \](?P<glued>[^\s(\[:].*)")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s+(?P<text>.*?))??(?:\s+#+)?\s*")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)\s*")
+_BREAK = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*")
+_FENCE = re.compile(r"\s*(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
+_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_COMMENT = re.compile(r"<!--.*?(?P<end>-->|$)")
+_DEEPER = 2
+"""Columns to the right that make an item part of another one; one column is an unsteady hand."""
+
+
+class Box(Enum):
+    """What stands before the text of an item."""
+
+    NONE = "nothing"
+    OPEN = "[ ]"
+    DONE = "[x]"
+
+
+@define
+class Item:
+    """An item of a list, with what belongs to it."""
+
+    line: int
+    indent: int
+    box: Box
+    paragraphs: list[str]
+    heading: str = ""
+    """The text of the nearest heading above."""
+    items: list[Item] = field(factory=list["Item"])
+
+    @property
+    def text(self) -> str:
+        """The first paragraph, on one line."""
+        return " ".join(self.paragraphs[0].split())
+
+
+def items_of(text: str, problems: Problems) -> list[Item]:
+    """Return the items that belong to no other item, in order."""
+    reader = _Reader(problems)
+    lines = text.expandtabs(4).splitlines()
+    for number, line in enumerate(lines, 1):
+        if number > _front_matter(lines):
+            reader.read(number, line)
+    reader.end()
+    return reader.found
+
+
+def outside_code(text: str) -> str:
+    """Return a text of the same length in which what stands in backticks is blotted out."""
+    return _CODE.sub(lambda code: "\0" * len(code.group()), text)
+
+
+def _front_matter(lines: list[str]) -> int:
+    """Return how many lines at the top are about the file, between `---` and `---`."""
+    if not lines or lines[0].rstrip() != "---":
+        return 0
+    return next((number for number, line in enumerate(lines[1:], 2) if line.rstrip() in ("---", "...")), 0)
+
+
+@define
+class _Reader:
+    problems: Problems
+    found: list[Item] = field(factory=list[Item])
+    heading: str = ""
+    stack: list[Item] = field(factory=list[Item])
+    """The item that lines belong to now, within those that it belongs to."""
+    prose: list[str] | None = None
+    """The paragraph outside of lists that is being read."""
+    going_on: bool = False
+    """Whether the line before was text of an item."""
+    fence: tuple[str, int, Item | None] | None = None
+    """How the code that is being passed over began, at which line, within which item."""
+    comment: int | None = None
+    """The line at which the comment that is being passed over began."""
+
+    def read(self, number: int, line: str) -> None:
+        if self.fence and not self._fence_is_over(line):
+            return
+        shown = self._without_comments(number, line)
+        if not shown.strip():
+            self.going_on, self.prose = False, None
+        elif match := _FENCE.match(shown):
+            self._leave(_indent(shown))
+            self.fence = (match["fence"], number, self.stack[-1] if self.stack else None)
+            self.going_on, self.prose = False, None
+        elif match := _HEADING.fullmatch(shown):
+            self._head(match["text"] or "")
+        elif self.prose and _UNDERLINE.fullmatch(shown):
+            self._head(" ".join(self.prose))
+        elif _BREAK.fullmatch(shown):
+            self.stack, self.going_on, self.prose = [], False, None
+        elif match := _MARKER.fullmatch(shown) or _BARE.fullmatch(shown):
+            self._item(number, len(match["indent"]), match["rest"])
+        elif shown.lstrip().startswith(">"):
+            self._leave(_indent(shown))
+            self.going_on, self.prose = False, None
+        else:
+            self._text(shown)
+
+    def end(self) -> None:
+        if self.fence:
+            mark, number, _ = self.fence
+            self.problems.add(f"line {number}", f"code begins that never ends: expected {mark} after it; add it")
+        if self.comment is not None:
+            self.problems.add(f"line {self.comment}", "a comment begins that never ends: expected --> after it; add it")
+
+    def _fence_is_over(self, line: str) -> bool:
+        """Return whether the code has ended before this line, so that it is read."""
+        assert self.fence is not None
+        mark, _, within = self.fence
+        if within is not None and line.strip() and _indent(line) <= within.indent:
+            self.fence = None
+            return True
+        if line.strip() and set(line.strip()) == {mark[0]} and len(line.strip()) >= len(mark):
+            self.fence = None
+        return False
+
+    def _without_comments(self, number: int, line: str) -> str:
+        if self.comment is not None:
+            _, end, line = line.partition("-->")
+            if not end:
+                return ""
+            self.comment = None
+        while match := _COMMENT.search(outside_code(line)):
+            if not match["end"]:
+                self.comment = number
+            line = line[: match.start()] + line[match.end() :]
+        return line
+
+    def _head(self, text: str) -> None:
+        self.heading, self.stack, self.going_on, self.prose = text.strip(), [], False, None
+
+    def _leave(self, indent: int) -> None:
+        """Leave the items that something at this column does not belong to."""
+        while self.stack and indent < self.stack[-1].indent + _DEEPER:
+            self.stack.pop()
+
+    def _item(self, number: int, indent: int, rest: str) -> None:
+        self._leave(indent)
+        if not self.stack and indent >= 4 and not self.going_on:
+            self.prose = None  # code, by its indentation
+            return
+        box, text = self._box(number, rest)
+        item = Item(number, indent, box, [text], self.heading)
+        (self.stack[-1].items if self.stack else self.found).append(item)
+        self.stack.append(item)
+        self.going_on, self.prose = True, None
+
+    def _box(self, number: int, rest: str) -> tuple[Box, str]:
+        match = _BOX.fullmatch(rest)
+        if match is None:
+            return Box.NONE, rest
+        mark, text = match["mark"], match["text"] or match["glued"] or ""
+        if mark in ("x", "X", "✓", "✔"):
+            return Box.DONE, text
+        if mark and mark != " ":
+            self.problems.add(f"line {number}", f"expected [ ] or [x] before {text!r:.60}, was [{mark}]; say if it is done")
+        return Box.OPEN, text
+
+    def _text(self, line: str) -> None:
+        if self.going_on:
+            self.stack[-1].paragraphs[-1] += f"\n{line.strip()}"
+            return
+        if self.prose is None:
+            self._leave(_indent(line))
+        if self.stack:
+            self.stack[-1].paragraphs.append(line.strip())
+            self.going_on = True
+        else:
+            self.prose = [*(self.prose or []), line.strip()]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
