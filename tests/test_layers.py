@@ -151,7 +151,6 @@ PURE = (
     "harnesses.budget",
     "harnesses.config",
     "harnesses.coding.branches",
-    "harnesses.coding.candidate",
     "harnesses.delta",
     "harnesses.effects",
     "harnesses.entries",

@@ -1,0 +1,74 @@
+"""Names of branches, of worktrees, and what commits say. Pure.
+
+refs/heads/harness/<name>/<feature>/<try>      the work of one try
+refs/heads/harness/<name>/<branch>             where accepted work goes, unless it goes to <branch> itself
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from hashlib import sha256
+
+from harnesses.features.feature import Feature, TurnResult, Verdict
+
+HEADS = "refs/heads/"
+PREFIX = "harness"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_WIDTH = 72
+_MOST_EVIDENCE = 2_000
+
+
+def slug(text: str) -> str:
+    """Return `text` if it can be part of the name of a branch and of a directory; else what can, and tells it from others."""
+    if _PLAIN.fullmatch(text) and ".." not in text and not text.endswith((".", ".lock")):
+        return text
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:40].rstrip("-")
+    mark = sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{plain}-{mark}" if plain else mark
+
+
+def try_branch(name: str, feature_id: str, turn: int, *, taken: Collection[str], into: str) -> str:
+    """Return the branch for a try: one that is not among `taken`, and that git can have beside `into`."""
+    folder = f"{PREFIX}/{slug(name)}/{slug(feature_id)}"
+    if f"{into}/".startswith(f"{folder}/"):
+        folder = f"{folder}-{sha256(feature_id.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    number, branch = 1, f"{folder}/{turn}"
+    while branch in taken:
+        number += 1
+        branch = f"{folder}/{turn}-{number}"
+    return branch
+
+
+def try_message(feature: Feature, turn: int, words: str) -> str:
+    """Return what the commit of a try says: the agent's words, as such."""
+    return f"{_subject(f'{feature.id}: {feature.description}')}\n\nTry {turn}, not judged yet.\n\n{_quoted(words)}"
+
+
+def merge_message(feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str:
+    """Return what the commit of accepted work says: the feature, and what proves it."""
+    judged = f"Judged: {result.commit}\n" if result.commit else ""
+    by = f"Validator: {_line(verdict.validator)}\n" if verdict.validator else ""
+    return (
+        f"{_subject(f'{feature.id}: {feature.description}')}\n\n{_quoted(verdict.evidence)}\n"
+        f"Feature: {_line(feature.id)}\nTurn: {turn}\n{judged}{by}"
+    )
+
+
+def _subject(text: str) -> str:
+    line = _line(text)
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+def _line(text: str) -> str:
+    return " ".join(_storable(text).split())
+
+
+def _quoted(text: str) -> str:
+    """Return text such that no line of it passes for a trailer."""
+    kept = _storable(text)[-_MOST_EVIDENCE:].strip()
+    return "".join(f"> {line}".rstrip() + "\n" for line in kept.splitlines())
+
+
+def _storable(text: str) -> str:
+    return text.replace("\0", "�").encode(errors="backslashreplace").decode()
