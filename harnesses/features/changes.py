@@ -6,112 +6,34 @@ the step it ends with; lists and texts in the state are bounded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from attrs import evolve
 
 from harnesses.errors import HarnessMisuse
+from harnesses.features.agreeing import amended, checked_request, initialised, initializer_result, manifest_of, told
 from harnesses.features.errors import InvalidRequest
-from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
-from harnesses.features.lists import check_features, lock, starter_features
-from harnesses.features.manifest import (
-    DEFAULT_PLAN,
-    InitializerRequest,
-    InitializerResult,
-    SessionManifest,
-)
+from harnesses.features.feature import FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.planning import ending, next_run
 from harnesses.features.policy import OnExhausted, RunPolicy
-from harnesses.features.record import (
-    MAX_PROGRESS,
-    MAX_TOUCHED,
-    FeatureState,
-    ProgressEntry,
-    RunCounts,
-    RunOutcome,
-    RunStatus,
-)
+from harnesses.features.record import MAX_PROGRESS, MAX_TOUCHED, FeatureState, RunCounts, RunOutcome, RunStatus
 from harnesses.features.texts import first_line, last_part
 
-
-def checked_request(request: InitializerRequest) -> tuple[Feature, ...]:
-    """Return the features that a request stands for.
-
-    Raises:
-        InvalidRequest: the objective is blank, or the list can not be worked.
-    """
-    if not request.current_objective.strip():
-        raise InvalidRequest(
-            f"the request has no objective: expected a text that says something, was {request.current_objective!r}; "
-            "say what the features are for"
-        )
-    return check_features(request.feature_list) if request.feature_list else starter_features()
-
-
-def initialised(request: InitializerRequest, name: str, commit: str | None, now: datetime) -> FeatureState:
-    """Return the first state: manifest, features and first progress entry in one.
-
-    Args:
-        name: the durable name of the harness.
-        commit: the commit that the work begins at, where there is a repository.
-
-    Raises:
-        InvalidRequest: see `checked_request`.
-    """
-    features = checked_request(request)
-    manifest = SessionManifest(
-        session_id=name,
-        current_objective=request.current_objective,
-        active_branch=request.active_branch,
-        init_plan=DEFAULT_PLAN if request.init_plan is None else request.init_plan,
-        last_known_good_commit=commit,
-        locks=tuple(lock(feature) for feature in features),
-        metadata=request.metadata,
-    )
-    summary = request.progress_summary.strip() and request.progress_summary
-    state = FeatureState(
-        manifest=manifest, features=features, standings=tuple(Standing(feature_id=feature.id) for feature in features)
-    )
-    return _told(state, summary or f"Initializer scaffold created for objective: {request.current_objective}", now)
-
-
-def initializer_result(state: FeatureState, *, created: bool) -> InitializerResult:
-    """Return what there is after an initialisation."""
-    manifest = _manifest(state)
-    return InitializerResult(
-        session_id=manifest.session_id,
-        created=created,
-        schema_version=manifest.schema_version,
-        harness_version=manifest.harness_version,
-        feature_count=len(state.features),
-    )
-
-
-def amended(state: FeatureState, given: Sequence[Feature], now: datetime) -> FeatureState:
-    """Take a changed list: new features are added, changed ones are pending again, those that are gone are kept at the end.
-
-    Raises:
-        InvalidRequest: the list that comes of it can not be worked.
-    """
-    stored = {feature.id: (feature, standing) for feature, standing in zip(state.features, state.standings, strict=True)}
-    wanted = check_features([*given, *_gone(state, given)])
-    pairs: list[tuple[Feature, Standing]] = []
-    for feature in wanted:
-        old, standing = stored.get(feature.id, (None, Standing(feature_id=feature.id)))
-        if old is not None and lock(old) == lock(feature):
-            pairs.append((old, standing))
-        else:
-            pairs.append((feature, Standing(feature_id=feature.id, tries=standing.tries)))
-    locks = tuple(lock(feature) for feature, _ in pairs)
-    afresh = sum(feature is not stored.get(feature.id, (None,))[0] for feature, _ in pairs)
-    changed = evolve(
-        state,
-        manifest=evolve(_manifest(state), locks=locks),
-        features=tuple(feature for feature, _ in pairs),
-        standings=tuple(standing for _, standing in pairs),
-    )
-    return _told(changed, f"feature list amended: {len(pairs)} features, {afresh} of them new or changed", now)
+__all__ = [
+    "after_turn",
+    "amended",
+    "blocked",
+    "checked_request",
+    "closed",
+    "ended",
+    "failed",
+    "initialised",
+    "initializer_result",
+    "interrupted",
+    "opened",
+    "rechecked",
+    "unblocked",
+]
 
 
 def opened(state: FeatureState, now: datetime) -> FeatureState:
@@ -157,7 +79,7 @@ def after_turn(
     failed = _failed(tried, policy, why)
     state = _with(evolve(state, run=run), at, failed, passes=False)
     what = "the agent failed" if verdict is None else "not validated"
-    state = _told(state, f"feature {feature_id}: {what} (try {turns}){_because(why)}", now)
+    state = told(state, f"feature {feature_id}: {what} (try {turns}){_because(why)}", now)
     fast = policy.fail_fast.on_chat_error if verdict is None else policy.fail_fast.on_validation_failure
     stopped = turns >= policy.tries_per_feature and policy.on_exhausted is OnExhausted.STOP
     if fast or stopped:
@@ -188,7 +110,7 @@ def rechecked(state: FeatureState, policy: RunPolicy, feature_id: str, verdict: 
     validated = tuple(id for id in run.validated if id != feature_id)
     state = _with(evolve(state, run=evolve(_open_run(state), validated=validated)), at, standing, passes=False)
     what = "is blocked, as it was set back too often" if blocked else "is set back"
-    state = _told(state, f"feature {feature_id}: does not pass any more and {what}{_because(why)}", now)
+    state = told(state, f"feature {feature_id}: does not pass any more and {what}{_because(why)}", now)
     return _perhaps_closed(state, policy, now)
 
 
@@ -201,8 +123,10 @@ def interrupted(state: FeatureState, feature_id: str | None, now: datetime, why:
     """
     state = opened(state, now)
     note = f"interrupted{f' by {why}' if why else ''}"
-    if feature_id is not None:
-        at = _place(state, feature_id)
+    at = None if feature_id is None else _place(state, feature_id)
+    if at is not None and state.standings[at].status is FeatureStatus.PASSED:
+        note = f"{note}: feature {feature_id} was being judged anew, which is done again"
+    elif at is not None:
         standing = state.standings[at]
         state = _with(state, at, evolve(standing, interruptions=standing.interruptions + 1))
         note = f"{note}: feature {feature_id} was cut off in try {standing.turns + 1}, which is made again"
@@ -226,7 +150,7 @@ def unblocked(state: FeatureState, feature_id: str, now: datetime) -> FeatureSta
     """
     at = _ordered(state, feature_id, FeatureStatus.BLOCKED, "unblock")
     standing = evolve(state.standings[at], status=FeatureStatus.PENDING, turns=0, set_backs=0)
-    return _told(_with(state, at, standing), f"feature {feature_id}: unblocked by order", now)
+    return told(_with(state, at, standing), f"feature {feature_id}: unblocked by order", now)
 
 
 def blocked(state: FeatureState, policy: RunPolicy, feature_id: str, reason: str, now: datetime) -> FeatureState:
@@ -238,7 +162,7 @@ def blocked(state: FeatureState, policy: RunPolicy, feature_id: str, reason: str
     at = _ordered(state, feature_id, FeatureStatus.PENDING, "block")
     why = last_part(reason)
     standing = evolve(state.standings[at], status=FeatureStatus.BLOCKED, last_failure=why or state.standings[at].last_failure)
-    state = _told(_with(state, at, standing), f"feature {feature_id}: blocked by order{_because(why)}", now)
+    state = told(_with(state, at, standing), f"feature {feature_id}: blocked by order{_because(why)}", now)
     return _perhaps_closed(state, policy, now)
 
 
@@ -257,7 +181,7 @@ def closed(state: FeatureState, status: RunStatus, note: str, now: datetime) -> 
         validated_feature_ids=run.validated,
         no_pending_features=not any(one.status is FeatureStatus.PENDING for one in state.standings),
     )
-    state = _told(evolve(state, run=run), note, now)
+    state = told(evolve(state, run=run), note, now)
     return evolve(state, run=None, runs=(*state.runs, outcome)[-MAX_PROGRESS:])
 
 
@@ -289,12 +213,12 @@ def _accepted(
         evidence=_kept(verdict),
         accepted=None if result is None else _kept_result(result),
     )
-    manifest = _manifest(state)
+    manifest = manifest_of(state)
     if commit is not None:
         manifest = evolve(manifest, last_known_good_commit=commit)
     run = evolve(run, validated=_last(run.validated, tried.feature_id))
     state = _with(evolve(state, run=run, version=version, manifest=manifest), at, standing, passes=True)
-    return _perhaps_closed(_told(state, f"feature {tried.feature_id}: validated (try {tried.turns})", now), policy, now)
+    return _perhaps_closed(told(state, f"feature {tried.feature_id}: validated (try {tried.turns})", now), policy, now)
 
 
 def _failed(tried: Standing, policy: RunPolicy, why: str) -> Standing:
@@ -308,13 +232,6 @@ def _failed(tried: Standing, policy: RunPolicy, why: str) -> Standing:
 def _perhaps_closed(state: FeatureState, policy: RunPolicy, now: datetime) -> FeatureState:
     end = ending(state, policy)
     return state if end is None else closed(state, end.status, end.note, now)
-
-
-def _told(state: FeatureState, summary: str, now: datetime) -> FeatureState:
-    """Add a progress entry."""
-    number = 0 if state.run is None else state.run.number
-    entry = ProgressEntry(run=number, summary=last_part(summary), created_at=now)
-    return evolve(state, progress=(*state.progress, entry)[-MAX_PROGRESS:])
 
 
 def _with(state: FeatureState, at: int, standing: Standing, *, passes: bool | None = None) -> FeatureState:
@@ -347,17 +264,6 @@ def _open_run(state: FeatureState) -> RunCounts:
     if state.run is None:
         raise HarnessMisuse("no run is open: expected one that this belongs to, was none; call opened() before")
     return state.run
-
-
-def _manifest(state: FeatureState) -> SessionManifest:
-    if state.manifest is None:
-        raise HarnessMisuse("the feature list has no manifest: expected one, was none; initialise it first")
-    return state.manifest
-
-
-def _gone(state: FeatureState, given: Sequence[Feature]) -> list[Feature]:
-    there = {feature.id for feature in given}
-    return [evolve(feature, passes=False) for feature in state.features if feature.id not in there]
 
 
 def _kept(verdict: Verdict) -> Verdict:

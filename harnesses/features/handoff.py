@@ -6,88 +6,112 @@ The laws: the same state gives the same bytes; text that came from agents can ne
 from __future__ import annotations
 
 import json
-import re
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import Any
 
 from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.planning import stuck
-from harnesses.features.record import FeatureState, RunOutcome
-from harnesses.features.texts import first_line, one_line
+from harnesses.features.record import FeatureState, ProgressEntry, RunOutcome
+from harnesses.features.texts import first_line, inert, one_line, plain
 
 FORMAT = 1
 """Of the JSON: goes up when the meaning of a field changes."""
 
-_MARKUP = re.compile(r"[\\`*_{}\[\]<>()#+!|~&$@:/.\-=^\"']")
+
+class Rows:
+    """Rows as they were written last: of a long list, few change from one hand-off to the next.
+
+    Give the same one to each call. A value is known by its identity, which it keeps for as long as it is held here.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[object, ...], tuple[tuple[object, ...], str]] = {}
+        self._now: dict[tuple[object, ...], tuple[tuple[object, ...], str]] = {}
+
+    def written(self, write: Callable[..., str], values: Iterable[tuple[object, ...]]) -> list[str]:
+        """Return what `write` makes of each of the values, which are frozen."""
+        rows: list[str] = []
+        for value in values:
+            key = (write, *map(id, value))
+            known = self._now.get(key) or self._last.get(key) or (value, write(*value))
+            self._now[key] = known
+            rows.append(known[1])
+        return rows
+
+    def turn_over(self) -> None:
+        """Forget what was not written since the last time."""
+        self._last, self._now = self._now, {}
 
 
-def as_json(state: FeatureState, *, cut_off: str | None = None, ended: str = "") -> str:
-    """Return the hand-off as JSON.
+def as_json(state: FeatureState, *, cut_off: str | None = None, ended: str = "", rows: Rows | None = None) -> str:
+    """Return the hand-off as JSON, a line for each feature, run and entry.
 
     Args:
         cut_off: id of the feature that was being worked when the run was cut off.
         ended: how the program ended, in a few words, where the state can not know it.
+        rows: of the calls before, to be quicker.
     """
-    return json.dumps(_data(state, cut_off, ended), indent=2, ensure_ascii=True) + "\n"
+    rows = rows or Rows()
+    lists = {
+        "features": rows.written(_feature, zip(state.features, state.standings, strict=True)),
+        "runs": rows.written(_run, ((run,) for run in state.runs)),
+        "progress": rows.written(_entry, ((entry,) for entry in state.progress)),
+    }
+    rows.turn_over()
+    head = [f"  {_json(name)}: {_json(value)}" for name, value in _head(state, cut_off, ended).items()]
+    body = [f"  {_json(name)}: [" + ",".join(f"\n    {row}" for row in found) + "\n  ]" for name, found in lists.items()]
+    return "{\n" + ",\n".join(head + body) + "\n}\n"
 
 
-def as_markdown(state: FeatureState, *, cut_off: str | None = None, ended: str = "") -> str:
+def as_markdown(state: FeatureState, *, cut_off: str | None = None, ended: str = "", rows: Rows | None = None) -> str:
     """Return the hand-off as Markdown; arguments as of `as_json`."""
-    manifest = state.manifest
-    lines = ["# Hand-off", ""]
-    if manifest is not None:
-        lines += [
-            f"* Objective: {plain(manifest.current_objective, 500)}",
-            f"* Branch: {plain(manifest.active_branch)}",
-            f"* Last known good commit: {plain(manifest.last_known_good_commit or 'none')}",
-        ]
-    counts = _counts(state)
-    lines += [f"* Features: {counts['passed']} passed, {counts['pending']} pending, {counts['blocked']} blocked"]
+    rows = rows or Rows()
+    head = _head(state, cut_off, ended)
+    counts = ", ".join(f"{number} {status}" for status, number in _counts(state).items())
+    lines = [
+        "# Hand-off",
+        "",
+        f"* Objective: {plain(str(head['objective']), 1000)}",
+        f"* Branch: {plain(str(head['branch']))}",
+        f"* Last known good commit: {plain(str(head['last_known_good_commit'] or 'none'))}",
+        f"* Features: {len(state.features)}, of which {counts}",
+    ]
     if ended or cut_off is not None:
-        lines += [f"* Ended: {plain(ended or 'cut off')}"]
+        lines.append(f"* Ended: {plain(ended or 'it was cut off')}")
     if cut_off is not None:
-        lines += [f"* Cut off: {plain(cut_off)}, whose try is made again"]
+        lines.append(f"* Cut off: {plain(cut_off)}; its try is made again")
     lines += ["", "## What to do next", "", *(f"* {plain(line, 1000)}" for line in _next(state, cut_off))]
-    lines += ["", "## Features", "", "| feature | status | tries | seen |", "|---|---|---|---|"]
-    for feature, standing in zip(state.features, state.standings, strict=True):
-        lines.append(f"| {plain(feature.id)} | {standing.status} | {standing.tries} | {plain(_seen(standing))} |")
-    lines += ["", "## Runs", "", *(_run_line(run) for run in reversed(state.runs))]
-    lines += ["", "## Progress", ""]
-    lines += [f"* {_moment(entry.created_at)} {plain(entry.summary)}" for entry in reversed(state.progress)]
+    lines += ["", "## Features", "", "| feature | status | tries | seen last |", "|---|---|---|---|"]
+    lines += rows.written(_feature_row, zip(state.features, state.standings, strict=True))
+    lines += ["", "## Runs", "", *reversed(rows.written(_run_row, ((run,) for run in state.runs)))]
+    lines += ["", "## Progress", "", *reversed(rows.written(_entry_row, ((entry,) for entry in state.progress)))]
+    rows.turn_over()
     return "\n".join(lines) + "\n"
 
 
-def plain(text: str, most: int = 200) -> str:
-    """Return text on one line that Markdown shows as it is."""
-    return _MARKUP.sub(lambda match: f"&#{ord(match.group())};", one_line(text, most))
-
-
-def _data(state: FeatureState, cut_off: str | None, ended: str) -> dict[str, object]:
+def _head(state: FeatureState, cut_off: str | None, ended: str) -> dict[str, Any]:
     manifest = state.manifest
     return {
         "format": FORMAT,
-        "session": None if manifest is None else manifest.session_id,
-        "objective": None if manifest is None else manifest.current_objective,
-        "branch": None if manifest is None else manifest.active_branch,
+        "session": None if manifest is None else inert(manifest.session_id),
+        "objective": None if manifest is None else inert(manifest.current_objective),
+        "branch": None if manifest is None else inert(manifest.active_branch),
         "last_known_good_commit": None if manifest is None else manifest.last_known_good_commit,
         "version": state.version,
         "counts": _counts(state),
         "cut_off": cut_off,
         "ended": ended or None,
         "next": _next(state, cut_off),
-        "features": [_feature(*pair) for pair in zip(state.features, state.standings, strict=True)],
-        "runs": [_run(run) for run in state.runs],
-        "progress": [
-            {"run": entry.run, "at": _moment(entry.created_at), "summary": one_line(entry.summary, 1000)}
-            for entry in state.progress
-        ],
     }
 
 
-def _feature(feature: Feature, standing: Standing) -> dict[str, object]:
-    return {
+def _feature(feature: Feature, standing: Standing) -> str:
+    told = {
         "id": feature.id,
-        "category": feature.category,
-        "description": feature.description,
+        "category": inert(feature.category),
+        "description": inert(feature.description),
         "required": feature.required,
         "status": str(standing.status),
         "passes": feature.passes,
@@ -98,10 +122,15 @@ def _feature(feature: Feature, standing: Standing) -> dict[str, object]:
         "commit": None if standing.evidence is None else standing.evidence.commit,
         "branch": None if standing.accepted is None else standing.accepted.branch,
     }
+    return _json(told)
 
 
-def _run(run: RunOutcome) -> dict[str, object]:
-    return {
+def _feature_row(feature: Feature, standing: Standing) -> str:
+    return f"| {plain(feature.id)} | {standing.status} | {standing.tries} | {plain(_seen(standing))} |"
+
+
+def _run(run: RunOutcome) -> str:
+    told = {
         "run": run.run,
         "status": str(run.status),
         "note": one_line(run.note, 1000),
@@ -112,15 +141,25 @@ def _run(run: RunOutcome) -> dict[str, object]:
         "processed": list(run.processed_feature_ids),
         "validated": list(run.validated_feature_ids),
     }
+    return _json(told)
 
 
-def _run_line(run: RunOutcome) -> str:
+def _run_row(run: RunOutcome) -> str:
     counts = f"{run.turns} turns, {run.retries} retries, {len(run.validated_feature_ids)} validated"
     return f"* Run {run.run}, {_moment(run.completed_at)}: {run.status}. {plain(run.note, 500)} ({counts})"
 
 
+def _entry(entry: ProgressEntry) -> str:
+    return _json({"run": entry.run, "at": _moment(entry.created_at), "summary": one_line(entry.summary, 1000)})
+
+
+def _entry_row(entry: ProgressEntry) -> str:
+    return f"* {_moment(entry.created_at)} {plain(entry.summary, 500)}"
+
+
 def _counts(state: FeatureState) -> dict[str, int]:
-    return {str(status): sum(one.status is status for one in state.standings) for status in FeatureStatus}
+    found = Counter(standing.status for standing in state.standings)
+    return {str(status): found[status] for status in FeatureStatus}
 
 
 def _seen(standing: Standing) -> str:
@@ -145,3 +184,6 @@ def _next(state: FeatureState, cut_off: str | None) -> list[str]:
 
 def _moment(moment: datetime) -> str:
     return moment.isoformat(" ", "seconds")
+
+
+_json = json.JSONEncoder(ensure_ascii=True).encode

@@ -7,8 +7,9 @@ back to itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from typing import Any
 
 from harnesses.features.errors import InvalidRequest, MemoryFailed
 from harnesses.features.feature import Feature
@@ -100,27 +101,36 @@ def same_list(stored: Sequence[Feature], given: Sequence[Feature]) -> bool:
 
 def _checked(feature: object, number: int) -> Feature:
     if not isinstance(feature, Feature):
-        raise InvalidRequest(f"feature {number} is none: expected a Feature, was {feature!r}; make one of it")
-    for what, wrong, expected, was in (
-        ("has no id", not _blank(feature.id), "a text that says something", feature.id),
-        ("has an id that can not be shown", _shown(feature.id), f"at most {MAX_ID} printable characters", feature.id),
-        ("has no description", not _blank(feature.description), "a text that says something", feature.description),
-        ("has no steps", bool(feature.steps), "at least one", feature.steps),
-        ("has a step without text", not any(map(_blank, feature.steps)), "texts that say something", feature.steps),
-        ("passes already", feature.passes is False, "False: only a validator sets it", feature.passes),
-    ):
-        if not wrong:
-            raise InvalidRequest(f"feature {number} ({feature.id!r:.80}) {what}: expected {expected}, was {was!r}; correct it")
+        raise InvalidRequest(f"feature {number} is none: expected a Feature, was {feature!r:.80}; make one of it")
+    for field, expected, fits in _RULES:
+        given = getattr(feature, field)
+        if not fits(given):
+            raise InvalidRequest(
+                f"feature {number}, {feature.id!r:.80}, has an unusable {field}: expected {expected}, was {given!r:.200}; "
+                "correct it"
+            )
     return feature
 
 
-def _blank(text: object) -> bool:
-    return not isinstance(text, str) or not text.strip()
+def _says_something(text: object) -> bool:
+    return isinstance(text, str) and bool(text.strip())
 
 
-def _shown(id: str) -> bool:
+def _shows(id: object) -> bool:
     """Return whether an id is safe to show on one line: no control characters, no marks that turn the line around."""
-    return id.isprintable() and id == id.strip() and len(id) <= MAX_ID
+    return isinstance(id, str) and id.isprintable() and id == id.strip() and 0 < len(id) <= MAX_ID
+
+
+_RULES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("id", f"1 to {MAX_ID} printable characters, without space around them", _shows),
+    ("description", "a text that says something", _says_something),
+    ("category", "a text", lambda given: isinstance(given, str)),
+    ("steps", "at least one, each a text that says something", lambda given: bool(given) and all(map(_says_something, given))),
+    ("passes", "False, as only a validator sets it", lambda given: given is False),
+    ("priority", "a whole number", lambda given: type(given) is int),
+    ("depends_on", "ids of features", lambda given: all(isinstance(id, str) for id in given)),
+    ("required", "True or False", lambda given: isinstance(given, bool)),
+)
 
 
 def _check_dependencies(features: Sequence[Feature]) -> None:

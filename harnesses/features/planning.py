@@ -1,29 +1,35 @@
 """What is next: decided from the state, the policy and the selector alone. Pure.
 
-    move      when                                                                        what it leads to
-    Turn      a feature can be worked                                                     one try at it
-    Recheck   a passing feature was not seen to pass since the work has changed           a verdict on it
-    Close     the run is open, and has come to its end                                    the hand-off
-    Wait      what is left is blocked, or depends on what is blocked                      a person
-    Done      nothing is left, or nothing can ever complete the list                      the end
+    move      when                                                                  what it leads to
+    Turn      a feature can be worked                                               one try at it
+    Recheck   a passing feature was not seen to pass since the work has changed     a verdict on it
+    Close     the run has come to its end                                           the hand-off
+    Wait      what is left is blocked, or depends on what is blocked                a person decides
+    Done      nothing is left                                                       the end
 
-The laws: a selector can name only what can be worked; and every move changes the state so that no state comes twice.
+The laws: a selector can name only what can be worked; a feature that the run has begun is gone on with before another one is;
+and every turn, recheck and hand-off changes the state, so that no state comes twice.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 from attrs import frozen
 
 from harnesses.features.errors import NotReady, ValidationFailed
-from harnesses.features.feature import Feature, FeatureStatus, Standing
+from harnesses.features.feature import Standing
 from harnesses.features.policy import RunPolicy
 from harnesses.features.record import FeatureState, RunCounts, RunStatus
-from harnesses.features.risk import most_at_risk, stale
-from harnesses.features.selectors import FeatureSelector, workable
+from harnesses.features.risk import most_at_risk
+from harnesses.features.selectors import FeatureSelector
+from harnesses.features.survey import Survey, surveyed
+from harnesses.features.texts import one_line
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 5
+"""Ids that a sentence names."""
 
 
 @frozen
@@ -50,7 +56,7 @@ class Recheck:
 
 @frozen
 class Close:
-    """Hand off the run."""
+    """Hand off the run: the open one, or the one that would go on with the counts of an interrupted one and may do nothing."""
 
     status: RunStatus
     note: str
@@ -63,7 +69,7 @@ class Wait:
     feature_ids: tuple[str, ...]
     """The blocked ones."""
     reason: str
-    """Which ones, why, and what to do, in words."""
+    """Which ones, what waits for them, and what to do."""
 
 
 @frozen
@@ -83,43 +89,45 @@ def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector)
     """
     if state.manifest is None or not state.features:
         raise NotReady("the feature harness has no feature list: expected one, was none; initialise it first")
-    survey = _surveyed(state)
-    opens = state.run is None
+    survey, opens = surveyed(state), state.run is None
+    if opens and (_proven(survey, policy) or _nothing_left(survey, policy)):
+        return Done()
+    if opens and survey.stuck:
+        return _wait(survey)
     run = next_run(state)
-    if opens:
-        if is_complete(state, policy) or survey.nothing_left(policy):
-            return Done()
-        if survey.stuck:
-            return _wait(state)
-    if end := _ending(state, policy, run, survey):
+    hand = _in_hand(survey, policy, run)
+    limit = _limit(policy, run, hand)
+    if (end := _end(survey, policy, run, limit)) is not None:
         return end
-    if (hand := _in_hand(state, policy, run)) is not None:
-        return Turn(hand.feature_id, hand.turns + 1, hand.tries + 1, opens)
-    if not survey.workable or (survey.gate and _limit_reached(state, policy, run) is not None):
+    if limit is not None or not survey.workable:
         return Recheck(most_at_risk(state)[0], opens)
-    standing = _selected(state, survey, selector)
-    if standing.turns == 0 and run.rechecked < policy.recheck_sample and survey.stale:
+    chosen = hand or _selected(state, survey, selector)
+    if chosen.turns == 0 and run.rechecked < policy.recheck_sample and survey.stale:
         return Recheck(most_at_risk(state)[0], opens)
-    return Turn(standing.feature_id, standing.turns + 1, standing.tries + 1, opens)
+    return Turn(chosen.feature_id, chosen.turns + 1, chosen.tries + 1, opens)
 
 
 def is_complete(state: FeatureState, policy: RunPolicy) -> bool:
     """Return whether the work is done and handed off.
 
-    A list is complete if it has a required feature, and each required one passes by a verdict; and, with `recheck_all_at_end`,
-    each passing one was seen to pass at the last version of the work.
+    It is if the list has a required feature, each required one passes by a verdict, and, with `recheck_all_at_end`, each
+    passing one was seen to pass at the last version of the work.
     """
-    return state.run is None and _gate(state) and not (policy.recheck_all_at_end and stale(state))
+    return state.run is None and _proven(surveyed(state), policy)
 
 
 def ending(state: FeatureState, policy: RunPolicy) -> Close | None:
     """Return how the open run ends now; None if it goes on, or if none is open."""
-    return None if state.run is None else _ending(state, policy, state.run, _surveyed(state))
+    if (run := state.run) is None:
+        return None
+    survey = surveyed(state)
+    return _end(survey, policy, run, _limit(policy, run, _in_hand(survey, policy, run)))
 
 
 def stuck(state: FeatureState) -> Wait | None:
-    """Return what a person has to decide, if the required ones that are left are all blocked or depend on what is blocked."""
-    return _wait(state) if _surveyed(state).stuck else None
+    """Return what a person has to decide; None if the list is complete, or something can be worked."""
+    survey = surveyed(state)
+    return _wait(survey) if survey.stuck else None
 
 
 def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
@@ -139,123 +147,82 @@ def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
     )
 
 
-@frozen
-class _Survey:
-    """Where the whole list stands."""
-
-    workable: list[Feature]
-    blocked: tuple[str, ...]
-    stale: list[Standing]
-    gate: bool
-    pending: int
-
-    @property
-    def stuck(self) -> bool:
-        return not self.gate and not self.workable and (self.pending > 0 or bool(self.blocked))
-
-    def nothing_left(self, policy: RunPolicy) -> bool:
-        return not (self.workable or self.pending or self.blocked or (policy.recheck_all_at_end and self.stale))
+def _proven(survey: Survey, policy: RunPolicy) -> bool:
+    return survey.gate and not (policy.recheck_all_at_end and survey.stale)
 
 
-def _surveyed(state: FeatureState) -> _Survey:
-    standings = state.standings
-    return _Survey(
-        workable(state.features, standings),
-        tuple(standing.feature_id for standing in standings if standing.status is FeatureStatus.BLOCKED),
-        stale(state),
-        _gate(state),
-        sum(standing.status is FeatureStatus.PENDING for standing in standings),
+def _nothing_left(survey: Survey, policy: RunPolicy) -> bool:
+    return survey.all_pass and not (policy.recheck_all_at_end and survey.stale)
+
+
+def _in_hand(survey: Survey, policy: RunPolicy, run: RunCounts) -> Standing | None:
+    """Return the feature that the run has tried last, if it is to be tried again."""
+    standing = survey.workable.get(run.features[-1]) if run.features else None
+    return standing if standing is not None and 0 < standing.turns < policy.tries_per_feature else None
+
+
+def _limit(policy: RunPolicy, run: RunCounts, hand: Standing | None) -> str | None:
+    """Return the limit that keeps the run from another turn, in words."""
+    if policy.max_turns_per_run is not None and run.turns >= policy.max_turns_per_run:
+        return f"the run is at its limit of {_counted(policy.max_turns_per_run, 'turn')}"
+    if hand is not None:
+        budget = policy.retry_budget_per_run
+        return f"its budget of {budget} retries is spent" if budget is not None and run.retries >= budget else None
+    most = policy.features_per_run
+    return (
+        f"the run is at its limit of {_counted(most, 'feature')}" if most is not None and len(run.features) >= most else None
     )
 
 
-def _gate(state: FeatureState) -> bool:
-    """Return whether there are required features and all of them pass, by evidence."""
-    seen = False
-    for feature, standing in zip(state.features, state.standings, strict=True):
-        if feature.required:
-            seen = True
-            if not (feature.passes and standing.evidence is not None and standing.evidence.passed):
-                return False
-    return seen
+def _end(survey: Survey, policy: RunPolicy, run: RunCounts, limit: str | None) -> Close | None:
+    """Return how a run ends now.
 
-
-def _ending(state: FeatureState, policy: RunPolicy, run: RunCounts, survey: _Survey) -> Close | None:
-    limit = _limit_reached(state, policy, run)
-    rechecks = policy.recheck_all_at_end and bool(survey.stale)
+    Required features that all pass do not end it while it may work others; a limit does not keep it from judging anew.
+    """
     if survey.workable and limit is None:
         return None
-    if survey.gate or survey.nothing_left(policy):
-        return None if rechecks else Close(RunStatus.SUCCEEDED, _gate_note(survey))
+    if survey.gate or survey.all_pass:
+        return None if policy.recheck_all_at_end and survey.stale else Close(RunStatus.SUCCEEDED, _complete(survey))
+    validated = f"validated {_counted(len(run.validated), 'feature')}, {survey.pending} remaining pending"
+    failed = [id for id in run.features if id not in set(run.validated)]
+    said = f"feature {_listed(failed)} not validated; {validated}" if failed else validated
     if not survey.workable:
-        if not (survey.pending or survey.blocked):
-            return None
-        return Close(RunStatus.FAILED, f"{_validated(run)}; only blocked features are left: {_listed(survey.blocked)}")
-    return _limited(state, run, survey, limit or "")
+        return Close(RunStatus.FAILED, f"{said}; only blocked features are left: {_listed(survey.blocked)}")
+    return Close(RunStatus.FAILED if failed else RunStatus.SUCCEEDED, f"{said}; {limit}")
 
 
-def _limited(state: FeatureState, run: RunCounts, survey: _Survey, limit: str) -> Close:
-    failed = [id for id in run.features if id not in run.validated]
-    left = f"{survey.pending} remaining pending"
-    if failed:
-        return Close(RunStatus.FAILED, f"feature {_listed(failed)} not validated; {_validated(run)}, {left} ({limit})")
-    return Close(RunStatus.SUCCEEDED, f"{_validated(run)}, {left} ({limit})")
-
-
-def _limit_reached(state: FeatureState, policy: RunPolicy, run: RunCounts) -> str | None:
-    """Return the limit that keeps the run from another turn, in words."""
-    if policy.max_turns_per_run is not None and run.turns >= policy.max_turns_per_run:
-        return f"limit of {policy.max_turns_per_run} turns a run"
-    if _in_hand(state, policy, run) is not None:
-        spent = policy.retry_budget_per_run is not None and run.retries >= policy.retry_budget_per_run
-        return f"budget of {policy.retry_budget_per_run} retries a run" if spent else None
-    most = policy.features_per_run
-    return f"limit of {most} features a run" if most is not None and len(run.features) >= most else None
-
-
-def _in_hand(state: FeatureState, policy: RunPolicy, run: RunCounts) -> Standing | None:
-    """Return the feature that the run has tried last, if it is to be tried again."""
-    if not run.features:
-        return None
-    standing = next((one for one in state.standings if one.feature_id == run.features[-1]), None)
-    if standing is None or standing.status is not FeatureStatus.PENDING or not 0 < standing.turns < policy.tries_per_feature:
-        return None
-    return standing
-
-
-def _selected(state: FeatureState, survey: _Survey, selector: FeatureSelector) -> Standing:
+def _selected(state: FeatureState, survey: Survey, selector: FeatureSelector) -> Standing:
     try:
         chosen = selector.select(state.features, state.standings)
     except Exception as error:
-        raise ValidationFailed(f"the selector failed: {error}") from error
-    can_be = {feature.id for feature in survey.workable}
-    if chosen is None or chosen.id not in can_be:
-        was = None if chosen is None else chosen.id
+        raise ValidationFailed(f"selector {type(selector).__name__} failed: {error}") from error
+    standing = None if chosen is None else survey.workable.get(chosen.id)
+    if standing is None:
         raise ValidationFailed(
-            f"the selector named what can not be worked: expected a pending feature whose dependencies pass, "
-            f"such as {survey.workable[0].id!r}, was {was!r}; correct the selector"
+            f"selector {type(selector).__name__} chose none that can be worked: expected a pending feature whose dependencies "
+            f"pass, such as {next(iter(survey.workable))!r}, was {None if chosen is None else chosen.id!r}; correct it"
         )
-    return next(standing for standing in state.standings if standing.feature_id == chosen.id)
+    return standing
 
 
-def _wait(state: FeatureState) -> Wait:
-    blocked = tuple(one for one in state.standings if one.status is FeatureStatus.BLOCKED)
-    ids = tuple(one.feature_id for one in blocked)
-    pending = [one.feature_id for one in state.standings if one.status is FeatureStatus.PENDING]
-    behind = f", and {_listed(pending)} can not be worked before they pass" if pending else ""
+def _wait(survey: Survey) -> Wait:
+    behind = f", and {_listed(survey.waiting)} can not be worked before they pass" if survey.waiting else ""
+    order = json.dumps({"unblock": survey.blocked[0]}, ensure_ascii=False) if survey.blocked else "an order"
     reason = (
-        f"features {_listed(ids)} are blocked{behind}: expected features that can be worked, was none; "
-        f'look into them, then send {{"unblock": "{ids[0]}"}} and start again'
+        f"blocked: {_listed(survey.blocked)}{behind}: expected a feature that can be worked, was none; "
+        f"see why, then send {order} and start again"
     )
-    return Wait(ids, reason)
+    return Wait(survey.blocked, reason)
 
 
-def _gate_note(survey: _Survey) -> str:
-    return "completion gate satisfied" if survey.gate else "all features pass; none is required, so the list is never complete"
+def _complete(survey: Survey) -> str:
+    return "completion gate satisfied" if survey.gate else "all features pass, none is required: the list is never complete"
 
 
-def _validated(run: RunCounts) -> str:
-    return f"validated {len(run.validated)} feature{'s' * (len(run.validated) != 1)}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _listed(ids: tuple[str, ...] | list[str], most: int = 5) -> str:
-    return ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
+def _listed(ids: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(one_line(id) for id in ids[:_SHOWN]) + more

@@ -94,10 +94,6 @@ class RunPolicy:
         """Raise `InvalidRequest` if the limits contradict each other, or allow nothing at all."""
         for name, least in _LEAST.items():
             self._check_number(name, least)
-        if not isinstance(self.fail_fast, FailFast):
-            raise InvalidRequest(
-                f"run policy has no such fail_fast: expected a FailFast, was {self.fail_fast!r}; make one of it"
-            )
         if self.mode is RunMode.STRICT_INCREMENTAL and self.max_features_per_run != 1:
             raise InvalidRequest(
                 f"run policy contradicts itself: expected max_features_per_run 1 in mode {str(self.mode)!r}, "

@@ -10,8 +10,20 @@ import re
 from harnesses.features.record import MAX_TEXT
 
 _LIVE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for tabs and line feeds
+    r"\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # unseen, or turns the line around
+    r"\ud800-\udfff\U000e0000-\U000e007f]"  # halves of characters, which no file can hold; tags, which hide text
 )
+_MARKUP = re.compile(
+    r"[\\`*\[\]<|~#$@]"
+    r"|(?<![^\W_])_|_(?![^\W_])"  # within a word it is a letter
+    r"|&(?=#?\w{1,40};)"
+    r"|\{(?=[{%#:])"  # templates
+    r"|:(?=//|[a-z0-9_+-]{1,50}:)"  # addresses, and names of pictures
+    r"|(?<=\bwww)\.",
+    re.IGNORECASE,
+)
+_BLOCK = re.compile(r"^(?:[-+=>]|\d{1,9}[.)])")
 
 
 def last_part(text: str, most: int = MAX_TEXT) -> str:
@@ -26,15 +38,27 @@ def inert(text: str) -> str:
 
 def one_line(text: str, most: int = 200) -> str:
     """Return `text` inert, on one line, and cut to its first `most` characters."""
-    flat = " ".join(inert(text[: 4 * most]).split())
+    flat = inert(" ".join(text[: 4 * most].split()))
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
 def first_line(text: str, most: int = 200) -> str:
     """Return the first line of `text` that says something, inert and cut to size."""
-    return next((one_line(line, most) for line in text[:MAX_TEXT].splitlines() if line.strip()), "")
+    start = text[:MAX_TEXT].lstrip()
+    return one_line(start.partition("\n")[0], most)
+
+
+def plain(text: str, most: int = 200) -> str:
+    """Return `text` on one line, written so that Markdown shows it as it is: no markup, no links, no breaks in tables."""
+    marked = _MARKUP.sub(_as_entity, one_line(text, most))
+    return _BLOCK.sub(lambda match: f"{match.group()[:-1]}&#{ord(match.group()[-1])};", marked)
 
 
 def _written_out(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _as_entity(match: re.Match[str]) -> str:
+    """Write a character as an entity: unlike a backslash, it can not be undone by one that stands before it."""
+    return f"&#{ord(match.group())};"
