@@ -42,9 +42,16 @@ HARNESSES = (
     ("features.changes", "features.handoff"),
     # features: what is done
     ("features.aside", "features.handoff_files", "features.health", "features.streaming", "features.validators"),
-    ("features.hooks",),
+    ("features.hooks", "features.orders", "features.turn"),
+    ("features.attempt", "features.bearings"),
+    ("features.parts",),
+    ("features.steps",),
+    ("features.harness",),
     ("features",),
     # agents
+    ("agents.errors", "agents.reading", "agents.scripted"),
+    ("agents.dialects", "agents.recorded", "agents.sandbox"),
+    ("agents.command",),
     ("agents",),
     # ready-made harnesses
     ("coding.branches", "coding.candidate", "coding.git", "coding.trees"),

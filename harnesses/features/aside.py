@@ -9,6 +9,7 @@ import atexit
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Full, Queue
 from typing import Any, TypeAlias
 
@@ -61,11 +62,8 @@ class Aside:
         """Let the thread end when it has made the calls that wait. Does not wait for it."""
         if self._thread is not None:
             # A full queue has no room for the end either; then the daemon thread stays until the program ends.
-            try:
+            with suppress(Full):
                 self._waiting.put_nowait(None)
-            except Full:
-                return
-            self._thread = None
 
     def _work(self) -> None:
         while (call := self._waiting.get()) is not None:
@@ -78,7 +76,6 @@ class Aside:
         atexit.unregister(self._finish)
 
     def _finish(self) -> None:
-        thread = self._thread
         self.close()
-        if thread is not None:
-            thread.join(_LAST_WORDS_S)
+        if self._thread is not None:
+            self._thread.join(_LAST_WORDS_S)

@@ -96,6 +96,8 @@ class Standing:
     """Why the last try failed, or why it was set back or blocked: the next try is told."""
     session: str | None = None
     """The agent's, of the last try."""
+    prompt: str | None = None
+    """What its agent is asked instead of the usual words, if a person has ordered that."""
     evidence: Verdict | None = None
     """What proves that it passes."""
     accepted: TurnResult | None = None

@@ -61,6 +61,11 @@ class Phases:
         self._harness = harness
         self._current: tuple[Phase, int, float] | None = None
 
+    @property
+    def phase(self) -> Phase | None:
+        """The phase under way; None if there is none, or nobody to tell."""
+        return None if self._current is None else self._current[0]
+
     def start(self, phase: Phase, run: int) -> None:
         """Note that a phase starts, unless it is under way."""
         if self._hooks is None or self._current is not None:

@@ -93,6 +93,7 @@ def watched(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAg
             step_number=run.step_number,
             step_history=run.step_history,
             constraints=run.constraints,
+            log=run.log,
         )
         tell(TurnEvent.complete(result))
         return result

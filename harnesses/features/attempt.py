@@ -1,0 +1,46 @@
+"""What a feature harness knows for as long as one attempt lasts. All else it derives from its state."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import define, field
+
+from harnesses.features.feature import Verdict
+from harnesses.features.record import RunOutcome
+
+
+@define
+class Attempt:
+    """From one start of `execute()` to its end."""
+
+    own_run: bool = False
+    """Whether the open run was opened in it."""
+    compared: bool = False
+    """Whether the list given was compared with the one being worked."""
+    remark: str = ""
+    """To be said with the next step."""
+    began: datetime | None = None
+    """When the run was opened."""
+    working: str | None = None
+    """The feature being worked."""
+    health: Verdict | None = None
+    """What the health check has seen, to be recorded with the next step."""
+    chat_failures: int = 0
+    """Turns in a row in which the agent has failed."""
+    made: int = 0
+    """The number of the last step that was made."""
+    ended: RunOutcome | None = None
+    """The hand-off that came with it."""
+    over: bool = False
+    """Whether its run was handed off."""
+    then: Exception | None = None
+    """To be raised when that step is recorded."""
+    cause: Exception | None = None
+    """What the agent, or the validator, has raised last."""
+    how: str = ""
+    """How it ends, if something has ended it."""
+    orders: list[object] = field(factory=list[object])
+    """Taken from the mailbox, and not yet followed."""
+    answers: list[str] = field(factory=list[str])
+    """What became of those that were followed since the last step."""

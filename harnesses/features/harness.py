@@ -1,0 +1,301 @@
+"""`FeatureHarness`: works a list of features until every one is proven. The list is its state, a try is a step.
+
+    initialise ──► bearings ──► recheck ──► agent ──TurnResult──► validator ──Verdict──► state ──► … ──► hand-off
+                   (each run)   (a sample)   once                  once
+
+The laws:
+
+    what is next is decided from the state, and what an agent or a validator has done is on record once it is done; so a
+    program that was killed goes on with it, and neither asks nor pays twice
+    a feature passes by a verdict, and by nothing else
+    a run that ends is handed off in the same step; one that could not be is handed off at the next start
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import evolve
+
+from harnesses.errors import Waiting
+from harnesses.features.aside import Aside
+from harnesses.features.attempt import Attempt
+from harnesses.features.bearings import has_news
+from harnesses.features.changes import amended, checked_request, closed, initialised, initializer_result, interrupted
+from harnesses.features.errors import FeatureError, InvalidRequest
+from harnesses.features.feature import Feature
+from harnesses.features.handoff import as_json, as_markdown
+from harnesses.features.handoff_files import write_files
+from harnesses.features.health import CommandHealthCheck
+from harnesses.features.hooks import Phase, PhaseHooks, Phases
+from harnesses.features.lists import differences
+from harnesses.features.manifest import (
+    DEFAULT_BRANCH,
+    DEFAULT_SUMMARY,
+    InitializerRequest,
+    InitializerResult,
+    InitPlan,
+)
+from harnesses.features.planning import Close, Done, Recheck, Turn, Wait, is_complete, next_move, stuck
+from harnesses.features.policy import RunPolicy
+from harnesses.features.protocols import FeatureSelector, HealthCheck, OutcomeValidator
+from harnesses.features.record import FeatureState, IterationKind, IterationStatus
+from harnesses.features.selectors import FirstPending
+from harnesses.features.steps import FeatureStep, FeatureSteps
+from harnesses.features.streaming import FeatureAgent, TurnObserver
+from harnesses.features.turn import Try, try_on_record, words_of
+from harnesses.step import Constraints
+
+_LEAVING_S = 2.0
+"""For the hand-off files when the harness is cancelled."""
+_log = logging.getLogger(__name__)
+
+
+class FeatureHarness(FeatureSteps):
+    """Has an agent work one feature after the other, and a validator prove each.
+
+    One start works one run: as many features, turns and retries as its policy allows. It is complete when every required
+    feature passes, by evidence; else it ends exhausted, and started again it begins the next run. If what is left is
+    blocked, it waits for a person.
+
+    People can tell it to unblock, block or word a feature by message; see `orders`.
+
+    Args:
+        agent: does the work: it is given an `Assignment` and returns a `TurnResult`.
+        validator: judges the result; nothing else can make a feature pass. `accept_all()` has to be asked for.
+        objective: what the features are for.
+        features: an empty list stands for the starter skeleton of six.
+        policy: how much a run may do.
+        health_check: looks at the surroundings when a run begins; the default runs the init plan.
+        selector: says which feature is next; the default goes by priority, then by the order of the list.
+        init_plan: commands for the health check; the default ones look at a repository, if there is one.
+        active_branch: where accepted work goes, where there is a repository.
+        progress_summary: the first progress entry.
+        prompt_overrides: what the agent is asked instead of the usual words, by feature id.
+        stream: whether the observer is told what happens in a turn while it happens.
+        observer: is told so.
+        hooks: are told of the phases. Hooks and observer can neither break nor delay a run.
+        handoff: directory for `HANDOFF.md` and `HANDOFF.json`.
+        amend: whether a list that differs from the one being worked changes that.
+        chat_delay_s: seconds before a turn that follows a failed one of the agent; doubled each time, up to half a minute.
+        metadata: kept in the manifest.
+
+    Raises:
+        InvalidRequest: the objective is blank, or the list can not be worked.
+    """
+
+    def __init__(
+        self,
+        agent: FeatureAgent,
+        validator: OutcomeValidator[Any],
+        *,
+        objective: str,
+        features: Sequence[Feature] = (),
+        policy: RunPolicy | None = None,
+        health_check: HealthCheck | None = None,
+        selector: FeatureSelector | None = None,
+        init_plan: InitPlan | None = None,
+        active_branch: str = DEFAULT_BRANCH,
+        progress_summary: str = DEFAULT_SUMMARY,
+        prompt_overrides: Mapping[str, str] | None = None,
+        stream: bool = False,
+        observer: TurnObserver | None = None,
+        hooks: PhaseHooks | None = None,
+        handoff: Path | str | None = None,
+        amend: bool = False,
+        chat_delay_s: float = 0.2,
+        metadata: Mapping[str, str] | None = None,
+        initial_state: FeatureState | None = None,
+        max_context_steps: int = 10,
+        constraints: Constraints | None = None,
+    ) -> None:
+        super().__init__(
+            agent,
+            validator,
+            prompt_overrides=prompt_overrides or {},
+            stream=stream,
+            observer=observer,
+            initial_state=initial_state,
+            max_context_steps=max_context_steps,
+            constraints=constraints,
+        )
+        if not hasattr(validator, "validate"):
+            raise InvalidRequest(f"no validator was chosen: expected one, was {validator!r}; to try things out, accept_all()")
+        self._request = InitializerRequest(
+            current_objective=objective,
+            feature_list=tuple(features),
+            active_branch=active_branch,
+            init_plan=init_plan,
+            progress_summary=progress_summary,
+            metadata=tuple(sorted((metadata or {}).items())),
+        )
+        checked_request(self._request)
+        self._policy = policy or RunPolicy()
+        self._health_check: HealthCheck = health_check or CommandHealthCheck()
+        self._selector: FeatureSelector = selector or FirstPending()
+        self._hooks = hooks
+        self._handoff = None if handoff is None else Path(handoff)
+        self._amend = amend
+        self._chat_delay_s = chat_delay_s
+        self._created = False
+
+    @property
+    def initialized(self) -> InitializerResult:
+        """What the initialisation has given; `created` is whether it came in this attempt."""
+        return initializer_result(self.state, created=self._created)
+
+    def is_complete(self) -> bool:
+        if not is_complete(self.state, self._policy):
+            return False
+        return not self._amend or self._at.compared or (bool(self._given) and not has_news(self.state, self._given))
+
+    @property
+    def _given(self) -> tuple[Any, ...]:
+        return self._request.feature_list
+
+    async def _load_features(self) -> Sequence[Feature]:
+        return self._given
+
+    # the loop
+
+    async def execute(self) -> AsyncIterator[FeatureStep]:
+        self._at, self._aside, self._health, self._created = Attempt(), Aside(), "", False
+        self._phases = Phases(self._hooks, self._aside, self.name)
+        try:
+            await self._open()
+            while (made := await self._next_step()) is not None:
+                yield made
+                await self._recorded()
+        except BaseException as error:
+            self._at.how = self._how(error)
+            raise
+        finally:
+            await self._leave()
+
+    async def _next_step(self) -> FeatureStep | None:
+        """Make the next step; None at the end."""
+        if self.state.manifest is None:
+            return await self._initialise()
+        begun = try_on_record(self.effects)
+        if begun is not None and begun.done:
+            return await self._turn(begun.feature_id, begun.turn, taken_up=True)
+        if begun is not None or (self.state.run is not None and not self._at.own_run):
+            return await self._recover(begun)
+        if self._at.over:
+            if (wait := stuck(self.state)) is not None:
+                raise Waiting(wait.reason)
+            return None
+        return await self._compare() or await self._follow_orders() or await self._advance()
+
+    async def _advance(self) -> FeatureStep | None:
+        """Make the step that the state asks for."""
+        try:
+            move = next_move(self.state, self._policy, self._selector)
+        except FeatureError as error:
+            return self._failed(IterationKind.CLOSE, error)
+        match move:
+            case Done():
+                return None
+            case Wait(reason=reason):
+                raise Waiting(reason)
+            case Close(status=status, note=note):
+                state = closed(self.state, status, note, self.now())
+                return self._made(state, IterationKind.CLOSE, IterationStatus.DONE, note)
+            case Recheck(feature_id=feature_id):
+                return await self._judge_anew(feature_id)
+            case Turn(feature_id=feature_id, attempt=turn):
+                return await self._turn(feature_id, turn)
+
+    # steps
+
+    async def _initialise(self) -> FeatureStep:
+        """Set up manifest, features and first progress entry, all in one step."""
+        self._phases.start(Phase.INITIALIZER, 0)
+        request = await self._requested()
+        state = initialised(request, self.name, await self._first_commit(), self.now())
+        self._at.compared = self._created = True
+        note = f"{len(state.features)} features for: {request.current_objective}"
+        return self._made(state, IterationKind.INITIALIZE, IterationStatus.DONE, note)
+
+    async def _requested(self) -> InitializerRequest:
+        return evolve(self._request, feature_list=tuple(await self._load_features()))
+
+    async def _compare(self) -> FeatureStep | None:
+        """Compare the list given with the one being worked; once in each attempt."""
+        if self._at.compared or not (self._given or self._amend):
+            return None
+        self._at.compared = True
+        given = checked_request(await self._requested())
+        said = differences(self.state.features, given)
+        if self._amend and has_news(self.state, given):
+            state = amended(self.state, given, self.now())
+            return self._made(state, IterationKind.AMEND, IterationStatus.DONE, said)
+        if said and not self._amend:
+            self._at.remark = f"! the list given is not the one being worked ({said}): it is kept; to change it, amend=True"
+        if is_complete(self.state, self._policy):
+            return self._made(self.state, IterationKind.AMEND, IterationStatus.DONE, "nothing new in the list")
+        return None
+
+    async def _follow_orders(self) -> FeatureStep | None:
+        """Do what people have ordered since the last step."""
+        return self._made(self.state, IterationKind.ORDERS, IterationStatus.DONE) if await self._hear() else None
+
+    async def _recover(self, begun: Try | None) -> FeatureStep:
+        """Hand off what an attempt has left that ended in the middle."""
+        if begun is not None:
+            await self._put_off(begun)
+        id = None if begun is None else begun.feature_id
+        state = interrupted(self._opened(), id, self.now(), "the end of its program")
+        return self._made(state, IterationKind.RECOVER, IterationStatus.INTERRUPTED, id=id)
+
+    # the end of a step, and of all of them
+
+    async def _recorded(self) -> None:
+        """Go on after a step that is on record."""
+        self._settle_phase()
+        await self._write_handoff()
+        if self._at.then is not None:
+            raise self._at.then
+
+    async def _leave(self) -> None:
+        at = self._at
+        if self.current_step >= at.made:
+            self._settle_phase()
+        self._phases.fail(at.how or "ended")
+        with trio.move_on_after(_LEAVING_S, shield=True):
+            await self._write_handoff()
+        self._aside.close()
+        try:
+            await self._close()
+        except Exception:
+            _log.warning("harness %r could not tidy up", self.name, exc_info=True)
+
+    async def _write_handoff(self) -> None:
+        """Write the hand-off files. They are views: that they can not be written is no reason to stop."""
+        if self._handoff is None:
+            return
+        state, at = self.state, self._at
+        texts = {
+            "HANDOFF.md": as_markdown(state, cut_off=at.working, ended=at.how),
+            "HANDOFF.json": as_json(state, cut_off=at.working, ended=at.how),
+        }
+        try:
+            await write_files(self._handoff, texts)
+        except Exception:
+            _log.warning("harness %r could not write its hand-off to %s", self.name, self._handoff, exc_info=True)
+
+    def _how(self, error: BaseException) -> str:
+        """Return how an attempt ends that an error has ended, in a few words; an empty text if it came to its end."""
+        control = self._surroundings("end").control
+        if isinstance(error, Exception):
+            return words_of(error)
+        if isinstance(error, GeneratorExit) and not control.stopping and not control.overdue():
+            return ""
+        why = control.why_cancelled()
+        if why is not None:
+            return words_of(why)
+        return "cancelled" if control.aborted else "stopped"
