@@ -1,1 +1,32 @@
-"""Ready-made agents."""
+"""Ready-made agents for feature lists.
+
+ScriptedAgent   makes attempts that are written down
+CommandAgent    runs a command-line coding agent: any, or Claude Code, Codex CLI and aider by a dialect
+"""
+
+from harnesses.agents.command import CommandAgent
+from harnesses.agents.dialects import Dialect, PromptBy, aider, claude_code, codex
+from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
+from harnesses.agents.reading import Reading, Reply
+from harnesses.agents.recorded import read_attempts, recording
+from harnesses.agents.sandbox import Bubblewrap
+from harnesses.agents.scripted import ScriptedAgent, ScriptedAttempt
+
+__all__ = [
+    "AgentFailed",
+    "AgentMissing",
+    "AgentTimedOut",
+    "Bubblewrap",
+    "CommandAgent",
+    "Dialect",
+    "PromptBy",
+    "Reading",
+    "Reply",
+    "ScriptedAgent",
+    "ScriptedAttempt",
+    "aider",
+    "claude_code",
+    "codex",
+    "read_attempts",
+    "recording",
+]
