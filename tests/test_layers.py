@@ -63,7 +63,7 @@ HARNESSES = (
     ("coding.sources.markdown",),
     ("coding.sources.files",),
     ("coding.sources",),
-    ("coding.features", "trading.bars", "trading.indicators", "trading.numbers"),
+    ("trading.bars", "trading.indicators", "trading.numbers"),
     ("trading.orders",),
     ("trading.ccxt_answers",),
     ("trading.ccxt_client",),
@@ -85,7 +85,7 @@ HARNESSES = (
     ("trading.report",),
     ("trading.harness_turn",),
     ("trading.harness_desk",),
-    ("coding.small", "trading.harness"),
+    ("trading.harness",),
     ("coding", "trading"),
 )
 

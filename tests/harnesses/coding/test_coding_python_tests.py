@@ -9,19 +9,23 @@ from pathlib import Path
 import pytest
 
 from harnesses import HarnessMisuse
-from harnesses.coding import Feature, PythonTests, Solution, Verdict
+from harnesses.coding import PythonTests
+from harnesses.features import Feature, TurnResult, Verdict
 
-FEATURE = Feature("double", "Write double(number).")
+FEATURE = Feature("double", "Write double(number).", steps="its tests pass")
 TESTS = "assert double(2) == 4\nassert double(-1) == -2"
 RIGHT = "def double(number):\n    return 2 * number\n"
 
 
 async def verdict(code: str, *, tests: str = TESTS, limit_s: float = 30.0) -> Verdict:
-    return await PythonTests({FEATURE.id: tests}, limit_s=limit_s).validate(FEATURE, Solution(code))
+    return await PythonTests({FEATURE.id: tests}, limit_s=limit_s).validate(FEATURE, TurnResult(artifact=code))
 
 
 async def test_code_that_its_tests_accept_is_proven():
-    assert await verdict(RIGHT) == Verdict(passed=True, evidence="all tests passed")
+    found = await verdict(RIGHT)
+
+    assert (found.passed, found.evidence, found.validator) == (True, "all tests passed", "Python tests")
+    assert 0 < found.duration_s < 30
 
 
 async def test_what_the_tests_say_is_the_evidence():
@@ -57,7 +61,7 @@ async def test_code_that_does_not_come_to_the_last_test_is_not_proven(code, evid
 async def test_code_that_does_not_end_is_killed_and_not_proven():
     found = await verdict("print('so far', flush=True)\nwhile True: pass", limit_s=0.5)
 
-    assert found == Verdict(passed=False, evidence="so far\n\nkilled: no result within 0.5 s")
+    assert (found.passed, found.evidence) == (False, "so far\n\nkilled: no result within 0.5 s")
 
 
 async def test_code_does_not_see_the_environment_of_this_program(monkeypatch):
@@ -87,9 +91,15 @@ async def test_the_code_begins_in_a_directory_of_its_own():
     assert Path(found.evidence.strip()) != Path(os.getcwd())
 
 
+async def test_no_code_is_not_proven():
+    found = await PythonTests({FEATURE.id: ""}).validate(FEATURE, TurnResult(message="done"))
+
+    assert found == Verdict(passed=False, evidence="no source code was handed in", validator="Python tests")
+
+
 async def test_a_feature_without_tests_is_an_error_not_a_verdict():
     with pytest.raises(HarnessMisuse, match="feature 'double' has no tests: expected Python source by its id"):
-        await PythonTests({}).validate(FEATURE, Solution(RIGHT))
+        await PythonTests({}).validate(FEATURE, TurnResult(artifact=RIGHT))
 
 
 @pytest.mark.parametrize("limit_s", [0, -1.0, float("nan")])
