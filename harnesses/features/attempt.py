@@ -30,6 +30,8 @@ class Attempt:
     """Turns in a row in which the agent has failed."""
     made: int = 0
     """The number of the last step that was made."""
+    settled: bool = True
+    """Whether it is known to be on record."""
     ended: RunOutcome | None = None
     """The hand-off that came with it."""
     over: bool = False

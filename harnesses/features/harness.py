@@ -21,6 +21,7 @@ from typing import Any
 import trio
 from attrs import evolve
 
+from harnesses.control import Ending
 from harnesses.errors import Waiting
 from harnesses.features.aside import Aside
 from harnesses.features.attempt import Attempt
@@ -45,8 +46,9 @@ from harnesses.features.policy import RunPolicy
 from harnesses.features.protocols import FeatureSelector, HealthCheck, OutcomeValidator
 from harnesses.features.record import FeatureState, IterationKind, IterationStatus
 from harnesses.features.selectors import FirstPending
-from harnesses.features.steps import FeatureStep, FeatureSteps
+from harnesses.features.steps import FeatureSteps
 from harnesses.features.streaming import FeatureAgent, TurnObserver
+from harnesses.features.telling import FeatureStep
 from harnesses.features.turn import Try, try_on_record, words_of
 from harnesses.step import Constraints
 
@@ -263,8 +265,7 @@ class FeatureHarness(FeatureSteps):
 
     async def _leave(self) -> None:
         at = self._at
-        if self.current_step >= at.made:
-            self._settle_phase()
+        self._settle_phase()
         self._phases.fail(at.how or "ended")
         with trio.move_on_after(_LEAVING_S, shield=True):
             await self._write_handoff()
@@ -290,12 +291,12 @@ class FeatureHarness(FeatureSteps):
 
     def _how(self, error: BaseException) -> str:
         """Return how an attempt ends that an error has ended, in a few words; an empty text if it came to its end."""
-        control = self._surroundings("end").control
         if isinstance(error, Exception):
             return words_of(error)
-        if isinstance(error, GeneratorExit) and not control.stopping and not control.overdue():
-            return ""
-        why = control.why_cancelled()
+        control = self._surroundings("end").control
+        if isinstance(error, GeneratorExit) and control.failure is None:
+            return "stopped" if control.ending is Ending.STOPPED else ""
+        why = control.failure or control.why_cancelled()
         if why is not None:
             return words_of(why)
         return "cancelled" if control.aborted else "stopped"

@@ -1,50 +1,34 @@
-"""The steps of a feature harness: what is done in each, and how it is told. Which one is next is decided elsewhere."""
+"""The steps of a feature harness: what is done in each. Which one is next is decided elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeAlias
-
-import trio
+from typing import Any, TypeVar
 
 from harnesses.effects import NotDone
 from harnesses.errors import BudgetExhausted, HarnessError, Waiting
 from harnesses.features.bearings import agreed, look
-from harnesses.features.changes import after_turn, ended, failed, interrupted, opened, rechecked
+from harnesses.features.changes import after_turn, failed, interrupted, opened, rechecked
 from harnesses.features.errors import ChatFailed, FeatureError, MemoryFailed, ValidationFailed
 from harnesses.features.feature import TurnResult, Verdict
-from harnesses.features.hooks import Phase, Phases
-from harnesses.features.orders import obeyed
-from harnesses.features.parts import FeatureParts
+from harnesses.features.hooks import Phase
 from harnesses.features.planning import next_run
-from harnesses.features.policy import RunPolicy
 from harnesses.features.protocols import HealthCheck
-from harnesses.features.record import (
-    FeatureState,
-    Iteration,
-    IterationKind,
-    IterationResult,
-    IterationStatus,
-    ProgressEntry,
-    RunStatus,
-)
-from harnesses.features.turn import JUDGE, WORK, Judged, Try, Worked, key_of, try_on_record, words_of
-from harnesses.step import StepYield
+from harnesses.features.record import FeatureState, IterationKind, IterationStatus
+from harnesses.features.telling import FeatureStep, FeatureTelling
+from harnesses.features.turn import JUDGE, WORK, Judged, Try, Worked, key_of, order_in, try_on_record, words_of
 
-FeatureStep: TypeAlias = StepYield[Iteration, IterationResult]
+__all__ = ["FeatureStep", "FeatureSteps"]
 
 _MAX_DELAY_S = 30.0
-_MAX_ORDERS = 100
-"""Orders that are followed in one step."""
+AnswerT = TypeVar("AnswerT")
 
 
-class FeatureSteps(FeatureParts):
+class FeatureSteps(FeatureTelling):
     """One method for each kind of step: it does what is to be done and returns what is to be yielded."""
 
-    _policy: RunPolicy
     _health_check: HealthCheck
-    _phases: Phases
     _chat_delay_s: float
 
     # a try
@@ -63,7 +47,7 @@ class FeatureSteps(FeatureParts):
         except (Waiting, BudgetExhausted) as error:
             return await self._halted(feature_id, turn, error, opens=opens)
         if work.cut_off:
-            await self._cut_off(feature_id, turn)
+            await self._put(feature_id, self._cut_off, feature_id, turn)
             return self._interrupted(feature_id, work.cut_off, turn=turn, duration_s=work.duration_s)
         if work.result is None:
             return await self._not_worked(feature_id, turn, work)
@@ -90,20 +74,31 @@ class FeatureSteps(FeatureParts):
         )
 
     async def _taken_in(self, id: str, turn: int, result: TurnResult, verdict: Verdict) -> str | None:
+        """Put the work where it belongs; return the new last known good commit, where there is one."""
         feature = self._feature(id)
+        if verdict.passed:
+            return await self._put(id, self._accept, feature, turn, result, verdict)
+        await self._put(id, self._reject, feature, turn, result, verdict.evidence)
+        return None
+
+    async def _put(self, id: str, function: Callable[..., Awaitable[AnswerT]], *args: Any) -> AnswerT:
+        """Return what a function returns that puts work somewhere.
+
+        Raises:
+            MemoryFailed: it has raised what is not an error of this project.
+        """
         try:
-            if verdict.passed:
-                return await self._accept(feature, turn, result, verdict)
-            await self._reject(feature, turn, result, verdict.evidence)
+            return await function(*args)
         except HarnessError:
             raise
         except Exception as error:
+            if (order := order_in(error)) is not None:
+                raise order from error.__cause__
             raise MemoryFailed(f"feature {id!r}: its work can not be put where it belongs: {words_of(error)}") from error
-        return None
 
     async def _not_worked(self, id: str, turn: int, work: Worked) -> FeatureStep:
         """Count a try in which the agent has failed."""
-        await self._reject(self._feature(id), turn, None, work.error)
+        await self._put(id, self._reject, self._feature(id), turn, None, work.error)
         state = after_turn(self._opened(), self._policy, id, error=work.error, now=self.now())
         self._at.chat_failures += 1
         if self._policy.fail_fast.on_chat_error:
@@ -128,7 +123,12 @@ class FeatureSteps(FeatureParts):
     async def _put_off(self, begun: Try) -> None:
         """Settle that a try was cut off, and put aside what it has left."""
         await self.settle(key_of(WORK, begun.feature_id, begun.turn), _not_done)
-        await self._cut_off(begun.feature_id, begun.turn)
+        await self._put(begun.feature_id, self._cut_off, begun.feature_id, begun.turn)
+
+    def _delay(self) -> float:
+        """Return how long to wait before the next turn of an agent that has failed."""
+        failures = self._at.chat_failures
+        return min(_MAX_DELAY_S, self._chat_delay_s * 2 ** (failures - 1)) if failures else 0.0
 
     # a feature that passes
 
@@ -215,109 +215,6 @@ class FeatureSteps(FeatureParts):
         error.__cause__, self._at.cause = self._at.cause, None
         return error
 
-    # orders
-
-    async def _hear(self) -> bool:
-        """Take the orders that have come, to be followed with the next step; return whether there are any."""
-        at = self._at
-        while len(at.orders) + len(at.answers) < _MAX_ORDERS:
-            try:
-                order = self.receive_nowait()
-            except trio.WouldBlock:
-                break
-            answer = await self._obey(order)
-            if answer is None:
-                at.orders.append(order)
-            else:
-                at.answers.append(answer)
-        return bool(at.orders or at.answers)
-
-    def _followed(self, state: FeatureState) -> tuple[FeatureState, list[str]]:
-        """Return the state after the orders that have come, and what became of them."""
-        at = self._at
-        answers, at.answers = at.answers, []
-        orders, at.orders = at.orders, []
-        for order in orders:
-            state, answer = obeyed(state, self._policy, order, self.now())
-            answers.append(answer)
-        return state, answers
-
-    # what is told
-
-    def _made(
-        self,
-        state: FeatureState,
-        kind: IterationKind,
-        status: IterationStatus,
-        note: str = "",
-        *,
-        id: str | None = None,
-        turn: int = 0,
-        result: TurnResult | None = None,
-        verdict: Verdict | None = None,
-        duration_s: float = 0.0,
-    ) -> FeatureStep:
-        """Return the step that leads to `state`. Without a note it says what progress there was."""
-        at, before = self._at, self.state
-        state, answers = self._followed(state)
-        note = note or "; ".join(entry.summary for entry in _new(before.progress, state.progress))
-        note = "; ".join(filter(None, (note, *answers)))
-        at.ended = ended(before, state)
-        at.over = at.ended is not None and kind is not IterationKind.RECOVER
-        at.made = self.current_step + 1
-        given = Iteration(
-            kind=kind,
-            run=self._run_number(state),
-            feature_id=id,
-            turn=turn,
-            last_failure=None if id is None or not turn else self._standing(id).last_failure,
-            streamed=self._stream and turn > 0,
-        )
-        self.update_state(lambda _: state, summary=f"{at.remark}; {note}" if at.remark else note)
-        made = IterationResult(
-            status=status,
-            note=note,
-            result=result,
-            verdict=verdict,
-            health=at.health,
-            ended=at.ended,
-            duration_s=round(duration_s, 6),
-        )
-        at.remark, at.health = "", None
-        return StepYield(given, made)
-
-    def _run_number(self, state: FeatureState) -> int:
-        """Return the run that the step being made belongs to; 0 if to none."""
-        if self._at.ended is not None:
-            return self._at.ended.run
-        return 0 if state.run is None else state.run.number
-
-    def _settle_phase(self) -> None:
-        """Note that the step that was made is on record."""
-        at = self._at
-        at.working = None
-        if at.ended is not None and at.ended.status is not RunStatus.SUCCEEDED:
-            self._phases.fail(at.ended.note)
-        elif at.ended is not None or self._phases.phase is Phase.INITIALIZER:
-            self._phases.succeed()
-        at.ended = None
-
-    def _delay(self) -> float:
-        """Return how long to wait before the next turn of an agent that has failed."""
-        failures = self._at.chat_failures
-        return min(_MAX_DELAY_S, self._chat_delay_s * 2 ** (failures - 1)) if failures else 0.0
-
 
 def _not_done(*_: object) -> NotDone:
     return NotDone()
-
-
-def _new(before: Sequence[ProgressEntry], after: Sequence[ProgressEntry]) -> Iterable[ProgressEntry]:
-    """Return the entries that were added; the list is bounded, so those at its front may be gone."""
-    last = before[-1] if before else None
-    fresh = list[ProgressEntry]()
-    for entry in reversed(after):
-        if entry is last:
-            break
-        fresh.append(entry)
-    return reversed(fresh)
