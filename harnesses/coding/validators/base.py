@@ -1,0 +1,98 @@
+"""What the validators of the coding harness have in common: they compose with `&`, and say where they looked."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from harnesses.coding.candidate import Candidate
+from harnesses.features.feature import Feature, Verdict
+from harnesses.features.protocols import OutcomeValidator
+
+MAX_FINDINGS = 20
+"""Findings that are told at once; an agent that has made more mistakes is told of the others the next time."""
+
+
+class Composable(ABC):
+    """Something that judges a commit. `a & b` accepts what both accept."""
+
+    @property
+    @abstractmethod
+    def proves(self) -> bool:
+        """Whether it runs something; if not, it only guards, and what it accepts is not proven."""
+
+    @abstractmethod
+    async def validate(self, feature: Feature, work: Candidate) -> Verdict:
+        """Judge a commit."""
+
+    def __and__(self, other: OutcomeValidator[Candidate]) -> Together:
+        return Together(self, other)
+
+
+class CandidateValidator(Composable):
+    """A validator of its own, which finds something or nothing."""
+
+    @abstractmethod
+    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
+        """Return whether a commit passes, and the evidence."""
+
+    async def validate(self, feature: Feature, work: Candidate) -> Verdict:
+        """Judge a commit, and take the time."""
+        began = time.monotonic()
+        passed, evidence = await self.find(feature, work)
+        return Verdict(
+            passed=passed,
+            evidence=evidence,
+            validator=type(self).__name__,
+            commit=work.commit,
+            duration_s=time.monotonic() - began,
+        )
+
+
+class Together(Composable):
+    """Accepts what all of its validators accept; those that cost least are asked first, and the first no ends it."""
+
+    def __init__(self, *validators: OutcomeValidator[Candidate]) -> None:
+        parts = [
+            part
+            for validator in validators
+            for part in (validator.validators if isinstance(validator, Together) else (validator,))
+        ]
+        self.validators: tuple[OutcomeValidator[Candidate], ...] = tuple(sorted(parts, key=_cost))
+
+    def __repr__(self) -> str:
+        return " & ".join(map(repr, self.validators))
+
+    @property
+    def proves(self) -> bool:
+        """Whether one of them runs something."""
+        return any(bool(getattr(validator, "proves", True)) for validator in self.validators)
+
+    async def validate(self, feature: Feature, work: Candidate) -> Verdict:
+        """Return what the first that refuses has found, or else what all have."""
+        found: list[Verdict] = []
+        for validator in self.validators:
+            found.append(await validator.validate(feature, work))
+            if not found[-1].passed:
+                break
+        return Verdict(
+            passed=found[-1].passed,
+            evidence="\n".join(f"{verdict.validator}: {verdict.evidence}" for verdict in found),
+            validator=" & ".join(verdict.validator for verdict in found),
+            commit=work.commit,
+            duration_s=sum(verdict.duration_s for verdict in found),
+        )
+
+
+def _cost(validator: object) -> int:
+    """Return what comes before what: looking, running what the feature asks for, running everything."""
+    if getattr(validator, "runs_everything", False):
+        return 2
+    return 1 if getattr(validator, "proves", True) else 0
+
+
+def told(findings: Sequence[str]) -> str:
+    """Return findings as text, one a line, not more than can be read."""
+    more = len(findings) - MAX_FINDINGS
+    return "\n".join([*findings[:MAX_FINDINGS], *([f"and {more} more"] if more > 0 else [])])

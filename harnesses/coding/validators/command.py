@@ -1,0 +1,130 @@
+"""A command ends with the exit code that it should, in a fresh worktree of the commit."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from harnesses.coding.candidate import Candidate
+from harnesses.coding.validators.base import CandidateValidator
+from harnesses.coding.validators.ground import Ground, survey
+from harnesses.coding.validators.overlay import lay_over
+from harnesses.coding.validators.paths import glob_pattern
+from harnesses.coding.validators.surroundings import fresh_surroundings, hash_seed
+from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature import Feature
+from harnesses.process import Ran, run_bounded
+
+_READ_BY = {
+    "make": ("GNUmakefile", "makefile", "Makefile", "**/*.mk"),
+    "gmake": ("GNUmakefile", "makefile", "Makefile", "**/*.mk"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "tox": ("tox.ini", "tox.toml"),
+    "nox": ("noxfile.py",),
+}
+"""What a tool reads without being told to."""
+_TEST_TOOLS = frozenset({"pytest", "py.test", "unittest"})
+
+
+class Command(CandidateValidator):
+    """Runs a command in a fresh worktree of the commit, with a clean environment and nothing to read.
+
+    What judges is as it is at the base: the files that the command names, those that match `protect`, and what the tool is
+    known to read (a Makefile, say). What those in turn call has to be named in `protect`: this can not be told from outside.
+    Sought on PATH, never in the worktree; a command like `./check.sh` is in it, and is protected if it is there at the base.
+
+    To run pytest take `PytestNodes`: a program under test can make pytest end with 0.
+
+    Args:
+        argv: the command, not given to a shell.
+        limit_s: seconds until it is killed with all that it started.
+        env: additions to the clean environment.
+        code: the exit code that stands for yes.
+        cwd: where it runs, from the root of the repository.
+        protect: glob patterns of the files that are laid over from the base.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float = 60.0,
+        env: Mapping[str, str] | None = None,
+        code: int = 0,
+        cwd: str = ".",
+        protect: Iterable[str] = (),
+    ) -> None:
+        if isinstance(argv, str) or not argv:
+            raise InvalidRequest(f"Command: argv: expected a list of words, was {argv!r}; for a script give ['sh', '-c', ...]")
+        if not limit_s > 0:
+            raise InvalidRequest(f"Command: limit_s: expected seconds above 0, was {limit_s!r}")
+        if posixpath.isabs(cwd) or posixpath.normpath(cwd).startswith(".."):
+            raise InvalidRequest(f"Command: cwd: expected a directory within the repository, was {cwd!r}")
+        self._argv, self._limit_s, self._env, self._code, self._cwd = tuple(argv), limit_s, dict(env or {}), code, cwd
+        tool = PurePosixPath(self._argv[0]).name
+        globs = (*([protect] if isinstance(protect, str) else protect), *_READ_BY.get(tool, ()))
+        self._patterns = tuple(glob_pattern(glob) for glob in globs)
+
+    def __repr__(self) -> str:
+        return f"Command({shlex.join(self._argv)!r})"
+
+    @property
+    def proves(self) -> bool:
+        """It runs something."""
+        return True
+
+    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
+        """Run the command and return how it ended."""
+        ground = await survey(candidate)
+        named = self._named(ground)
+        seed = hash_seed(candidate.commit, candidate.confirmation)
+        async with candidate.checkouts.at(candidate.commit) as root:
+            laid = await lay_over(root, candidate, ground.changes, lambda path: self._protects(path, named, ground))
+            cwd = root / self._cwd
+            if not cwd.is_dir() or not cwd.resolve().is_relative_to(root.resolve()):
+                return False, f"the directory {self._cwd} is not there in the commit: put it back"
+            async with fresh_surroundings(self._env, seed=seed) as around:
+                ran = await run_bounded(self._argv, limit_s=self._limit_s, cwd=cwd, env=around.env)
+        return ran.code == self._code, self._told(ran, laid, seed, str(root))
+
+    def _named(self, ground: Ground) -> frozenset[str]:
+        """Return the files at the base that the command names, whole or within a word such as `--config=a.toml`."""
+        words = {word for argument in self._argv for word in (argument, argument.partition("=")[2], *_split(argument))}
+        paths = {posixpath.normpath(posixpath.join(self._cwd, word)) for word in words if word}
+        modules = {
+            posixpath.normpath(posixpath.join(self._cwd, after.replace(".", "/")))
+            for before, after in zip(self._argv, self._argv[1:], strict=False)
+            if before == "-m"
+        }
+        paths |= {f"{module}{end}" for module in modules for end in (".py", "/__main__.py")}
+        return frozenset(paths.intersection(ground.files))
+
+    def _protects(self, path: str, named: frozenset[str], ground: Ground) -> bool:
+        if path in named or any(pattern.fullmatch(path) for pattern in self._patterns):
+            return True
+        return bool(_TEST_TOOLS.intersection(map(_tool, self._argv))) and ground.judges(path)
+
+    def _told(self, ran: Ran, laid: Sequence[str], seed: int, root: str) -> str:
+        additions = "".join(f" {key}={value}" for key, value in sorted({**self._env, "PYTHONHASHSEED": str(seed)}.items()))
+        ended = "was killed at its time limit" if ran.code is None else f"ended with code {ran.code}"
+        lines = [
+            f"`{shlex.join(self._argv)}` in {self._cwd}, clean environment and{additions}",
+            f"{ended} after {ran.duration_s:.1f} s; expected code {self._code} within {self._limit_s:g} s",
+        ]
+        if laid:
+            lines.append(f"as at the base, whatever the commit says: {', '.join(laid[:10])}")
+        return "\n".join([*lines, ran.tail.replace(f"{root}/", "")]).rstrip()
+
+
+def _split(argument: str) -> list[str]:
+    """Return the words of a script that is given in one argument."""
+    try:
+        return shlex.split(argument.replace(";", " ").replace("&", " ").replace("|", " "))
+    except ValueError:
+        return []
+
+
+def _tool(word: str) -> str:
+    return PurePosixPath(word).name if word else ""

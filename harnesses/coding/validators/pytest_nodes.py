@@ -1,0 +1,145 @@
+"""The tests of a feature, as they are at the base, pass at the commit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import trio
+
+from harnesses.coding.candidate import Candidate
+from harnesses.coding.validators.base import CandidateValidator, told
+from harnesses.coding.validators.ground import Ground, survey
+from harnesses.coding.validators.imports import imported_by, own_names
+from harnesses.coding.validators.overlay import drop_compiled, lay_over
+from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
+from harnesses.coding.validators.pytest_report import SessionReport, answering
+from harnesses.coding.validators.surroundings import hash_seed
+from harnesses.coding.validators.tells import looks_at_stack
+from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature import Feature
+
+_TEXT = 1_500
+
+
+class PytestNodes(CandidateValidator):
+    """Runs pytest nodes in a fresh worktree of the commit, in which all that judges is as it is at the base.
+
+    A feature is proven if each of its nodes was collected and passed in setup, call and teardown: not skipped, not expected
+    to fail, in a session that came to its end. What a test stands for is decided by the base: a test that the commit changes
+    is run as it was.
+
+    It can not be told whether code computes an answer, or holds the very answers that the tests ask for: that takes tests
+    that ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off.
+
+    Args:
+        nodes: node ids; by default the steps of the feature.
+        python: the interpreter that has the project's packages, and pytest.
+        limit_s: seconds for the whole session.
+        env: additions to the clean environment.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[str] | None = None,
+        *,
+        python: str = sys.executable,
+        limit_s: float = 300.0,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        if not limit_s > 0:
+            raise InvalidRequest(f"PytestNodes: limit_s: expected seconds above 0, was {limit_s!r}")
+        self.nodes = None if nodes is None else tuple([nodes] if isinstance(nodes, str) else nodes)
+        if self.nodes == ():
+            raise InvalidRequest("PytestNodes: nodes: expected one or more, was none; leave it out for the feature's steps")
+        self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
+
+    def __repr__(self) -> str:
+        return f"PytestNodes({', '.join(self.nodes or ())})"
+
+    @property
+    def proves(self) -> bool:
+        """It runs the tests."""
+        return True
+
+    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
+        """Run the nodes and return what became of each."""
+        nodes = self.nodes if self.nodes is not None else feature.steps
+        if not nodes:
+            raise InvalidRequest(f"feature {feature.id!r} has no tests: expected pytest node ids as its steps, was none")
+        ground = await survey(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
+        async with candidate.checkouts.at(candidate.commit) as root:
+            laid = await lay_over(root, candidate, ground.changes, ground.judges)
+            await drop_compiled(root, ground.files)
+            run = await run_of(candidate, ground, root, nodes, python=self._python, limit_s=self._limit_s, env=self._env)
+            report = await run_pytest(root, run)
+        findings = node_findings(report, nodes, self._limit_s)
+        said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{_additions(self._env)}"]
+        if laid:
+            said.append(f"as at the base, whatever the commit says: {', '.join(laid[:10])}")
+        if findings:
+            return False, "\n".join([*said, told(findings), *_output(report)])
+        passed = sum(len(answering(report, node)) for node in nodes)
+        return True, "\n".join([*said, f"{passed} passed in {report.duration_s:.1f} s"])
+
+
+async def run_of(
+    candidate: Candidate,
+    ground: Ground,
+    root: Path,
+    nodes: Sequence[str],
+    *,
+    python: str,
+    limit_s: float,
+    env: Mapping[str, str],
+    repeat: int = 0,
+) -> PytestRun:
+    """Return how pytest is to be run on a worktree that has the tests of the base."""
+    asked = {node.partition("::")[0] for node in nodes}
+    modules = [
+        path
+        for path in ground.files
+        if path.endswith(".py") and ground.side.covers(path) and (path in asked or not asked or path.endswith("conftest.py"))
+    ]
+    names = await trio.to_thread.run_sync(imported_by, root, modules)
+    before = {path: _text(await candidate.checkouts.read(candidate.base, path)) for path in ground.product}
+    return PytestRun(
+        nodes=tuple(nodes),
+        config=ground.config,
+        settings=ground.settings,
+        preload=tuple(sorted(names - own_names(ground.files))),
+        watched=ground.product,
+        may_look=tuple(path for path, source in before.items() if looks_at_stack(source)),
+        python=python,
+        limit_s=limit_s,
+        env=env,
+        seed=hash_seed(candidate.commit, candidate.confirmation) + 1_000 * repeat,
+    )
+
+
+def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -> list[str]:
+    """Return what keeps nodes from being proven; nothing if they are."""
+    findings = list(report.bent)
+    findings += [f"could not be collected: {what}" for what in report.broken]
+    for node in nodes:
+        found = answering(report, node)
+        if not found and not report.broken:
+            findings.append(f"{node}: did not run")
+        findings += [f"{each.id}: {each.outcome}\n{each.text[-_TEXT:]}".rstrip() for each in found if not each.passed]
+    if not report.ended:
+        ended = f"killed after {limit_s:g} s" if report.code is None else f"the process ended with code {report.code}"
+        findings.append(f"{ended} before the last test was reported: the program must not end the process that tests it")
+    return findings
+
+
+def _output(report: SessionReport) -> list[str]:
+    return [] if report.ended and report.nodes else [f"its output ended with:\n{report.tail[-_TEXT:]}"]
+
+
+def _additions(env: Mapping[str, str]) -> str:
+    return "".join(f", {key}={value}" for key, value in sorted(env.items()))
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode(errors="replace")

@@ -1,0 +1,104 @@
+"""Runs pytest on a worktree, in a process of its own, and believes nothing but what its plugin has reported.
+
+The report goes into a file that the judge has open and that loses its name before any code of the worktree is loaded. Its
+lines are sealed with a key that only the plugin was given. The exit code and the output say nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import trio
+from attrs import evolve, field, frozen
+
+from harnesses.coding.validators.pytest_report import SessionReport, read_report
+from harnesses.coding.validators.surroundings import Surroundings, fresh_surroundings
+from harnesses.process import run_bounded
+
+_INSIDE = Path(__file__).with_name("inside.py")
+_MOST_REPORT = 64 * 1024 * 1024
+
+
+@frozen(kw_only=True)
+class PytestRun:
+    """What pytest is to run, and how."""
+
+    nodes: tuple[str, ...] = ()
+    """Node ids or paths; none stands for all that the configuration says."""
+    config: str | None = None
+    """The configuration file, from the root; None is an empty configuration."""
+    settings: Mapping[str, object] = field(factory=dict[str, object])
+    """What it says."""
+    preload: tuple[str, ...] = ()
+    """Modules of others that are loaded before the worktree can give modules of these names."""
+    watched: tuple[str, ...] = ()
+    """Files of the worktree that must not look at the stack, and must not write elsewhere."""
+    may_look: tuple[str, ...] = ()
+    """Those among them that did look at the stack before."""
+    python: str = sys.executable
+    limit_s: float = 300.0
+    env: Mapping[str, str] = field(factory=dict[str, str])
+    """Additions to the clean environment."""
+    seed: int = 0
+    """Of Python's hashes."""
+
+
+async def run_pytest(root: Path, run: PytestRun) -> SessionReport:
+    """Run pytest on a worktree and return what became of it."""
+    root = Path(await trio.to_thread.run_sync(os.path.realpath, root))
+    async with fresh_surroundings(run.env, seed=run.seed) as around:
+        key, canary = secrets.token_hex(32), f"judge-{secrets.token_hex(8)}"
+        report = around.private / "report"
+        with report.open("w+b", buffering=0) as held:
+            settings = _settings(root, run, around, report, key, canary)
+            ran = await run_bounded(
+                [run.python, "-s", "-B", str(_INSIDE), str(settings)], limit_s=run.limit_s, cwd=root, env=around.env
+            )
+            held.seek(0)
+            lines = held.read(_MOST_REPORT)
+    found = await trio.to_thread.run_sync(read_report, lines, key, canary)
+    tail = ran.tail.replace(f"{root}/", "")
+    return evolve(found, tail=tail, code=ran.code, duration_s=ran.duration_s, ended=found.ended and ran.code is not None)
+
+
+def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, key: str, canary: str) -> Path:
+    config = root / run.config if run.config else around.private / "pytest.ini"
+    if run.config is None:
+        config.write_text("[pytest]\n")
+    arguments = [
+        *("-c", str(config), f"--rootdir={root}", f"--confcutdir={root}"),
+        *("--maxfail=0", "-p", "no:stepwise", "--color=no"),
+        *run.nodes,
+    ]
+    settings = {
+        "report": str(report),
+        "key": key,
+        "canary": canary,
+        "root": str(root),
+        "path": [str(place) for place in (root, root / "src") if place == root or place.is_dir()],
+        # A plugin of the project's own, named on the command line, is loaded before anything can be asked.
+        "early_path": "-p" in str(run.settings.get("addopts", "")).replace("'", " ").replace('"', " ").split(),
+        "preload": list(run.preload),
+        "watched": list(run.watched),
+        "may_look": list(run.may_look),
+        "arguments": arguments,
+    }
+    path = around.private / "settings.json"
+    path.write_text(json.dumps(settings))
+    with suppress(OSError):
+        path.chmod(0o600)
+    return path
+
+
+def outline(report: SessionReport, ids: Sequence[str]) -> str:
+    """Return how a session went, in a line."""
+    if report.code is None:
+        return f"killed at its time limit after {report.duration_s:.1f} s"
+    ran = f"{len(report.nodes)} tests ran in {report.duration_s:.1f} s"
+    return f"{ran}; {len(ids)} judged" if ids else ran

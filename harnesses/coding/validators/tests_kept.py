@@ -1,0 +1,186 @@
+"""No test was deleted, skipped or weakened, and nothing was put in the way of those that judge."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from attrs import frozen
+
+from harnesses.coding.candidate import Candidate, Change
+from harnesses.coding.validators.base import CandidateValidator, told
+from harnesses.coding.validators.ground import Ground, survey
+from harnesses.coding.validators.kept import arguments_of, changes_to_tests
+from harnesses.coding.validators.pytest_config import OWN, changed_keys, pytest_part
+from harnesses.coding.validators.tells import signs, signs_in_tests
+from harnesses.coding.validators.test_side import is_left_behind, loads_by_itself
+from harnesses.features.feature import Feature
+
+_LINK, _SUBMODULE = "120000", "160000"
+_CODE = (".js", ".jsx", ".ts", ".tsx", ".mjs", ".go", ".rs", ".rb", ".java", ".kt", ".c", ".cc", ".cpp", ".h", ".sh", ".php")
+_PASSED_OVER = ("skip", "ignore", "only", "todo", "xit", "xdescribe", "pending", "disabled", "return", "exit")
+
+
+class TestsKept(CandidateValidator):
+    """Guards the tests: what the commit does to them, and what it adds that would get between them and the program.
+
+    Test modules, helpers and conftest.py may only be added to: each statement of the base is there, unchanged. What else
+    lies with the tests, pytest's configuration and golden files stay as they are. The program does not look at its tests.
+
+    It proves nothing, and it reads only what is written plainly. Tests in languages other than Python are compared line by
+    line; examples in the docstrings of the program are not compared at all.
+
+    Args:
+        allow: glob patterns of paths that are not looked at, where a person has decided so.
+    """
+
+    __test__ = False
+
+    def __init__(self, *, allow: Iterable[str] = ()) -> None:
+        self._allow = tuple([allow] if isinstance(allow, str) else allow)
+
+    def __repr__(self) -> str:
+        return "TestsKept()"
+
+    @property
+    def proves(self) -> bool:
+        """It only looks."""
+        return False
+
+    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
+        """Look at every path that the commit changes."""
+        ground = await survey(candidate)
+        looked_at = [change for change in ground.changes if not self._allows(change.path)]
+        look = _Look(ground, candidate, frozenset(await candidate.checkouts.files(candidate.commit)))
+        findings = [f"{change.path}: {what}" for change in looked_at for what in await look.at(change)]
+        if findings:
+            return False, told(findings)
+        return True, f"{len(looked_at)} changed paths: every test is there as it was"
+
+    def _allows(self, path: str) -> bool:
+        return any(fnmatchcase(path, pattern) for pattern in self._allow)
+
+
+@frozen
+class _Look:
+    ground: Ground
+    candidate: Candidate
+    files: frozenset[str]
+    """All paths at the commit."""
+
+    async def at(self, change: Change) -> list[str]:
+        """Return what is wrong with a change."""
+        path = change.path
+        if is_left_behind(path):
+            return []
+        found = list(self._of_place(change))
+        if change.mode == _LINK and change.status != "D":
+            found += await self._of_link(path)
+        elif change.mode == _SUBMODULE:
+            found += self._of_submodule(path)
+        elif self.ground.side.covers(path):
+            found += await self._of_test(change)
+        elif path.endswith(".py") and change.status != "D":
+            after = await self._text(self.candidate.commit, path) or ""
+            before = await self._text(self.candidate.base, path)
+            tests = [file for file in self.ground.files if self.ground.side.covers(file)]
+            found += [f"{sign}: do without it" for sign in signs(before, after, test_paths=tests)]
+        return found
+
+    def _of_place(self, change: Change) -> Iterator[str]:
+        path = change.path
+        for changed, keys in self.ground.reconfigured:
+            if changed == path:
+                yield f"what it says to pytest was changed ({', '.join(keys) or 'all of it'}): put it back"
+        if change.status == "A":
+            same = [file for file in self.files if file != path and file.lower() == path.lower()]
+            if same:
+                yield f"differs from {same[0]} only in upper and lower case: take another name"
+
+    async def _of_link(self, path: str) -> list[str]:
+        target = await self._text(self.candidate.commit, path) or ""
+        whole = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        if self.ground.side.covers(path) or self._held_files(path):
+            return [f"is a symbolic link to {target} in the place of tests: put the files there"]
+        if posixpath.isabs(target) or whole.startswith("..") or whole.partition("/")[0] == ".git":
+            return [f"is a symbolic link to {target}, which is outside of the repository: put a file there"]
+        if self.ground.side.covers(whole):
+            return [f"is a symbolic link to {target}, which is a test's: put a file there"]
+        return []
+
+    def _of_submodule(self, path: str) -> list[str]:
+        if self.ground.side.covers(path) or self._held_files(path):
+            return ["is a submodule in the place of files: put them back"]
+        return []
+
+    def _held_files(self, path: str) -> bool:
+        return any(file.startswith(f"{path}/") for file in self.ground.files)
+
+    async def _of_test(self, change: Change) -> list[str]:
+        path, status = change.path, change.status
+        if status == "D":
+            return ["is gone: put it back"]
+        after = await self._text(self.candidate.commit, path)
+        before = await self._text(self.candidate.base, path)
+        if status == "A":
+            return self._of_new_test(path, after or "")
+        if status == "T":
+            return ["is of another type than it was: put it back"]
+        if before == after:
+            return []
+        if PurePosixPath(path).name in OWN:
+            keys = changed_keys(pytest_part(path, (before or "").encode()), pytest_part(path, (after or "").encode()))
+            return [f"pytest's configuration was changed ({', '.join(keys)}): put it back"] if keys else []
+        if path.endswith(".py"):
+            arguments = await self._arguments() if path.endswith("conftest.py") else ()
+            return list(changes_to_tests(before or "", after or "", arguments=arguments))
+        return _of_other(path, before or "", after or "")
+
+    def _of_new_test(self, path: str, source: str) -> list[str]:
+        if loads_by_itself(path):
+            return ["would be loaded without being asked for: do without it (fixtures can be in the test module)"]
+        if not path.endswith(".py"):
+            return []
+        found = [f"{sign}: do without it" for sign in signs_in_tests(source)]
+        product = {_top(file) for file in self.ground.files if not self.ground.side.covers(file) and file.endswith(".py")}
+        if _top(PurePosixPath(path).name) in product and self.ground.side.holds(path):
+            found.append("has the name of a module of the program, and may be imported for it: take another name")
+        return found
+
+    async def _arguments(self) -> frozenset[str]:
+        """Return what the tests of the base ask of fixtures."""
+        names: frozenset[str] = frozenset()
+        for file in self.ground.files:
+            if file.endswith(".py") and self.ground.side.covers(file):
+                names |= arguments_of(await self._text(self.candidate.base, file) or "")
+        return names
+
+    async def _text(self, commit: str, path: str) -> str | None:
+        content = await self.candidate.checkouts.read(commit, path)
+        return None if content is None else content.decode(errors="surrogateescape")
+
+
+def _top(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    top = parts[1] if parts[0] == "src" and len(parts) > 1 else parts[0]
+    return top.partition(".")[0]
+
+
+def _of_other(path: str, before: str, after: str) -> list[str]:
+    """Return what is wrong with a change to a file that lies with the tests and is not Python."""
+    if not path.endswith(_CODE):
+        return ["is what tests compare with or rely on, and was changed: put it back"]
+    rest = iter(after.splitlines())
+    added: list[str] = []
+    for line in before.splitlines():
+        for other in rest:
+            if other == line:
+                break
+            added.append(other)
+        else:
+            return [f"line `{line.strip()[:80]}` is gone, changed or moved: put it back; add new tests beside it"]
+    added += rest
+    bad = [line for line in added if any(word in line.lower() for word in _PASSED_OVER)]
+    return [f"`{line.strip()[:80]}` was added, which may pass tests over: do without it" for line in bad]
