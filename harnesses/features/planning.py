@@ -195,7 +195,7 @@ def _selected(state: FeatureState, survey: Survey, selector: FeatureSelector) ->
     try:
         chosen = selector.select(state.features, state.standings)
     except Exception as error:
-        raise ValidationFailed(f"selector {type(selector).__name__} failed: {error}") from error
+        raise ValidationFailed(f"selector {type(selector).__name__} failed: {type(error).__name__}: {error}") from error
     standing = None if chosen is None else survey.workable.get(chosen.id)
     if standing is None:
         raise ValidationFailed(
