@@ -85,6 +85,10 @@ class Git:
         """Return the same for another repository."""
         return evolve(self, directory=directory)
 
+    def holding(self, *descriptors: int) -> Git:
+        """Return the same, whose processes keep descriptors open."""
+        return evolve(self, held=descriptors)
+
     async def run(
         self,
         *arguments: str | Path,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harnesses.coding.branches import HEADS, PREFIX, slug
 from harnesses.coding.git import Git, GitError
@@ -31,6 +31,10 @@ class Origin:
     """The branch that HEAD names, born or not; None if it is detached."""
     format: str
     """Of the names of objects: `sha1` or `sha256`."""
+
+    def through(self, git: Git) -> Origin:
+        """Return the same, looked at by another git."""
+        return evolve(self, git=git.to(self.git.directory))
 
     async def tip(self, branch: str) -> str | None:
         """Return the commit that a branch is at; None if there is no such branch."""
@@ -123,10 +127,14 @@ class Origin:
         if await self.tip(branch) == commit:
             await self.git.run("update-ref", "--no-deref", "-d", f"{HEADS}{branch}", commit)
 
-    async def contains(self, branch: str, commit: str) -> bool:
-        """Return whether a commit is in the history of a branch."""
+    async def merge_of(self, branch: str, commit: str) -> str | None:
+        """Return the commit of a branch that merged another, the first one that did; None if it is not in the branch."""
         code, _, _ = await self.git.ask("merge-base", "--is-ancestor", commit, f"{HEADS}{branch}")
-        return code == 0
+        if code != 0:
+            return None
+        options = ("--first-parent", "--ancestry-path", "--reverse")
+        line = await self.git.line("rev-list", *options, f"{commit}..{HEADS}{branch}")
+        return line.split("\n")[0] or commit
 
     async def _is_alias(self, branch: str) -> bool:
         return await self.git.says("symbolic-ref", "--quiet", f"{HEADS}{branch}") is not None

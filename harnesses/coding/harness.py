@@ -1,0 +1,383 @@
+"""`CodingHarness`: works the features of a git repository, each try in a worktree of its own, until every one is proven.
+
+    last good commit ──► worktree, branch ──agent──► commit ──validator, in fresh worktrees──► merge ──► last good commit
+
+The laws, beside those of `FeatureHarness`:
+
+    the user's checkout, index, settings and hooks are never touched; a branch of theirs moves from the commit that was
+    expected to one that was proven, or not at all
+    what is judged is a commit, and what is merged is that commit
+    all that is kept outside of the user's repository and the store can be made anew
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from attrs import evolve
+
+from harnesses.coding.branches import merge_message, try_message
+from harnesses.coding.candidate import Candidate
+from harnesses.coding.git import GitError, Identity
+from harnesses.coding.judge import Uncommittable
+from harnesses.coding.site import Site, open_site
+from harnesses.coding.sources import FailingTests, FeatureFile
+from harnesses.coding.sources.protocol import FeatureSource
+from harnesses.coding.workshop import Worktree
+from harnesses.effects import Confirmed, NotDone
+from harnesses.errors import HarnessMisuse
+from harnesses.features.bearings import agreed
+from harnesses.features.changes import after_turn
+from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
+from harnesses.features.harness import FeatureHarness
+from harnesses.features.hooks import PhaseHooks
+from harnesses.features.manifest import InitializerRequest, InitPlan
+from harnesses.features.policy import FailFast, RunMode, RunPolicy
+from harnesses.features.protocols import FeatureSelector, HealthCheck, OutcomeValidator
+from harnesses.features.record import Assignment, FeatureState, IterationKind, IterationStatus
+from harnesses.features.streaming import FeatureAgent, TurnObserver
+from harnesses.features.telling import FeatureStep
+from harnesses.features.turn import Worked, checked_verdict, key_of
+from harnesses.process import sweep
+from harnesses.step import Constraints
+
+DEFAULT_POLICY = RunPolicy(
+    mode=RunMode.UNLIMITED_BATCH,
+    max_turns_per_feature=3,
+    max_retries_per_feature=2,
+    fail_fast=FailFast(on_validation_failure=False),
+)
+DEFAULT_OBJECTIVE = "Bring about every feature of the list, one after the other, and break nothing that works."
+Features: TypeAlias = Sequence[Feature] | FeatureSource | Path | str | None
+_MERGE = "merge"
+
+
+class CodingHarness(FeatureHarness):
+    """Has an agent work the features of a repository, and merges what a validator has proven.
+
+    A failed try is left on its branch, `harness/<name>/<feature>/<try>`, and the next one starts clean. If somebody else moves
+    the branch that accepted work goes to, it waits for a person, who may move it back or accept what is there by the message
+    `{"accept_base": "<commit>"}`.
+
+    Args:
+        repository: a path to a worktree or to a bare repository.
+        agent: works in `Assignment.directory`; what it leaves there, ignored files excepted, is its work.
+        features: a list, the path of a file that holds one, or a source; default `FailingTests()`.
+        validator: judges a commit; it may be left out only if the source brings one.
+        into: the branch that accepted work goes to, one that nobody has checked out. Default: the branch that HEAD names if
+            nobody has that checked out, else `harness/<name>/<that branch>`.
+        workspace: a directory for repositories and worktrees of its own; default one in the user's state directory. It must
+            not be within a repository.
+        confirmations: passes in a row, each in a fresh worktree, that an acceptance needs.
+        check_first: whether the validator is asked before the agent; default only if `features` is left out.
+        identity: who commits.
+        handoff: directory for `HANDOFF.md` and `HANDOFF.json`; default the workspace.
+
+    The others are those of `FeatureHarness`.
+    """
+
+    def __init__(
+        self,
+        repository: Path | str,
+        agent: FeatureAgent,
+        features: Features = None,
+        validator: OutcomeValidator[Candidate] | None = None,
+        *,
+        into: str | None = None,
+        workspace: Path | str | None = None,
+        objective: str = DEFAULT_OBJECTIVE,
+        policy: RunPolicy = DEFAULT_POLICY,
+        confirmations: int = 3,
+        check_first: bool | None = None,
+        identity: Identity | None = None,
+        health_check: HealthCheck | None = None,
+        selector: FeatureSelector | None = None,
+        init_plan: InitPlan | None = None,
+        prompt_overrides: Mapping[str, str] | None = None,
+        stream: bool = False,
+        observer: TurnObserver | None = None,
+        hooks: PhaseHooks | None = None,
+        handoff: Path | str | None = None,
+        amend: bool = False,
+        metadata: Mapping[str, str] | None = None,
+        initial_state: FeatureState | None = None,
+        max_context_steps: int = 10,
+        constraints: Constraints | None = None,
+    ) -> None:
+        source, given = _source_of(features)
+        chosen = validator if validator is not None or source is None else source.validator()
+        if chosen is None:
+            raise InvalidRequest(
+                "a validator must be chosen: expected one as `validator`, for these features bring none, was None; "
+                "to try things out, accept_all()"
+            )
+        if confirmations < 1:
+            raise InvalidRequest(f"confirmations: expected 1 or more, was {confirmations!r}")
+        super().__init__(
+            agent,
+            chosen,
+            objective=objective,
+            features=given,
+            policy=policy,
+            health_check=health_check,
+            selector=selector,
+            init_plan=init_plan,
+            prompt_overrides=prompt_overrides,
+            stream=stream,
+            observer=observer,
+            hooks=hooks,
+            handoff=handoff,
+            amend=amend,
+            metadata=metadata,
+            initial_state=initial_state,
+            max_context_steps=max_context_steps,
+            constraints=constraints,
+        )
+        self._repository = Path(repository)
+        self._source = source
+        self._into = into
+        self._root = None if workspace is None else Path(workspace)
+        self._confirmations = confirmations
+        self._check_first = features is None if check_first is None else check_first
+        self._identity = identity
+        self._opened_site: Site | None = None
+        self._looking: Worktree | None = None
+
+    # the place
+
+    @property
+    def _site(self) -> Site:
+        if self._opened_site is None:
+            raise HarnessMisuse("CodingHarness: its repository is not open: expected this to be asked while it runs")
+        return self._opened_site
+
+    @property
+    def _good(self) -> str:
+        """The last good commit."""
+        good = agreed(self.state).last_known_good_commit
+        if good is None:
+            raise HarnessMisuse("CodingHarness: the state is of another kind of harness: expected a last good commit")
+        return good
+
+    async def _open(self) -> None:
+        manifest = self.state.manifest
+        self._opened_site = await open_site(
+            self._repository,
+            self.name,
+            into=self._into,
+            agreed=None if manifest is None else manifest.active_branch,
+            root=self._root,
+            identity=self._identity,
+        )
+        self._handoff = self._handoff or self._site.workspace.root
+        if manifest is not None:
+            await self._site.go_on(self._good)
+
+    async def _close(self) -> None:
+        site, self._opened_site = self._opened_site, None
+        if site is not None:
+            await site.close()
+
+    async def _first_commit(self) -> str | None:
+        return await self._site.begin()
+
+    async def _requested(self) -> InitializerRequest:
+        return evolve(await super()._requested(), active_branch=self._site.into)
+
+    async def _load_features(self) -> Sequence[Feature]:
+        if self._source is None:
+            return await super()._load_features()
+        commit = self._good if self.state.manifest is not None else await self._site.begin()
+        async with self._site.judge.at(commit) as checkout:
+            return await self._source.load(checkout)
+
+    def _directory(self) -> Path | None:
+        return None if self._looking is None else self._looking.path
+
+    async def _bearings(self, *, taken_up: bool = False) -> FeatureStep | None:
+        self._looking = await self._site.workshop.open("bearings", self._good, None)
+        try:
+            return await super()._bearings(taken_up=taken_up)
+        finally:
+            await self._leave_tree(self._looking)
+            self._looking = None
+
+    async def _advance(self) -> FeatureStep | None:
+        await self._site.check(self._good)
+        return await super()._advance()
+
+    # a try
+
+    async def _do(self, assignment: Assignment) -> TurnResult:
+        base, feature, turn = self._good, assignment.feature, assignment.turn
+        if (
+            self._check_first
+            and (await self._verdict(feature, Candidate(commit=base, base=base, checkouts=self._site.judge))).passed
+        ):
+            return TurnResult(message="it passes already: nothing was done", base=base, commit=base)
+        branch = await self._site.branch(feature.id, turn)
+        worktree = await self._site.workshop.open(branch.replace("/", "-"), base, branch)
+        try:
+            return await self._attempt(assignment, worktree, branch)
+        finally:
+            await self._leave_tree(worktree)
+
+    async def _attempt(self, assignment: Assignment, worktree: Worktree, branch: str) -> TurnResult:
+        feature, turn, base = assignment.feature, assignment.turn, worktree.commit
+        given = evolve(assignment, directory=str(worktree.path), branch=branch, base=base)
+        try:
+            result = await super()._do(given)
+        except Exception as error:
+            await self._keep(worktree, branch, try_message(feature, turn, f"The agent failed: {error}"))
+            raise
+        await sweep(worktree.path)
+        try:
+            commit, touched = await self._site.commit(worktree, try_message(feature, turn, result.message))
+        except Uncommittable as error:
+            return evolve(result, base=base, commit=None, branch=None, stop_reason=str(error), touched=())
+        published = branch if commit != base else None
+        return evolve(result, base=base, commit=commit, branch=published, touched=touched)
+
+    async def _keep(self, worktree: Worktree, branch: str, message: str) -> None:
+        """Put what an agent has left that failed on its branch, if there is anything."""
+        await sweep(worktree.path)
+        try:
+            commit, touched = await self._site.commit(worktree, message)
+            if touched:
+                await self._site.publish(branch, commit)
+        except (Uncommittable, GitError):
+            # There is an error already, which says more.
+            return
+
+    async def _leave_tree(self, worktree: Worktree) -> None:
+        await sweep(worktree.path)
+        await self._site.workshop.close(worktree)
+
+    # judging
+
+    async def _judge(self, feature: Feature, result: TurnResult) -> Verdict:
+        base, commit = result.base, result.commit
+        if base is None or commit is None:
+            return _no(result.stop_reason)
+        if not await self._site.has(commit):
+            return _no(f"the work is lost: commit {commit} is not there any more")
+        if result.branch is not None:
+            await self._site.publish(result.branch, commit)
+        elif not getattr(self._validator, "proves", True):
+            return _no("nothing was changed")
+        return await self._confirmed(feature, result, base, commit)
+
+    async def _confirmed(self, feature: Feature, result: TurnResult, base: str, commit: str) -> Verdict:
+        """Return the first verdict that says no, or else the first one with what confirms it."""
+        first: Verdict | None = None
+        took_s = 0.0
+        for number in range(1, self._confirmations + 1):
+            candidate = Candidate(commit=commit, base=base, checkouts=self._site.judge, result=result, confirmation=number)
+            verdict = await self._verdict(feature, candidate)
+            took_s += verdict.duration_s
+            if not verdict.passed:
+                passes = f"\nit passed {number - 1} times before: it does not pass every time" if number > 1 else ""
+                return evolve(verdict, evidence=f"{verdict.evidence}{passes}", duration_s=took_s)
+            first = first or verdict
+        assert first is not None
+        again = (
+            f"\nseen {self._confirmations} times in a row, each time in a fresh worktree" if self._confirmations > 1 else ""
+        )
+        return evolve(first, evidence=f"{first.evidence}{again}", duration_s=took_s)
+
+    async def _recheck(self, feature: Feature, standing: Standing) -> Verdict:
+        good = self._good
+        candidate = Candidate(commit=good, base=good, checkouts=self._site.judge, result=standing.accepted)
+        return await self._verdict(feature, candidate)
+
+    async def _verdict(self, feature: Feature, candidate: Candidate) -> Verdict:
+        verdict = checked_verdict(await self._validator.validate(feature, candidate))
+        return evolve(verdict, commit=candidate.commit)
+
+    # merging
+
+    async def _worked(self, id: str, turn: int, work: Worked, result: TurnResult, *, taken_up: bool) -> FeatureStep:
+        if taken_up:
+            await self._hear()
+            if result.base is not None and result.base != self._good:
+                return await self._overtaken(id, turn, work, result)
+        return await super()._worked(id, turn, work, result, taken_up=taken_up)
+
+    async def _overtaken(self, id: str, turn: int, work: Worked, result: TurnResult) -> FeatureStep:
+        """Put work aside that builds on a commit which is not the last good one any more, by a person's order."""
+        verdict = _no(f"by order, work goes on at {self._good}; this builds on {result.base}")
+        if result.branch is not None and result.commit is not None and await self._site.has(result.commit):
+            await self._site.publish(result.branch, result.commit)
+        state = after_turn(self._opened(), self._policy, id, result=result, verdict=verdict, now=self.now())
+        return self._made(
+            state,
+            IterationKind.TURN,
+            IterationStatus.NOT_VALIDATED,
+            id=id,
+            turn=turn,
+            result=result,
+            verdict=verdict,
+            duration_s=work.duration_s,
+        )
+
+    async def _accept(self, feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str | None:
+        base, commit = result.base, result.commit
+        if base is None or commit is None or base == commit:
+            return base
+        merge = partial(self._merge, merge_message(feature, turn, result, verdict))
+        merged = await self.once(key_of(_MERGE, feature.id, turn), merge, base, commit, reconcile=self._merged)
+        if result.branch is not None:
+            await self._site.unpublish(result.branch, commit)
+        return merged
+
+    async def _merge(self, message: str, base: str, commit: str) -> str:
+        return await self._site.merge(message, base, commit)
+
+    async def _merged(self, _: str, base: str, commit: str) -> Confirmed | NotDone:
+        merged = await self._site.merged(commit)
+        return NotDone() if merged is None else Confirmed(merged)
+
+    # orders
+
+    async def _obey(self, order: object) -> str | None:
+        match order:
+            case {"accept_base": str(wanted)}:
+                return await self._accept_base(wanted)
+            case _:
+                return None
+
+    async def _accept_base(self, wanted: str) -> str:
+        site = self._site
+        tip = await site.origin.tip(site.into)
+        if tip is None or len(wanted) < 7 or not tip.startswith(wanted):
+            return f"order to accept {wanted:.80} was not followed: branch {site.into!r} is at {tip}"
+        if tip == self._good:
+            return f"{tip} is the last good commit already"
+        await site.judge.take(site.origin.git.directory, tip)
+        manifest = evolve(agreed(self.state), last_known_good_commit=tip)
+        # What passed at another commit has to be seen to pass at this one.
+        self.update_state(lambda state: evolve(state, manifest=manifest, version=state.version + 1))
+        return f"work goes on at {tip}, which {site.into!r} was moved to by somebody else"
+
+
+def _source_of(features: Features) -> tuple[FeatureSource | None, tuple[Feature, ...]]:
+    if features is None:
+        return FailingTests(), ()
+    if isinstance(features, str):
+        return FeatureFile(features), ()
+    if isinstance(features, Path):
+        return FeatureFile(features), ()
+    if isinstance(features, Sequence):
+        given = tuple(cast(Sequence[Feature], features))  # pyright: ignore[reportUnnecessaryCast]
+        if not given:
+            raise InvalidRequest("features: expected one or more, was an empty list; name what is to be brought about")
+        return None, given
+    return features, ()
+
+
+def _no(why: str) -> Verdict:
+    return Verdict(passed=False, evidence=why, validator="coding harness")
