@@ -27,7 +27,7 @@ from harnesses.features.aside import Aside
 from harnesses.features.attempt import Attempt
 from harnesses.features.bearings import has_news
 from harnesses.features.changes import amended, checked_request, closed, initialised, initializer_result, interrupted
-from harnesses.features.errors import FeatureError, InvalidRequest
+from harnesses.features.errors import FeatureError, InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 from harnesses.features.handoff import as_json, as_markdown
 from harnesses.features.handoff_files import write_files
@@ -87,7 +87,8 @@ class FeatureHarness(FeatureSteps):
         metadata: kept in the manifest.
 
     Raises:
-        InvalidRequest: the objective is blank, or the list can not be worked.
+        InvalidRequest: the objective is blank, the list can not be worked, or no validator was chosen.
+        NotReady: there is no agent.
     """
 
     def __init__(
@@ -125,6 +126,8 @@ class FeatureHarness(FeatureSteps):
             max_context_steps=max_context_steps,
             constraints=constraints,
         )
+        if not hasattr(agent, "run"):
+            raise NotReady(f"no agent was given: expected one to do the work, was {agent!r}; make an Agent")
         if not hasattr(validator, "validate"):
             raise InvalidRequest(f"no validator was chosen: expected one, was {validator!r}; to try things out, accept_all()")
         self._request = InitializerRequest(
