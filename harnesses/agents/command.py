@@ -192,7 +192,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         if ran.code in (126, 127) and not reply.worked:
             raise AgentMissing(f"{where} can not be run: expected a program that is installed, ended with {ran.code}{said}")
         if reply.error is not None and (reply.worked or ran.code == 0):
-            raise AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code})")
+            raise AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}")
         if ran.code != 0:
             raise AgentFailed(f"{where} failed: expected exit code 0, was {ran.code}{said}")
 

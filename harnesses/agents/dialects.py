@@ -71,13 +71,13 @@ def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str
     """Speak with Codex CLI.
 
     Args:
-        arguments: more of them, such as `["--model", "gpt-5-codex"]`; they go before `resume` as well.
+        arguments: more of them, such as `["--model", "gpt-5-codex"]`; they must be ones that `exec resume` takes as well.
         sandbox: its own; "danger-full-access" within ours.
 
     Sources: https://developers.openai.com/codex/noninteractive; openai/codex: docs/exec.md, codex-rs/exec/src/cli.rs and
     exec_events.rs.
     """
-    # `-c` rather than `--sandbox`: after `exec` it holds for a resumed conversation as well.
+    # `exec resume` does not know `--sandbox`, and takes the setting: openai/codex#40149.
     speaks = (program, "exec", "--json", "--skip-git-repo-check", "-c", f'sandbox_mode="{sandbox}"', *arguments)
     return Dialect(
         name="codex",

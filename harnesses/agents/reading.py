@@ -116,7 +116,7 @@ class CodexReading:
     """JSON lines of `codex exec --json`.
 
     thread.started (has the id), turn.started, item.*, turn.completed (has the usage), turn.failed, error. An error may be
-    followed by another try of its own; it counts if the turn is not completed after it.
+    followed by another try of its own; it counts if nothing comes of that.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class CodexReading:
                 self._thread = string(event, "thread_id") or None
                 return f"[thread] {self._thread}"[:SHOWN]
             case "item.completed":
-                self._worked = True
+                self._worked, self._error = True, None
                 return self._item(inner(event, "item"))
             case "turn.completed":
                 self._completed = True

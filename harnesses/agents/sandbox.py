@@ -14,7 +14,6 @@ from attrs import field, frozen
 
 from harnesses.agents.errors import AgentMissing
 
-
 _RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
 """Where /etc/resolv.conf may lead to; without it no name is found in the network."""
 

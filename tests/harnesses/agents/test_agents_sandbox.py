@@ -1,0 +1,140 @@
+"""Within bubblewrap a command can write where it works, and nowhere else. Real walls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harnesses.agents import AgentMissing, Bubblewrap, CommandAgent
+from tests.harnesses.agents.turns import assigned, marked, take_turn
+
+
+def runs() -> bool:
+    try:
+        return subprocess.run(Bubblewrap().wrap(["true"], Path.cwd()), capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+bubblewrap = pytest.mark.skipif(not runs(), reason="bubblewrap is not installed, or may not run")
+
+
+@pytest.fixture
+def work(tmp_path) -> Path:
+    place = tmp_path / "work"
+    place.mkdir()
+    return place
+
+
+def exists(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+def git(place: Path, *words: str) -> str:
+    identity = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", **identity}
+    command = ["git", "-C", str(place), *words]
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def script(text: str, **arguments: object) -> CommandAgent:
+    return CommandAgent(["sh", "-c", text], sandbox=Bubblewrap(**arguments))  # type: ignore[arg-type]
+
+
+@bubblewrap
+async def test_it_writes_where_it_works_and_nowhere_else(work):
+    outside = f"{work.parent}/outside"
+
+    result = await take_turn(
+        script(f"echo in > in; echo out > {outside} || echo no; echo x > /etc/x || echo no"), assigned(work)
+    )
+
+    assert result.message.splitlines()[-1] == "no"
+    assert (work / "in").read_text() == "in\n"
+    assert not exists(outside)
+    assert not exists("/etc/x")
+
+
+@bubblewrap
+async def test_it_has_a_temporary_directory_of_its_own(work):
+    result = await take_turn(script('f=$(mktemp); echo "$f"'), assigned(work))
+
+    assert result.message.startswith("/tmp/")
+    assert not exists(result.message)
+
+
+@bubblewrap
+async def test_more_places_can_be_opened_and_others_hidden(work):
+    cache, secret = work.parent / "cache", work.parent / "secret"
+    for place in (cache, secret):
+        place.mkdir()
+        (place / "there").write_text("seen")
+
+    await take_turn(
+        script(f"cat {secret}/there; echo x > {cache}/new; true", writable=[cache], hidden=[secret]), assigned(work)
+    )
+
+    assert (cache / "new").read_text() == "x\n"
+
+
+@bubblewrap
+async def test_what_is_hidden_can_not_be_read(work):
+    secret = work.parent / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("seen")
+
+    result = await take_turn(script(f"cat {secret}/key || ls {secret} | wc -l", hidden=[secret]), assigned(work))
+
+    assert "seen" not in result.message
+    assert result.message.splitlines()[-1] == "0"
+
+
+@bubblewrap
+async def test_git_works_in_a_worktree_and_the_repository_is_found_by_itself(work):
+    git(work.parent, "init", "-q", "--bare", "hub.git")
+    hub, tree = work.parent / "hub.git", work.parent / "tree"
+    first = git(hub, "commit-tree", "-m", "First", git(hub, "mktree").strip()).strip()
+    git(hub, "worktree", "add", "-q", "-b", "branch", str(tree), first)
+
+    await take_turn(script("echo x > a; git add a; git -c user.name=a -c user.email=a@b commit -qm Second"), assigned(tree))
+
+    assert git(hub, "log", "--format=%s", "branch").splitlines() == ["Second", "First"]
+
+
+@bubblewrap
+async def test_the_prompt_can_be_read_from_its_file(work):
+    agent = CommandAgent(["cat"], prompt="file", sandbox="bwrap")
+
+    assert (await take_turn(agent, assigned(work, "do it"))).message == "do it"
+
+
+@bubblewrap
+async def test_processes_end_with_it_though_they_have_left_everything(work):
+    agent = CommandAgent(
+        ["sh", "-c", "setsid setsid sleep 300 & kill -9 $PPID; sleep 0.1"], sandbox="bwrap", env={"MARK": str(work)}
+    )
+
+    await take_turn(agent, assigned(work))
+
+    assert marked(f"MARK={work}") == []
+
+
+@bubblewrap
+async def test_it_has_no_privileges_within_to_tear_the_walls_down(work):
+    result = await take_turn(
+        script("mount -o remount,rw / 2>/dev/null || echo no; umount /proc 2>/dev/null || echo no"), assigned(work)
+    )
+
+    assert result.message.split() == ["no", "no"]
+
+
+def test_that_it_is_not_installed_is_said_at_once(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    with pytest.raises(AgentMissing, match="expected the package bubblewrap"):
+        CommandAgent(["true"], sandbox="bwrap")
