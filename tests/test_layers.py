@@ -73,10 +73,10 @@ HARNESSES = (
     ("coding.validators.command", "coding.validators.suite_kept"),
     ("coding.validators",),
     ("coding.sources.problems", "coding.sources.protocol"),
-    ("coding.sources.entries", "coding.sources.markdown_items"),
+    ("coding.sources.entries", "coding.sources.markdown_items", "coding.sources.nodes"),
     ("coding.sources.markdown_marks", "coding.sources.toml_json"),
     ("coding.sources.markdown",),
-    ("coding.sources.files",),
+    ("coding.sources.failing_tests", "coding.sources.files"),
     ("coding.sources",),
     ("trading.bars", "trading.indicators", "trading.numbers"),
     ("trading.orders",),
@@ -170,6 +170,7 @@ PURE = (
     "harnesses.coding.sources.markdown",
     "harnesses.coding.sources.markdown_items",
     "harnesses.coding.sources.markdown_marks",
+    "harnesses.coding.sources.nodes",
     "harnesses.coding.sources.problems",
     "harnesses.coding.sources.toml_json",
     "harnesses.agent",
@@ -236,7 +237,7 @@ PURE = (
 """Functions of their arguments: no Trio, no input or output, no clock, no chance."""
 
 PURE_IMPORTS = (
-    frozenset({"__future__", "abc", "attrs", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum"})
+    frozenset({"__future__", "abc", "ast", "attrs", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum"})
     | frozenset({"functools", "graphlib", "hashlib", "itertools", "json", "math", "msgspec", "operator", "re", "tomllib"})
     | frozenset({"types", "typing", "unicodedata", "uuid"})
 )

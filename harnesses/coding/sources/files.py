@@ -39,6 +39,8 @@ class FeatureFile:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
+        self.objective: str | None = None
+        """What the list is worked for, as the file said when it was read last."""
         if self._path.suffix.lower() not in _READERS:
             known = ", ".join(suffix for suffix in _READERS if suffix)
             raise InvalidRequest(f"features file {str(path)!r}: expected a name that ends with {known}; rename it")
@@ -48,7 +50,9 @@ class FeatureFile:
 
     async def load(self, checkout: Path) -> tuple[Feature, ...]:
         """Return the features of the file."""
-        return (await self.read(checkout)).features
+        found = await self.read(checkout)
+        self.objective = found.objective
+        return found.features
 
     async def read(self, checkout: Path) -> FeatureList:
         """Return what the file says, its objective included."""

@@ -72,7 +72,12 @@ async def test_a_whole_path_may_lie_anywhere(checkout: Path, tmp_path: Path):
 async def test_the_objective_of_a_file_is_read_too(checkout: Path):
     (checkout / "f.json").write_text(JSON)
 
-    assert (await FeatureFile("f.json").read(checkout)).objective == "All"
+    source = FeatureFile("f.json")
+
+    await source.load(checkout)
+
+    assert source.objective == "All"
+    assert (await source.read(checkout)).objective == "All"
 
 
 async def test_a_file_that_is_not_committed_is_said_to_be_so(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,285 @@
+"""Features out of the tests of a repository: each one that fails is something to be done.
+
+    all tests ──run──►  those that fail ──run again──►  those that fail again ──►  features
+
+They are run as the validator runs them: by the same plugin, in the same clean environment. A test that ends the process, or
+does not end within the limit, fails; the others are run without it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypedDict
+
+import trio
+from attrs import define, evolve, field, frozen
+
+from harnesses.coding.candidate import Candidate, Change
+from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, is_python, message_in, node_of, steady
+from harnesses.coding.validators.base import CandidateValidator
+from harnesses.coding.validators.ground import survey
+from harnesses.coding.validators.pytest_nodes import PytestNodes, run_of
+from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
+from harnesses.coding.validators.pytest_report import NodeReport, SessionReport
+from harnesses.coding.validators.suite_kept import SuiteKept
+from harnesses.coding.validators.tests_kept import TestsKept
+from harnesses.features.errors import InvalidRequest, NotReady
+from harnesses.features.feature import Feature
+from harnesses.features.protocols import OutcomeValidator
+
+MAX_SESSIONS = 50
+"""Tests that may end or outlast the process in one load: each costs a session of its own."""
+_TAIL = 1_500
+_NO_TESTS = 5
+"""What pytest ends with when it has found none."""
+_FAILS = frozenset({"failed", "cut short"})
+_STRICT = "[XPASS(strict)]"
+
+
+class _How(TypedDict):
+    python: str
+    limit_s: float
+    env: Mapping[str, str]
+
+
+class OwnTest(CandidateValidator):
+    """Runs the one test that a feature was made of."""
+
+    def __init__(self, how: _How) -> None:
+        self._how = how
+
+    def __repr__(self) -> str:
+        return "OwnTest()"
+
+    @property
+    def proves(self) -> bool:
+        """It runs the test."""
+        return True
+
+    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
+        """Run it and return what became of it."""
+        node = node_of(feature)
+        if node is None:
+            raise InvalidRequest(
+                f"feature {feature.id!r} was made of no test: expected one step, `pytest <node id>`, was {feature.steps!r}; "
+                "choose a validator"
+            )
+        return await PytestNodes([node], **self._how).find(feature, candidate)
+
+
+class FailingTests:
+    """The tests that fail at the commit that the work begins from.
+
+    Args:
+        python: the interpreter that has the project's packages, and pytest.
+        paths: files, directories or node ids to look at; none stands for what the project's configuration says.
+        limit_s: seconds for a session; when it is over, the test that is running has failed, and the others go on.
+        args: more arguments for pytest.
+        env: additions to the clean environment.
+    """
+
+    def __init__(
+        self,
+        *,
+        python: str = sys.executable,
+        paths: Iterable[str] = (),
+        limit_s: float = 600.0,
+        args: Iterable[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        if not limit_s > 0:
+            raise InvalidRequest(f"FailingTests: limit_s: expected seconds above 0, was {limit_s!r}")
+        self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
+        self._paths = (paths,) if isinstance(paths, str) else tuple(paths)
+        self._args = (args,) if isinstance(args, str) else tuple(args)
+        self.notes: tuple[str, ...] = ()
+        """What a person should know of the last load: which failing tests are no features, and why."""
+
+    def __repr__(self) -> str:
+        return f"FailingTests({', '.join(self._paths)})"
+
+    def validator(self) -> OutcomeValidator[Candidate] | None:
+        """Return what proves such a feature: its test passes, no test was weakened, and what passed passes still."""
+        how: _How = {"python": self._python, "limit_s": self._limit_s, "env": self._env}
+        return OwnTest(how) & TestsKept() & SuiteKept(**how)
+
+    async def load(self, checkout: Path) -> tuple[Feature, ...]:
+        """Run the tests and return a feature for each that fails, in the order in which pytest finds them.
+
+        Raises:
+            InvalidRequest: no test fails, or there is none.
+            NotReady: pytest can not be run, or does not come to the first test.
+        """
+        run = await self._run_of(checkout)
+        first = await self._results(checkout, run)
+        failures, hopeless = await trio.to_thread.run_sync(_failures, first, checkout)
+        again = await self._again(checkout, run, failures) if failures else {}
+        unsteady = [f"left out, for it fails once and passes once: {id}" for id, message in again.items() if message is None]
+        self.notes = (*hopeless, *unsteady)
+        found = steady(failures, again)
+        if not found:
+            passed = sum(node.outcome == "passed" for node in first.nodes.values())
+            rest = f" ({'; '.join(self.notes)})" if self.notes else ""
+            raise InvalidRequest(
+                f"there is nothing to do: expected tests that fail, was {passed} that pass{rest}; "
+                "add a test for what is wanted, or give a feature list"
+            )
+        return features_of(found)
+
+    async def _run_of(self, checkout: Path) -> PytestRun:
+        """Return how pytest is run here: as the validator would run it."""
+        candidate = Candidate(commit="0" * 40, base="0" * 40, checkouts=_Directory(checkout))
+        ground = await survey(candidate, named=[_module(path) for path in self._paths])
+        run = await run_of(candidate, ground, checkout, (), python=self._python, limit_s=self._limit_s, env=self._env)
+        return evolve(run, nodes=self._paths)
+
+    async def _again(self, checkout: Path, run: PytestRun, failures: Sequence[Failure]) -> dict[str, str | None]:
+        """Run what has failed once more, with other hashes, and return the messages; None for what passes."""
+        run = evolve(run, seed=run.seed + 1)
+        try:
+            results = await self._results(checkout, evolve(run, nodes=tuple(one.node for one in failures)))
+        except NotReady:
+            # Ids that are others each time, made of addresses or of sets, are not found: pytest then runs nothing at all.
+            modules = dict.fromkeys(_module(one.node) for one in failures)
+            results = await self._results(checkout, evolve(run, nodes=tuple(modules)))
+        failed, _ = await trio.to_thread.run_sync(_failures, results, checkout)
+        messages = {one.node: one.message for one in failed}
+        return {one.node: messages.get(one.node) for one in failures}
+
+    async def _results(self, checkout: Path, run: PytestRun) -> _Results:
+        """Run tests to the end, in as many sessions as it takes.
+
+        Raises:
+            NotReady: pytest does not come to the first test.
+        """
+        results = _Results()
+        left = run.nodes
+        for _ in range(MAX_SESSIONS):
+            report = await run_pytest(checkout, evolve(run, nodes=("--continue-on-collection-errors", *self._args, *left)))
+            self._check_begun(report)
+            left = results.add(report, self._limit_s)
+            if not left:
+                return results
+        raise InvalidRequest(
+            f"more than {MAX_SESSIONS} tests end their process or outlast {self._limit_s:g} s, the last one "
+            f"{list(results.nodes)[-1]}: expected tests that end; give `paths` without them"
+        )
+
+    def _check_begun(self, report: SessionReport) -> None:
+        if report.collected or report.broken:
+            return
+        if report.ended and report.code in (0, _NO_TESTS):
+            where = f"in {', '.join(self._paths)}" if self._paths else "where pytest looks"
+            raise InvalidRequest(f"there is nothing to do: expected tests {where}, was none; add some, or give `paths`")
+        if "No module named 'pytest'" in report.tail:
+            raise NotReady(
+                f"{self._python} has no pytest: expected it installed there; run {self._python} -m pip install pytest, "
+                "or give the `python` that has the project's packages"
+            )
+        if report.code in (126, 127):
+            raise NotReady(f"python {self._python!r} can not be run: {report.tail.strip()[-200:]}; give another `python`")
+        ended = f"was killed after {self._limit_s:g} s" if report.code is None else f"ended with code {report.code}"
+        raise NotReady(
+            f"pytest {ended} before the first test: expected it to find tests; mend this first:\n"
+            f"{report.tail.strip()[-_TAIL:]}"
+        )
+
+
+@define
+class _Results:
+    """What became of tests, over several sessions."""
+
+    nodes: dict[str, NodeReport] = field(factory=dict[str, NodeReport])
+    order: dict[str, None] = field(factory=dict[str, None])
+    """Ids in the order in which they were found: modules that can not be collected come last."""
+    broken: dict[str, str] = field(factory=dict[str, str])
+    """Modules that can not be collected, with the reason."""
+
+    def add(self, report: SessionReport, limit_s: float) -> tuple[str, ...]:
+        """Take in what a session has reported, and return the tests that it has not come to."""
+        self.nodes.update(report.nodes)
+        self.broken.update(_broken(report))
+        self.order.update(dict.fromkeys(report.collected))
+        if report.ended:
+            return ()
+        running = next((id for id in report.collected if id not in report.nodes), None)
+        cut = [id for id, node in report.nodes.items() if node.outcome == "cut short"] or ([running] if running else [])
+        why = f"it did not end within {limit_s:g} s" if report.code is None else "the process ended while it ran"
+        for id in cut:
+            self.nodes[id] = NodeReport(id=id, passed=False, outcome="cut short", text=why)
+        return tuple(id for id in report.collected if id not in self.nodes)
+
+
+@frozen
+class _Directory:
+    """A worktree as what the validators look at."""
+
+    root: Path
+
+    @asynccontextmanager
+    async def at(self, commit: str) -> AsyncGenerator[Path]:
+        yield self.root
+
+    async def files(self, commit: str) -> tuple[str, ...]:
+        return await trio.to_thread.run_sync(self._files)
+
+    async def read(self, commit: str, path: str) -> bytes | None:
+        return await trio.to_thread.run_sync(_content, self.root / path)
+
+    async def changes(self, base: str, commit: str) -> tuple[Change, ...]:
+        return ()
+
+    def _files(self) -> tuple[str, ...]:
+        found: list[str] = []
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [name for name in folders if name != ".git"]
+            found += [Path(folder, name).relative_to(self.root).as_posix() for name in names]
+        return tuple(sorted(found))
+
+
+def _failures(results: _Results, checkout: Path) -> tuple[tuple[Failure, ...], tuple[str, ...]]:
+    """Return what fails, and notes on what fails and could be mended by a change to the tests alone."""
+    root = os.path.realpath(checkout)
+    sources = {path: _source(checkout / path) for path in {_module(id) for id in (*results.order, *results.broken)}}
+    failures: list[Failure] = []
+    notes: list[str] = []
+    for id in results.order:
+        node = results.nodes.get(id)
+        if node is None or node.outcome not in _FAILS:
+            continue
+        if node.text.startswith(_STRICT):
+            notes.append(f"left out, for it passes and is marked to fail: {id}")
+            continue
+        message, docstring = message_in(node.text, root), docstring_in(sources[_module(id)], id)
+        failures.append(Failure(node=id, message=message, docstring=docstring))
+    for id, text in results.broken.items():
+        message = message_in(text, root, is_module=True)
+        if message.startswith(("SyntaxError", "IndentationError", "TabError")) and not is_python(sources[_module(id)]):
+            notes.append(f"left out, for it is no Python: {id}: {message}")
+        else:
+            failures.append(Failure(node=id, message=message, is_module=True))
+    return tuple(failures), tuple(notes)
+
+
+def _broken(report: SessionReport) -> dict[str, str]:
+    found = (text.partition(": ") for text in report.broken)
+    return {id: text for id, _, text in found}
+
+
+def _module(node: str) -> str:
+    return node.partition("::")[0]
+
+
+def _source(path: Path) -> str:
+    return (_content(path) or b"").decode(errors="replace")
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
