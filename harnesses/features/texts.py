@@ -12,7 +12,8 @@ from harnesses.features.record import MAX_TEXT
 _LIVE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for tabs and line feeds
     r"\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # unseen, or turns the line around
-    r"\ud800-\udfff\U000e0000-\U000e007f]"  # halves of characters, which no file can hold; tags, which hide text
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
+    r"\ud800-\udfff]"  # halves of characters, which no file can hold
 )
 _MARKUP = re.compile(
     r"[\\`*\[\]<|~#$@]"

@@ -15,7 +15,6 @@ from harnesses.features.record import MAX_PROGRESS, FeatureState, RunStatus
 from harnesses.features.selectors import FirstPending
 from tests.harnesses.features.played import BROKEN, CUT, ERROR, FAIL, NOW, PASS, WORDS, answered, begun, feature, played
 
-optional_limits = st.none() | st.integers(1, 4)
 policies = st.builds(
     lambda mode, most, **others: RunPolicy(
         mode=mode, max_features_per_run=1 if mode is RunMode.STRICT_INCREMENTAL else most, **others
@@ -24,8 +23,8 @@ policies = st.builds(
     st.integers(1, 4),
     max_turns_per_feature=st.integers(1, 3),
     max_retries_per_feature=st.integers(0, 3),
-    max_turns_per_run=optional_limits,
-    retry_budget_per_run=optional_limits,
+    max_turns_per_run=st.none() | st.integers(1, 4),
+    retry_budget_per_run=st.none() | st.integers(0, 3),
     max_set_backs_per_feature=st.integers(0, 2),
     fail_fast=st.builds(FailFast, on_chat_error=st.booleans(), on_validation_failure=st.booleans()),
     on_exhausted=st.sampled_from(OnExhausted),
@@ -61,6 +60,10 @@ class Moment:
     move: Move
     word: str
     after: FeatureState
+
+
+def within(number: int, limit: int | None) -> bool:
+    return limit is None or number <= limit
 
 
 def history(listed: list[Feature], policy: RunPolicy, script: list[str]) -> list[Moment]:
@@ -112,13 +115,13 @@ def test_no_run_exceeds_its_limits_however_often_it_is_interrupted(
             turns += 1
         run = next_run(moment.after)
 
-        assert turns <= (policy.max_turns_per_run or turns)
-        assert run.retries <= (policy.retry_budget_per_run or run.retries)
-        assert len(run.features) <= (policy.features_per_run or len(run.features))
+        assert within(turns, policy.max_turns_per_run)
+        assert within(run.retries, policy.retry_budget_per_run)
+        assert within(len(run.features), policy.features_per_run)
         for outcome in moment.after.runs:
-            assert outcome.turns <= (policy.max_turns_per_run or outcome.turns)
-            assert outcome.retries <= (policy.retry_budget_per_run or outcome.retries)
-            assert len(outcome.processed_feature_ids) <= (policy.features_per_run or len(listed))
+            assert within(outcome.turns, policy.max_turns_per_run)
+            assert within(outcome.retries, policy.retry_budget_per_run)
+            assert within(len(outcome.processed_feature_ids), policy.features_per_run)
         if moment.after.run is None and moment.after.runs and moment.after.runs[-1].status is not RunStatus.INTERRUPTED:
             turns = 0
 
