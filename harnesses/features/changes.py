@@ -16,7 +16,7 @@ from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import FeatureStatus, Standing, TurnResult, Verdict
 from harnesses.features.planning import ending, next_run
 from harnesses.features.policy import OnExhausted, RunPolicy
-from harnesses.features.record import MAX_PROGRESS, MAX_TOUCHED, FeatureState, RunCounts, RunOutcome, RunStatus
+from harnesses.features.record import MAX_PATH, MAX_PROGRESS, MAX_TOUCHED, FeatureState, RunCounts, RunOutcome, RunStatus
 from harnesses.features.texts import first_line, last_part
 
 __all__ = [
@@ -72,7 +72,9 @@ def after_turn(
         features=_last(run.features, feature_id),
         rechecked=0,
     )
-    tried = evolve(before, turns=turns, tries=before.tries + 1, session=result.session if result else before.session)
+    tried = evolve(
+        before, turns=turns, tries=before.tries + 1, session=_kept_session(result.session) if result else before.session
+    )
     if verdict is not None and verdict.passed:
         return _accepted(state, policy, at, run, tried, result, verdict, commit, now)
     why = last_part(error if verdict is None else verdict.evidence)  # type: ignore[arg-type]
@@ -271,7 +273,19 @@ def _kept(verdict: Verdict) -> Verdict:
 
 
 def _kept_result(result: TurnResult) -> TurnResult:
-    return evolve(result, message=last_part(result.message), touched=result.touched[:MAX_TOUCHED])
+    paths = [path for path in result.touched if len(path) <= MAX_PATH]
+    return evolve(
+        result,
+        message=last_part(result.message),
+        session=_kept_session(result.session),
+        stop_reason=last_part(result.stop_reason, MAX_PATH),
+        touched=paths[:MAX_TOUCHED],
+    )
+
+
+def _kept_session(session: str | None) -> str | None:
+    """Keep what a conversation is known by, whole or not at all."""
+    return session if session is None or len(session) <= MAX_PATH else None
 
 
 def _last(ids: tuple[str, ...], id: str) -> tuple[str, ...]:

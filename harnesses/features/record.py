@@ -20,6 +20,8 @@ MAX_TEXT = 4_000
 """Characters of a message or of evidence that are kept, the last ones: a traceback ends with what went wrong."""
 MAX_TOUCHED = 100
 """Paths of an accepted piece of work that are kept in the state."""
+MAX_PATH = 1_000
+"""Characters of a path, or of what a conversation is known by; longer ones are not kept."""
 
 
 class RunStatus(StrEnum):

@@ -157,6 +157,17 @@ def test_what_is_kept_of_texts_and_paths_is_bounded_and_texts_keep_their_end() -
     assert passed.accepted.artifact == long
 
 
+def test_what_can_not_be_cut_is_kept_whole_or_not_at_all() -> None:
+    result = TurnResult(session="s" * 10_000, touched=["a" * 10_000, "b"], stop_reason="r" * 10_000)
+    state = opened(begun("a", "b"), NOW)
+
+    standing = after_turn(state, unlimited(), "a", result=result, verdict=verdict(True), now=NOW).standings[0]
+
+    assert standing.accepted is not None
+    assert (standing.session, standing.accepted.session, standing.accepted.touched) == (None, None, ("b",))
+    assert len(standing.accepted.stop_reason) == 1_000
+
+
 def test_a_feature_that_passes_still_was_seen_to_at_this_version() -> None:
     state, _ = played(begun("a", "b", "c"), unlimited(), [PASS, PASS])
 
