@@ -137,10 +137,10 @@ class CodingHarness(FeatureHarness):
             max_context_steps=max_context_steps,
             constraints=constraints,
         )
-        self._repository = Path(repository)
+        self._repository = Path(repository).expanduser().absolute()
         self._source = source
         self._into = into
-        self._root = None if workspace is None else Path(workspace)
+        self._root = None if workspace is None else Path(workspace).expanduser().absolute()
         self._confirmations = confirmations
         self._check_first = features is None if check_first is None else check_first
         self._identity = identity
