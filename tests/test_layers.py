@@ -43,7 +43,7 @@ HARNESSES = (
     # features: what is done
     ("features.aside", "features.handoff_files", "features.health", "features.streaming", "features.validators"),
     ("features.hooks", "features.orders", "features.turn"),
-    ("features.attempt", "features.bearings"),
+    ("features.attempt", "features.bearings", "features.keeping"),
     ("features.parts",),
     ("features.telling",),
     ("features.steps",),
@@ -102,7 +102,8 @@ HARNESSES = (
     ("trading.harness_desk",),
     ("trading.harness",),
     ("coding.site",),
-    ("coding.harness",),
+    ("coding.described_parts", "coding.harness"),
+    ("coding.described",),
     ("coding", "trading"),
 )
 

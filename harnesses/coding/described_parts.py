@@ -1,0 +1,369 @@
+"""The parts of a coding harness as tables: who does the work, what there is to do, and who judges.
+
+    agent      command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
+               dialect = "claude_code"                   or codex, aider; or a table with `name` and the arguments of that
+               scripted = "attempts.toml"                attempts that are written down
+    features   "TODO.md"                                 a file in the repository, or a whole path
+               file = "lists/features.toml"              a file beside the run file
+               failing_tests = true                      and the arguments of `FailingTests`
+               a list of tables, each a feature          as in a TOML file
+    validator  command = ["make", "check"]               and the arguments of `Command`
+               pytest = true                             the nodes that a feature names; or a list of node ids
+               only_touches = ["src/", "docs/**"]
+               tests_kept = true, suite_kept = true, accept_all = true
+               a list of tables: all of them
+
+Paths are relative to where the table was written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast, get_args, get_type_hints
+
+import msgspec
+from msgspec import Struct, convert
+
+from harnesses.agents import Bubblewrap, CommandAgent, Dialect, ScriptedAgent, aider, claude_code, codex, read_attempts
+from harnesses.coding.candidate import Candidate
+from harnesses.coding.sources import FailingTests, FeatureFile
+from harnesses.coding.sources.entries import check_ids, check_order, entry_of
+from harnesses.coding.sources.problems import Problems, meant
+from harnesses.coding.sources.protocol import FeatureSource
+from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
+from harnesses.errors import HarnessError
+from harnesses.features.errors import FeatureError
+from harnesses.features.feature import Feature
+from harnesses.features.protocols import OutcomeValidator
+from harnesses.features.streaming import FeatureAgent
+from harnesses.features.validators import accept_all, all_of
+
+PartT = TypeVar("PartT", bound=Struct)
+Validator: TypeAlias = OutcomeValidator[Candidate]
+_DIALECTS: Mapping[str, Callable[..., Dialect]] = {"claude_code": claude_code, "codex": codex, "aider": aider}
+_WORDS = {
+    "object": "a table",
+    "array": "a list",
+    "str": "a text",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+}
+_EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`")
+_MISSING = re.compile(r"Object missing required field `(?P<key>[^`]*)`")
+
+
+class Part(Struct, forbid_unknown_fields=True):
+    """A table that is one of several kinds: each kind is told by the key that only it has."""
+
+    key: ClassVar[str]
+
+    def made(self, beside: Path) -> Any:
+        """Return what the table stands for."""
+        raise NotImplementedError
+
+    def checked(self) -> Self:
+        """Return the table itself, unless it asks for something by saying no to it."""
+        if getattr(self, self.key) is False:
+            raise HarnessError(f"{self.key}: expected true, was False; leave the table out")
+        return self
+
+
+class ByCommand(Part):
+    """An agent that is a command."""
+
+    key = "command"
+    command: list[str]
+    resume: list[str] | None = None
+    prompt: Literal["stdin", "argument", "file"] | None = None
+    limit_s: float = 1_800.0
+    env: dict[str, str] = {}
+    inherit_env: bool = True
+    sandbox: Literal["bwrap"] | dict[str, list[str]] | None = None
+    may_gain_privileges: bool = False
+    name: str | None = None
+
+    def made(self, beside: Path) -> FeatureAgent:
+        return CommandAgent(
+            self.command,
+            resume=self.resume,
+            prompt=self.prompt,
+            limit_s=self.limit_s,
+            env=self.env,
+            inherit_env=self.inherit_env,
+            sandbox=_sandbox(self.sandbox, beside),
+            may_gain_privileges=self.may_gain_privileges,
+            name=self.name,
+        )
+
+
+class ByDialect(Part):
+    """A known command-line agent."""
+
+    key = "dialect"
+    dialect: str | dict[str, Any]
+    limit_s: float = 1_800.0
+    env: dict[str, str] = {}
+    inherit_env: bool = True
+    sandbox: Literal["bwrap"] | dict[str, list[str]] | None = None
+    may_gain_privileges: bool = False
+    name: str | None = None
+
+    def made(self, beside: Path) -> FeatureAgent:
+        return CommandAgent(
+            dialect=_dialect(self.dialect),
+            limit_s=self.limit_s,
+            env=self.env,
+            inherit_env=self.inherit_env,
+            sandbox=_sandbox(self.sandbox, beside),
+            may_gain_privileges=self.may_gain_privileges,
+            name=self.name,
+        )
+
+
+class ByScript(Part):
+    """Attempts that are written down."""
+
+    key = "scripted"
+    scripted: str
+
+    def made(self, beside: Path) -> FeatureAgent:
+        return ScriptedAgent(read_attempts(placed(self.scripted, beside)))
+
+
+class InFile(Part):
+    """Features in a file beside the table."""
+
+    key = "file"
+    file: str
+
+    def made(self, beside: Path) -> FeatureSource:
+        return FeatureFile(placed(self.file, beside))
+
+
+class OfTests(Part):
+    """Features that are failing tests."""
+
+    key = "failing_tests"
+    failing_tests: bool
+    python: str | None = None
+    paths: list[str] = []
+    limit_s: float = 600.0
+    args: list[str] = []
+    env: dict[str, str] = {}
+
+    def made(self, beside: Path) -> FeatureSource:
+        python = _python(self.python, beside)
+        return FailingTests(python=python, paths=self.paths, limit_s=self.limit_s, args=self.args, env=self.env)
+
+
+class OfCommand(Part):
+    """A command ends well."""
+
+    key = "command"
+    command: list[str]
+    limit_s: float = 60.0
+    env: dict[str, str] = {}
+    code: int = 0
+    cwd: str = "."
+    protect: list[str] = []
+
+    def made(self, beside: Path) -> Validator:
+        how = {"limit_s": self.limit_s, "env": self.env, "code": self.code, "cwd": self.cwd, "protect": self.protect}
+        return Command(self.command, **how)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+class OfPytest(Part):
+    """Tests pass."""
+
+    key = "pytest"
+    pytest: bool | list[str]
+    python: str | None = None
+    limit_s: float = 300.0
+    env: dict[str, str] = {}
+
+    def made(self, beside: Path) -> Validator:
+        nodes = None if isinstance(self.pytest, bool) else self.pytest
+        return PytestNodes(nodes, python=_python(self.python, beside), limit_s=self.limit_s, env=self.env)
+
+
+class OfPaths(Part):
+    """Only these paths are touched."""
+
+    key = "only_touches"
+    only_touches: list[str]
+
+    def made(self, beside: Path) -> Validator:
+        return OnlyTouches(*self.only_touches)
+
+
+class OfTestsKept(Part):
+    """No test is weakened."""
+
+    key = "tests_kept"
+    tests_kept: bool
+    allow: list[str] = []
+
+    def made(self, beside: Path) -> Validator:
+        return TestsKept(allow=self.allow)
+
+
+class OfSuiteKept(Part):
+    """What passed passes still."""
+
+    key = "suite_kept"
+    suite_kept: bool
+    python: str | None = None
+    limit_s: float = 900.0
+    env: dict[str, str] = {}
+
+    def made(self, beside: Path) -> Validator:
+        return SuiteKept(python=_python(self.python, beside), limit_s=self.limit_s, env=self.env)
+
+
+class OfNothing(Part):
+    """Everything is accepted, by name."""
+
+    key = "accept_all"
+    accept_all: bool
+
+    def made(self, beside: Path) -> Validator:
+        return accept_all()
+
+
+_AGENTS = (ByCommand, ByDialect, ByScript)
+_SOURCES = (InFile, OfTests)
+_VALIDATORS = (OfCommand, OfPytest, OfPaths, OfTestsKept, OfSuiteKept, OfNothing)
+
+
+def agent_of(data: object, beside: Path, problems: Problems) -> FeatureAgent | None:
+    """Return the agent that a table describes; None, with the problems noted, if it describes none."""
+    return cast("FeatureAgent | None", _made(data, "agent", _AGENTS, beside, problems))
+
+
+def features_of(data: object, beside: Path, problems: Problems) -> FeatureSource | tuple[Feature, ...] | None:
+    """Return the features that a text, a table or a list of tables describes."""
+    if isinstance(data, str):
+        return cast("FeatureSource | None", _tried(lambda: FeatureFile(data), "features", problems))
+    if isinstance(data, list):
+        found = [entry_of(table, number, problems) for number, table in enumerate(cast(list[object], data), 1)]
+        entries = [entry for entry in found if entry is not None]
+        check_ids(entries, problems)
+        if len(entries) == len(found):
+            check_order(entries, problems)
+        return tuple(entry.feature for entry in entries)
+    return cast("FeatureSource | None", _made(data, "features", _SOURCES, beside, problems))
+
+
+def validator_of(data: object, beside: Path, problems: Problems) -> Validator | None:
+    """Return the validator that a table describes, or all of a list of tables together."""
+    if not isinstance(data, list):
+        return cast("Validator | None", _made(data, "validator", _VALIDATORS, beside, problems))
+    tables = list(enumerate(cast(list[object], data), 1))
+    found = [_made(one, f"validator {number}", _VALIDATORS, beside, problems) for number, one in tables]
+    parts = [cast(Validator, part) for part in found if part is not None]
+    return (
+        cast("Validator | None", _tried(lambda: all_of(*parts), "validator", problems)) if len(parts) == len(found) else None
+    )
+
+
+def read(data: object, cls: type[PartT], where: str, problems: Problems) -> PartT | None:
+    """Return a table as a `cls`; None, with the problems noted, if it is not as expected."""
+    if not isinstance(data, Mapping):
+        problems.add(where, f"expected a table, was {data!r:.100}; write one")
+        return None
+    table = cast(Mapping[str, object], data)
+    known = cls.__struct_fields__
+    unknown = [key for key in table if key not in known]
+    for key in unknown:
+        way_out = meant(key, known) or "; correct or remove it"
+        problems.add(where, f"unknown key {key!r}: expected one of {', '.join(known)}{way_out}")
+    try:
+        made = convert({key: table[key] for key in table if key in known}, cls)
+    except msgspec.ValidationError as error:
+        problems.add(where, _told(str(error), table, cls))
+        return None
+    return None if unknown else made
+
+
+def placed(path: str, beside: Path) -> Path:
+    """Return where a path leads that was written beside something."""
+    return beside.absolute() / Path(path).expanduser()
+
+
+def _made(data: object, where: str, kinds: Sequence[type[Part]], beside: Path, problems: Problems) -> object | None:
+    keys = [kind.key for kind in kinds]
+    table = cast(Mapping[str, object], data if isinstance(data, Mapping) else {})
+    given = [key for key in table if key in keys]
+    if len(given) != 1:
+        was = f"was {', '.join(given)}" if given else f"was {data!r:.100}"
+        problems.add(where, f"expected a table with one of {', '.join(keys)}, {was}; for several, write a table for each")
+        return None
+    part = read(table, next(kind for kind in kinds if kind.key == given[0]), where, problems)
+    return None if part is None else _tried(lambda: part.checked().made(beside), where, problems)
+
+
+def _tried(make: Callable[[], object], where: str, problems: Problems) -> object | None:
+    try:
+        return make()
+    except (HarnessError, OSError) as error:
+        said = str(error)
+        problems.add(where, said.removeprefix(f"{error.kind}: ") if isinstance(error, FeatureError) else said)
+        return None
+
+
+def _told(message: str, table: Mapping[str, object], cls: type[Struct]) -> str:
+    """Return what `msgspec` says, with the value instead of its type."""
+    if match := _MISSING.match(message):
+        return f"has no {match['key']}: expected one; add it"
+    message, _, path = message.partition(" - at `$.")
+    path = path.rstrip("`")
+    key = re.split(r"[.\[]", path)[0]
+    value = table.get(key)
+    match = _EXPECTED.match(message)
+    if match is None:
+        return f"{path}: expected one of {', '.join(_choices(get_type_hints(cls)[key]))}, was {value!r:.100}; correct it"
+    wanted = " or ".join(_WORDS.get(one, one) for one in match["wanted"].split(" | ") if one != "null")
+    return f"{path}: expected {wanted}, was {value!r:.100}; correct it"
+
+
+def _choices(hint: Any) -> list[str]:
+    """Return the texts that a type allows."""
+    return [hint] if isinstance(hint, str) else [text for part in get_args(hint) for text in _choices(part)]
+
+
+def _sandbox(given: str | dict[str, list[str]] | None, beside: Path) -> Bubblewrap | None:
+    if given is None:
+        return None
+    places = given if isinstance(given, dict) else {}
+    if unknown := set(places) - {"writable", "hidden"}:
+        raise HarnessError(f"sandbox: unknown key {min(unknown)!r}: expected writable or hidden; correct it")
+    writable, hidden = ([str(placed(path, beside)) for path in places.get(key, ())] for key in ("writable", "hidden"))
+    return Bubblewrap(writable=writable, hidden=hidden)
+
+
+def _dialect(given: str | dict[str, Any]) -> Dialect:
+    table = {"name": given} if isinstance(given, str) else dict(given)
+    name = str(table.pop("name", "")).replace("-", "_")
+    if name not in _DIALECTS:
+        raise HarnessError(
+            f"dialect: expected one of {', '.join(_DIALECTS)}, was {name!r}{meant(name, _DIALECTS) or '; correct it'}"
+        )
+    known = inspect.signature(_DIALECTS[name]).parameters
+    for key, value in table.items():
+        if key not in known:
+            raise HarnessError(f"dialect: unknown key {key!r}: expected one of name, {', '.join(known)}; correct or remove it")
+        if (key == "arguments") != isinstance(value, list):
+            raise HarnessError(f"dialect: {key}: expected {'a list' if key == 'arguments' else 'a text'}, was {value!r:.100}")
+    return _DIALECTS[name](**table)
+
+
+def _python(given: str | None, beside: Path) -> str:
+    """Return an interpreter: a path is looked for beside the table, a name on PATH."""
+    if given is None:
+        return sys.executable
+    return str(placed(given, beside)) if "/" in given else given
