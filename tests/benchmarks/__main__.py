@@ -8,7 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.measures import MEASURES
+from tests.benchmarks.features import features
+from tests.benchmarks.measures import MEASURES as OTHERS
+
+MEASURES = {**OTHERS, "features": features}
 
 
 def main(names: list[str]) -> int:
