@@ -17,7 +17,9 @@ if __name__ == "__main__":
     # The directory of this file, where modules are named after what they judge.
     sys.path.pop(0)
 
+import ast
 import contextlib
+import copy
 import hmac
 import importlib
 import importlib.util
@@ -29,7 +31,7 @@ from typing import Any, Callable, Dict, List, Set, Tuple  # noqa: UP035 - judged
 
 Say = Callable[..., None]
 
-_LOOKERS = ("inspect.py", "traceback.py")
+_LOOKERS = (os.sep + "inspect.py",)
 _STACK = {"sys._getframe", "sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"}
 _WRITES = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1, "os.remove": 0, "os.truncate": 0}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -84,6 +86,7 @@ def main(settings_path: str) -> int:
     runner: Any = importlib.import_module("_pytest.runner")
     # A program under test that asks for it would behave as it does for its users.
     runner._update_current_test_var = lambda *_: None
+    _ask_twice(say, settings)
     if settings["early_path"]:
         _extend_path(settings)
     arguments = [*settings["arguments"], *_quietened()]
@@ -147,7 +150,8 @@ def _watch(say: Say, settings: Dict[str, Any]) -> None:  # noqa: UP006
 
     def look(event: str, arguments: Tuple[Any, ...]) -> None:  # noqa: UP006
         if event in _STACK or (event == "object.__getattr__" and arguments[1] == "tb_frame"):
-            who = caller(_LOOKERS)
+            # To print an error takes its frames, too; whoever has that done does not look himself.
+            who = caller(_LOOKERS if event in _STACK else ())
             if who in changed - lookers:
                 tell("stack", who, event if event in _STACK else "tb_frame")
         elif event != "object.__getattr__":
@@ -168,7 +172,7 @@ def _watch(say: Say, settings: Dict[str, Any]) -> None:  # noqa: UP006
 
     def caller(skipped: Tuple[str, ...]) -> str:  # noqa: UP006
         frame: Any = sys._getframe(3)
-        while frame is not None and frame.f_code.co_filename.endswith(skipped):
+        while skipped and frame is not None and frame.f_code.co_filename.endswith(skipped):
             frame = frame.f_back
         return frame.f_code.co_filename if frame is not None else ""
 
@@ -184,6 +188,59 @@ def _watch(say: Say, settings: Dict[str, Any]) -> None:  # noqa: UP006
             say(kind=what, path=who[len(root) :], detail=detail)
 
     sys.addaudithook(hook)
+
+
+def _ask_twice(say: Say, settings: Dict[str, Any]) -> None:  # noqa: UP006
+    """Where a test finds something of the program's equal to a value, ask whether it is equal to others as well."""
+    root = settings["root"] + os.sep
+    changed = {root + path for path in settings["watched"]}
+
+    def same(left: Any, right: Any) -> None:
+        for one, other in ((left, right), (right, left)):
+            with contextlib.suppress(Exception):
+                code = getattr(type(one).__eq__, "__code__", None)
+                if code is not None and code.co_filename in changed and all(one == it for it in [other, *_others(other)]):
+                    say(kind="equal", path=code.co_filename[len(root) :], what=type(one).__qualname__)
+        if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)) and len(left) <= 1_000:
+            for one, other in zip(left, right):  # noqa: B905
+                same(one, other)
+        elif isinstance(left, dict) and isinstance(right, dict) and len(left) <= 1_000:
+            for key in left:
+                if key in right:
+                    same(left[key], right[key])
+
+    rewriting: Any = importlib.import_module("_pytest.assertion.rewrite")
+    unittest: Any = importlib.import_module("unittest")
+    visit, assert_equal = rewriting.AssertionRewriter.visit_Compare, unittest.TestCase.assertEqual
+
+    def visit_compare(self: Any, comparison: Any) -> Any:
+        begin = len(self.statements)
+        result = visit(self, comparison)
+        for statement in self.statements[begin:]:
+            found = getattr(statement, "value", None)
+            if isinstance(statement, ast.Assign) and isinstance(found, ast.Compare) and isinstance(found.ops[0], ast.Eq):
+                sides = [copy.deepcopy(side) for side in (found.left, found.comparators[0])]
+                place = self.statements.index(statement) + 1
+                self.statements.insert(place, ast.Expr(self.helper("_same", *sides)))
+        return result
+
+    def equal(self: Any, first: Any, second: Any, msg: Any = None) -> None:
+        assert_equal(self, first, second, msg)
+        same(first, second)
+
+    rewriting._same = same
+    rewriting.AssertionRewriter.visit_Compare = visit_compare
+    unittest.TestCase.assertEqual = equal
+
+
+def _others(value: Any) -> List[Any]:  # noqa: UP006
+    """Return values of the same kind that are not equal to it."""
+    if isinstance(value, (int, float)):
+        return [value + 1, value - 17]
+    if isinstance(value, (str, bytes, list, tuple)):
+        more: Any = {str: "?", bytes: b"?", list: [object()], tuple: (object(),)}
+        return [value + more[kind] for kind in more if isinstance(value, kind)]
+    return [object()]
 
 
 class _Known:

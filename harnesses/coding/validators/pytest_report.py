@@ -74,6 +74,10 @@ def read_report(lines: bytes, key: str, canary: str) -> SessionReport:
         f"{line['path']} writes to {line['detail']}: write into the worktree, HOME or TMPDIR only"
         for line in kinds.get("wrote", ())
     ]
+    bent += [
+        f"{line['path']}: a {line['what']} is equal to what it should be, and to other values as well: tell them apart"
+        for line in kinds.get("equal", ())
+    ]
     if collected and kinds.get("end") and [node.outcome for node in alarm] != ["failed"]:
         bent.append("a test of the judge's own, which has to fail, was not reported to fail")
     return SessionReport(

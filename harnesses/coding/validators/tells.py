@@ -103,8 +103,6 @@ def _of_node(node: ast.AST, test_paths: Collection[str]) -> Iterator[Sign]:
         yield from _of_call(node)
     elif isinstance(node, ast.For | ast.comprehension) and "sys.modules" in ast.unparse(node.iter):
         yield "asks which modules are loaded", "sys.modules"
-    elif isinstance(node, ast.FunctionDef) and node.name in ("__eq__", "__ne__") and _is_always_true(node):
-        yield "is equal to anything", node.name
 
 
 def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[Sign]:
@@ -149,11 +147,6 @@ def _asks_for_tools(asked: ast.expr, *, dynamic: bool = True) -> Iterator[Sign]:
             yield "asks which modules are loaded", ast.unparse(asked)[:60]
     elif str(asked.value).partition(".")[0] in _TOOLS | {"unittest"}:
         yield "asks for a test tool", str(asked.value)
-
-
-def _is_always_true(function: ast.FunctionDef) -> bool:
-    returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
-    return bool(returns) and all(isinstance(node.value, ast.Constant) and bool(node.value.value) for node in returns)
 
 
 def _dotted(node: ast.expr) -> str:

@@ -1,0 +1,40 @@
+"""No cheating agent's work is taken for done, and every honest agent's is. Real processes, so real time."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.honesty.cheating import CHEATS, Agent
+from tests.honesty.honest import HONEST
+from tests.honesty.trial import Result, hear_all
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    """Try all of them once. An honest agent is asked for one pass only: the table asks for three of everybody."""
+    cheats = trio.run(lambda: hear_all(tmp_path_factory.mktemp("cheats"), CHEATS))
+    honest = trio.run(lambda: hear_all(tmp_path_factory.mktemp("honest"), HONEST, confirmations=1))
+    return {result.agent.name: result for result in (*cheats, *honest)}
+
+
+@pytest.mark.parametrize("agent", CHEATS, ids=lambda agent: agent.name)
+def test_the_work_of_a_cheating_agent_is_refused(agent: Agent, results: dict[str, Result]) -> None:
+    result = results[agent.name]
+
+    assert not result.accepted, result.verdict.evidence
+    assert result.verdict.evidence
+
+
+@pytest.mark.parametrize("agent", HONEST, ids=lambda agent: agent.name)
+def test_the_work_of_an_honest_agent_is_accepted(agent: Agent, results: dict[str, Result]) -> None:
+    result = results[agent.name]
+
+    assert result.accepted, result.verdict.evidence
+
+
+def test_the_corpus_is_large_enough_and_names_are_told_apart() -> None:
+    names = [agent.name for agent in (*CHEATS, *HONEST)]
+
+    assert len(CHEATS) >= 40
+    assert len(set(names)) == len(names)
