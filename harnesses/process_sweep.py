@@ -25,6 +25,10 @@ MARK = "HARNESS_TREE"
 """Name in the environment of every command; its value is the marks of the commands around it, each ended by a colon."""
 
 
+_QUIET = 5
+"""How often nothing is found before it is taken for true: what forks on and on is not in every list."""
+
+
 @frozen
 class Swept:
     """What a sweep has done."""
@@ -68,18 +72,21 @@ def _sweep_directory(directory: Path | str, within_s: float) -> Swept:
 def _sweep(matches: Callable[[int], bool], within_s: float) -> Swept:
     spared = set(_own_line())
     ended: set[int] = set()
+    left: list[int] = []
     deadline = time.monotonic() + within_s
-    while left := [number for number in _numbers() if number not in spared and matches(number)]:
-        if time.monotonic() > deadline:
-            break
-        for number in left:
-            _end(number, matches)
+    quiet = 0
+    while quiet < _QUIET and time.monotonic() < deadline:
+        left = [number for number in _numbers() if number not in spared and _end(number, matches)]
         ended.update(left)
+        quiet = 0 if left else quiet + 1
         time.sleep(0.002)
     return Swept(tuple(sorted(ended - set(left))), tuple(sorted(left)))
 
 
-def _end(number: int, matches: Callable[[int], bool]) -> None:
+def _end(number: int, matches: Callable[[int], bool]) -> bool:
+    """Kill a process if it matches; return whether it does."""
+    if not matches(number):
+        return False
     # The number may be another's by now; what the descriptor stands for is asked once more, and stays the same.
     with suppress(OSError):
         process = os.pidfd_open(number)
@@ -88,11 +95,15 @@ def _end(number: int, matches: Callable[[int], bool]) -> None:
                 signal.pidfd_send_signal(process, signal.SIGKILL)
         finally:
             os.close(process)
+    return True
 
 
-def _numbers() -> Iterator[int]:
-    with suppress(FileNotFoundError):
-        yield from (int(name) for name in os.listdir("/proc") if name.isdigit())
+def _numbers() -> list[int]:
+    """Return the ids of all processes, the newest first: of those that fork on and on, only the newest are still there."""
+    try:
+        return sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
+    except FileNotFoundError:
+        return []
 
 
 def _own_line() -> Iterator[int]:

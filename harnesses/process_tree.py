@@ -125,7 +125,10 @@ class _Reaped(Tree):
         if patience.cancelled_caught:
             self.process.kill()
             await self.process.wait()
-        report = os.read(self._report, 65_536).split()
+        report: list[bytes] = []
+        os.set_blocking(self._report, False)
+        with suppress(BlockingIOError):
+            report = os.read(self._report, 65_536).split()
         os.close(self._report)
         if report:
             code, *left = (int(number) for number in report)
@@ -169,7 +172,8 @@ async def _start_reaped(
 
 # PR_SET_PDEATHSIG would not do instead of the watcher: it fires when the *thread* that spawned the command ends, and Trio
 # spawns in a worker thread, which ends after ten idle seconds.
-_WATCHED = 'exec 3<&{}; ( {{ read -r _ <&3; kill -KILL 0; }} >/dev/null 2>&1 </dev/null & ); exec 3<&-; exec "$@"'
+# `/dev/fd`, because shells know descriptors of one digit only.
+_WATCHED = 'exec 3</dev/fd/{}; ( {{ read -r _ <&3; kill -KILL 0; }} >/dev/null 2>&1 </dev/null & ); exec 3<&-; exec "$@"'
 
 
 class _Group(Tree):

@@ -40,6 +40,8 @@ def main(arguments: list[str]) -> None:
         arguments: file descriptors of the control and report pipes, process id of this program, "scoped" or "free", command.
     """
     control, report, parent = (int(word) for word in arguments[:3])
+    for pipe in (control, report):
+        os.set_inheritable(pipe, False)  # the command is not to speak for its reaper
     # Not os.environ: at its start Python adds to it.
     with open("/proc/self/environ", "rb") as block:
         environment = dict(pair.split(b"=", 1) for pair in block.read().split(b"\0") if b"=" in pair)

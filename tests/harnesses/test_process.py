@@ -85,7 +85,21 @@ async def test_a_command_that_does_not_exist_ends_with_127():
     ran = await run_bounded(["no-such-command"], limit_s=30)
 
     assert ran.code == 127
-    assert "not found" in ran.tail
+    assert ran.tail == "no-such-command: can not be run: not found\n"
+
+
+async def test_a_command_that_is_no_program_ends_with_126(tmp_path):
+    ran = await run_bounded([str(tmp_path)], limit_s=30)
+
+    assert (ran.code, ran.tail) == (126, f"{tmp_path}: can not be run: Permission denied\n")
+
+
+async def test_a_directory_that_is_not_there_is_an_error_that_says_so(tmp_path):
+    for place in (tmp_path / "gone", __file__):
+        with pytest.raises(
+            NotADirectoryError, match=f"'true' can not be run: expected a directory to run it in, was '{place}'"
+        ):
+            await run_bounded(["true"], limit_s=30, cwd=place)
 
 
 async def test_a_command_killed_by_a_signal_says_so():

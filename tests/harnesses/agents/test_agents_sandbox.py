@@ -83,18 +83,6 @@ async def test_more_places_can_be_opened_and_others_hidden(work):
 
 
 @bubblewrap
-async def test_what_is_hidden_can_not_be_read(work):
-    secret = work.parent / "secret"
-    secret.mkdir()
-    (secret / "key").write_text("seen")
-
-    result = await take_turn(script(f"cat {secret}/key || ls {secret} | wc -l", hidden=[secret]), assigned(work))
-
-    assert "seen" not in result.message
-    assert result.message.splitlines()[-1] == "0"
-
-
-@bubblewrap
 async def test_git_works_in_a_worktree_and_the_repository_is_found_by_itself(work):
     git(work.parent, "init", "-q", "--bare", "hub.git")
     hub, tree = work.parent / "hub.git", work.parent / "tree"
