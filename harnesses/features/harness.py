@@ -82,7 +82,7 @@ class FeatureHarness(FeatureSteps):
         observer: is told so.
         hooks: are told of the phases. Hooks and observer can neither break nor delay a run.
         handoff: directory for `HANDOFF.md` and `HANDOFF.json`.
-        amend: whether a list that differs from the one being worked changes that.
+        amend: whether a list that differs from the one being worked changes that. A list that is complete has ended.
         chat_delay_s: seconds before a turn that follows a failed one of the agent; doubled each time, up to half a minute.
         metadata: kept in the manifest.
 

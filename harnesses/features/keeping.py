@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
+from harnesses.errors import Unstorable
 from harnesses.features.record import FeatureState, Iteration, IterationResult
 from harnesses.state import PersistentState
 from harnesses.values import detach, field_values, fields_of
-
 
 _parts_of = field_values(fields_of(FeatureState) or ())
 
@@ -24,12 +24,20 @@ class FeatureMemory(PersistentState[FeatureState, Iteration, IterationResult]):
 
     def update_state(self, change: Callable[[FeatureState], FeatureState], *, summary: str | None = None) -> None:
         old, new = self._state, change(self.state)
-        if self._open or type(new) is not type(old) or not all(map(_is_private, _parts_of(new), _parts_of(old))):
+        if self._open or type(new) is not type(old) or not _stays_private(new, old):
+            # What can be changed is copied there, and what can not be stored is told with the path to it.
             super().update_state(lambda _: new, summary=summary)
             return
         self._state = new
         if summary is not None:
             self._summary = summary
+
+
+def _stays_private(new: FeatureState, old: FeatureState) -> bool:
+    try:
+        return all(map(_is_private, _parts_of(new), _parts_of(old)))
+    except Unstorable:
+        return False
 
 
 def _is_private(new: object, old: object) -> bool:

@@ -83,8 +83,8 @@ class FeatureTelling(FeatureParts):
     ) -> FeatureStep:
         """Return the step that leads to `state`. Without a note it says what progress there was."""
         at, before = self._at, self.state
-        state, answers = self._followed(state)
         note = note or "; ".join(entry.summary for entry in _new(before.progress, state.progress))
+        state, answers = self._followed(state)
         note = "; ".join(filter(None, (note, *answers)))
         at.ended = ended(before, state)
         # One that was cut off goes on, unless whoever has cut it off ends the attempt.

@@ -1,0 +1,79 @@
+"""Validators together: those that only look come first, the first refusal ends it, all evidence is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from harnesses.features import Feature, InvalidRequest, TurnResult, Verdict, accept_all, all_of
+
+FEATURE = Feature("a", "Do a.", steps="it is done")
+
+
+class Says:
+    """A validator that says what it was made to say, and notes that it was asked."""
+
+    def __init__(self, name, asked, *, passed=True, proves=None, commit=None):
+        self._name, self._asked, self._passed, self._commit = name, asked, passed, commit
+        if proves is not None:
+            self.proves = proves
+
+    async def validate(self, feature, work):
+        self._asked.append(self._name)
+        words = f"{self._name} has looked"
+        return Verdict(passed=self._passed, evidence=words, validator=self._name, commit=self._commit, duration_s=1.5)
+
+
+async def judged(*validators):
+    return await all_of(*validators).validate(FEATURE, TurnResult())
+
+
+async def test_what_all_accept_is_accepted_with_the_evidence_of_all():
+    found = await judged(Says("one", []), Says("two", []))
+
+    assert found.passed
+    assert found.evidence == "one: one has looked\ntwo: two has looked"
+    assert (found.validator, found.duration_s) == ("one & two", 3.0)
+
+
+async def test_the_first_that_refuses_ends_it():
+    asked = []
+
+    found = await judged(Says("one", asked), Says("two", asked, passed=False), Says("three", asked))
+
+    assert not found.passed
+    assert asked == ["one", "two"]
+    assert "two has looked" in found.evidence
+
+
+async def test_guards_are_asked_before_those_that_run_something():
+    asked = []
+
+    await judged(Says("runs", asked), Says("guard", asked, proves=False), Says("runs too", asked, proves=True))
+
+    assert asked == ["guard", "runs", "runs too"]
+
+
+@pytest.mark.parametrize(
+    ("proves", "all_prove"), [((False, False), False), ((False, True), True), ((None, False), True), ((None,), True)]
+)
+def test_together_they_prove_if_one_does(proves, all_prove):
+    assert all_of(*(Says("x", [], proves=one) for one in proves)).proves is all_prove
+
+
+@pytest.mark.parametrize(("commits", "commit"), [(("c", "c"), "c"), (("c", None), "c"), (("c", "d"), None)])
+async def test_the_commit_is_that_of_all(commits, commit):
+    found = await judged(*(Says("x", [], commit=one) for one in commits))
+
+    assert found.commit == commit
+
+
+def test_none_at_all_is_refused():
+    with pytest.raises(InvalidRequest, match="expected one validator or more"):
+        all_of()
+
+
+async def test_accept_all_accepts_and_says_that_it_has_not_looked():
+    found = await accept_all().validate(FEATURE, TurnResult())
+
+    assert found == Verdict(passed=True, evidence="accepted without being looked at", validator="accept_all")
+    assert not accept_all().proves
