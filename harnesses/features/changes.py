@@ -17,7 +17,7 @@ from harnesses.features.feature import FeatureStatus, Standing, TurnResult, Verd
 from harnesses.features.planning import ending, next_run
 from harnesses.features.policy import OnExhausted, RunPolicy
 from harnesses.features.record import MAX_PATH, MAX_PROGRESS, MAX_TOUCHED, FeatureState, RunCounts, RunOutcome, RunStatus
-from harnesses.features.texts import first_line, last_part
+from harnesses.features.texts import gist, last_part
 
 __all__ = [
     "after_turn",
@@ -85,7 +85,7 @@ def after_turn(
     fast = policy.fail_fast.on_chat_error if verdict is None else policy.fail_fast.on_validation_failure
     stopped = turns >= policy.tries_per_feature and policy.on_exhausted is OnExhausted.STOP
     if fast or stopped:
-        note = f"Run failed: Chat: {first_line(why)}" if verdict is None else f"feature {feature_id} not validated"
+        note = f"Run failed: Chat: {gist(why)}" if verdict is None else f"feature {feature_id} not validated"
         return closed(state, RunStatus.FAILED, note, now)
     return _perhaps_closed(state, policy, now)
 
@@ -294,4 +294,4 @@ def _last(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
 
 
 def _because(why: str) -> str:
-    return f": {line}" if (line := first_line(why)) else ""
+    return f": {line}" if (line := gist(why)) else ""

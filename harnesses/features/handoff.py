@@ -13,8 +13,8 @@ from typing import Any
 
 from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.planning import stuck
-from harnesses.features.record import FeatureState, ProgressEntry, RunOutcome
-from harnesses.features.texts import first_line, inert, one_line, plain
+from harnesses.features.record import FeatureState, ProgressEntry, RunOutcome, RunStatus
+from harnesses.features.texts import gist, inert, one_line, plain
 
 FORMAT = 1
 """Of the JSON: goes up when the meaning of a field changes."""
@@ -163,10 +163,10 @@ def _counts(state: FeatureState) -> dict[str, int]:
 
 
 def _seen(standing: Standing) -> str:
-    """Return the first line of what speaks for or against a feature."""
+    """Return what speaks for or against a feature, on one line."""
     if standing.status is FeatureStatus.PASSED:
-        return first_line(standing.evidence.evidence) if standing.evidence else ""
-    return first_line(standing.last_failure or "")
+        return gist(standing.evidence.evidence) if standing.evidence else ""
+    return gist(standing.last_failure or "")
 
 
 def _next(state: FeatureState, cut_off: str | None) -> list[str]:
@@ -177,8 +177,11 @@ def _next(state: FeatureState, cut_off: str | None) -> list[str]:
     if (wait := stuck(state)) is not None:
         return [wait.reason]
     pending = [one.feature_id for one in state.standings if one.status is FeatureStatus.PENDING]
-    if pending:
-        return [f"start again: {len(pending)} features are pending, {pending[0]} among them"]
+    left = f"features that are pending: {len(pending)}, {pending[0]} among them" if pending else "what passes is judged anew"
+    if state.run is not None:
+        return [f"run {state.run.number} is open; if nobody works it, start again: {left}"]
+    if pending or (state.runs and state.runs[-1].status is not RunStatus.SUCCEEDED):
+        return [f"start again: {left}"]
     return ["nothing: every feature that can pass does"]
 
 

@@ -25,21 +25,35 @@ class FeatureSelector(Protocol):
 
 @frozen
 class FirstPending:
-    """The pending feature of the highest priority whose dependencies pass; among equals the first of the list."""
+    """The pending feature of the highest priority whose dependencies pass; among equals the first of the list.
+
+    A feature that others wait for counts as much as the most important of them.
+    """
 
     def select(self, features: Sequence[Feature], standings: Sequence[Standing]) -> Feature | None:
         """Return the next feature to work; None if none can be worked now."""
-        return max(workable(features, standings), key=_priority, default=None)
+        passing = {feature.id for feature in features if feature.passes}
+        workable: list[Feature] = []
+        waiting: list[Feature] = []
+        for feature, standing in zip(features, standings, strict=True):
+            if standing.status is FeatureStatus.PENDING:
+                (workable if passing.issuperset(feature.depends_on) else waiting).append(feature)
+        urgency = _urgency(features, waiting, passing) if waiting else {}
+        return max(workable, key=lambda feature: urgency.get(feature.id, feature.priority), default=None)
 
 
-def workable(features: Sequence[Feature], standings: Sequence[Standing]) -> list[Feature]:
-    """Return the features that can be worked now, in the order of the list: pending ones whose dependencies all pass."""
-    passing = {feature.id for feature in features if feature.passes}
-    return [
-        feature
-        for feature, standing in zip(features, standings, strict=True)
-        if standing.status is FeatureStatus.PENDING and passing.issuperset(feature.depends_on)
-    ]
+def _urgency(features: Sequence[Feature], waiting: Sequence[Feature], passing: set[str]) -> dict[str, int]:
+    """Return the priority of what is waited for, by id: its own, or that of who waits for it, whichever is higher."""
+    listed = {feature.id: feature for feature in features}
+    urgency: dict[str, int] = {}
+    for feature in sorted(waiting, key=_priority, reverse=True):
+        needed = list(feature.depends_on)
+        while needed:
+            id = needed.pop()
+            if id not in urgency and id not in passing and id in listed:
+                urgency[id] = max(listed[id].priority, feature.priority)
+                needed += listed[id].depends_on
+    return urgency
 
 
 def _priority(feature: Feature) -> int:

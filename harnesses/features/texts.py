@@ -49,6 +49,14 @@ def first_line(text: str, most: int = 200) -> str:
     return one_line(start.partition("\n")[0], most)
 
 
+def gist(text: str, most: int = 200) -> str:
+    """Return the line that says most: the first; of a traceback, and of a text whose beginning is cut off, the last."""
+    start = text[:MAX_TEXT].lstrip()
+    if start.startswith(("…", "Traceback (")):
+        return one_line(text[-MAX_TEXT:].rstrip().rpartition("\n")[2], most)
+    return first_line(start, most)
+
+
 def plain(text: str, most: int = 200) -> str:
     """Return `text` on one line, written so that Markdown shows it as it is: no markup, no links, no breaks in tables."""
     marked = _MARKUP.sub(_as_entity, one_line(text, most))

@@ -16,7 +16,7 @@ from harnesses.features.changes import after_turn, interrupted, opened
 from harnesses.features.feature import TurnResult
 from harnesses.features.handoff import FORMAT, Rows, as_json, as_markdown
 from harnesses.features.record import FeatureState
-from tests.harnesses.features.played import FAIL, NOW, PASS, begun, feature, played, unlimited, verdict
+from tests.harnesses.features.played import CUT, FAIL, NOW, PASS, begun, feature, played, unlimited, verdict
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 anything = st.text(st.characters(), max_size=200) | st.text("a1 \\`*_{}[]<>()#+-.!|~&$@:/=;\n\t", max_size=60)
@@ -79,7 +79,9 @@ def test_agents_read_the_same_as_data() -> None:
     ("state", "how", "said"),
     [
         (FeatureState(), {}, "nothing was initialised yet"),
-        (begun("a", "b"), {}, "2 features are pending, a among them"),
+        (begun("a", "b"), {}, "start again: features that are pending: 2, a among them"),
+        (opened(begun("a"), NOW), {}, "run 1 is open; if nobody works it, start again"),
+        (played(begun("a", "b"), unlimited(), [PASS, PASS, CUT])[0], {}, "start again: what passes is judged anew"),
         (begun("a"), {"cut_off": "a"}, "feature a is tried anew"),
         (worked(), {}, "blocked: b, and c can not be worked before they pass"),
         (played(begun("a"), unlimited(), [PASS])[0], {}, "nothing: every feature that can pass does"),

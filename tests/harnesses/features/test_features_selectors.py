@@ -35,6 +35,20 @@ def test_what_depends_on_others_waits_until_all_of_them_pass() -> None:
     assert selected([needs, feature("a", passes=True), feature("b", passes=True)], a="passed", b="passed") == "c"
 
 
+def test_what_an_important_feature_waits_for_is_as_important() -> None:
+    goal = feature("goal", depends_on="half", priority=9)
+    half = feature("half", depends_on="start")
+
+    assert selected([feature("other", priority=5), goal, half, feature("start")]) == "start"
+    assert selected([feature("other", priority=5), goal, half, feature("start")], goal="blocked") == "other"
+
+
+def test_what_an_unimportant_feature_waits_for_is_none_the_less_important() -> None:
+    listed = [feature("other", priority=3), feature("goal", depends_on="start", priority=-1), feature("start", priority=5)]
+
+    assert selected(listed) == "start"
+
+
 def test_none_is_chosen_if_none_can_be_worked() -> None:
     assert selected([]) is None
     assert selected([feature("a", passes=True)], a="passed") is None

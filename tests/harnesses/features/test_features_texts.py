@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harnesses.features.texts import first_line, inert, last_part, one_line, plain
+from harnesses.features.texts import first_line, gist, inert, last_part, one_line, plain
 
 anything = st.text(st.characters(), max_size=400)
 marked = st.text("ab1 \\`*_{}[]<>()#+-.!|~&$@:/=;\n\tpw", max_size=60)
@@ -56,6 +56,19 @@ def test_one_line_is_one_line(text: str, most: int) -> None:
 )
 def test_the_first_line_is_the_first_that_says_something(text: str, line: str) -> None:
     assert first_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("exit code 1\nand more", "exit code 1"),
+        ("Traceback (most recent call last):\n  File\nValueError: no\n", "ValueError: no"),
+        ("…cut off\n2 failed\n\n", "2 failed"),
+    ],
+)
+def test_the_gist_of_a_traceback_is_its_last_line_and_of_anything_else_the_first(text: str, line: str) -> None:
+    assert gist(text) == line
 
 
 @given(anything | marked)
