@@ -184,7 +184,8 @@ def _end(survey: Survey, policy: RunPolicy, run: RunCounts, limit: str | None) -
     if survey.gate or survey.all_pass:
         return None if policy.recheck_all_at_end and survey.stale else Close(RunStatus.SUCCEEDED, _complete(survey))
     validated = f"validated {_counted(len(run.validated), 'feature')}, {survey.pending} remaining pending"
-    failed = [id for id in run.features if id not in set(run.validated)]
+    proven = set(run.validated)
+    failed = [id for id in run.features if id not in proven]
     said = f"feature {_listed(failed)} not validated; {validated}" if failed else validated
     if not survey.workable:
         return Close(RunStatus.FAILED, f"{said}; only blocked features are left: {_listed(survey.blocked)}")
