@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 from attrs import evolve
 
@@ -38,7 +39,7 @@ def agreed(state: FeatureState) -> SessionManifest:
 async def look(check: HealthCheck, plan: InitPlan, directory: Path | None) -> tuple[Verdict, HealthCheckFailed | None]:
     """Return what a health check sees; and the error that it is, if all is not well."""
     try:
-        seen = await check.check(plan, directory)
+        seen = cast(object, await check.check(plan, directory))
         if not isinstance(seen, Verdict):
             raise HarnessMisuse(f"the health check returned {seen!r:.200}: expected a Verdict; have `check` return one")
     except Exception as error:

@@ -22,7 +22,7 @@ import trio
 from attrs import evolve
 
 from harnesses.control import Ending
-from harnesses.errors import Waiting
+from harnesses.errors import ScopeError, Waiting
 from harnesses.features.aside import Aside
 from harnesses.features.attempt import Attempt
 from harnesses.features.bearings import has_news
@@ -300,6 +300,7 @@ class FeatureHarness(FeatureSteps):
         if isinstance(error, GeneratorExit) and control.failure is None:
             return "stopped" if control.ending is Ending.STOPPED else ""
         why = control.failure or control.why_cancelled()
-        if why is not None:
-            return words_of(why)
-        return "cancelled" if control.aborted else "stopped"
+        if why is None:
+            return "cancelled" if control.aborted else "stopped"
+        # Who cancels it from outside may not have said so yet.
+        return "cancelled" if isinstance(why, ScopeError) else words_of(why)

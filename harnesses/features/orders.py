@@ -9,7 +9,6 @@ The law: every order has an answer; one that can not be followed changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import cast
 
@@ -33,18 +32,26 @@ def obeyed(state: FeatureState, policy: RunPolicy, order: object, now: datetime)
 
 
 def _obeyed(state: FeatureState, policy: RunPolicy, order: object, now: datetime) -> tuple[FeatureState, str]:
-    given = cast(Mapping[str, object], order) if isinstance(order, Mapping) else {}
-    match given:
-        case {"unblock": str(id)} if len(given) == 1:
+    match _plain(order):
+        case {"unblock": str(id), **rest} if not rest:
             return unblocked(state, id, now), f"feature {id} is unblocked"
-        case {"block": str(id)} if given.keys() <= {"block", "reason"}:
-            reason = str(given.get("reason", ""))
-            return blocked(state, policy, id, reason, now), f"feature {id} is blocked"
-        case {"prompt": {"feature": str(id), **rest}} if len(given) == 1 and rest.keys() <= {"text"}:
-            text = rest.get("text")
-            if text is None or isinstance(text, str):
-                return _prompted(state, id, text), f"feature {id} is asked {'as usual' if text is None else 'in other words'}"
+        case {"block": str(id), **rest} if rest.keys() <= {"reason"}:
+            return blocked(state, policy, id, str(rest.get("reason", "")), now), f"feature {id} is blocked"
+        case {"prompt": inner, **rest} if not rest:
+            match _plain(inner):
+                case {"feature": str(id), "text": str(text), **rest} if not rest:
+                    return _prompted(state, id, text), f"feature {id} is asked in other words"
+                case {"feature": str(id), **rest} if rest in ({}, {"text": None}):
+                    return _prompted(state, id, None), f"feature {id} is asked as usual"
+                case _:
+                    pass
+        case _:
+            pass
     raise InvalidRequest(f"it is not known: {_KNOWN}")
+
+
+def _plain(value: object) -> dict[str, object]:
+    return cast(dict[str, object], value) if isinstance(value, dict) else {}
 
 
 def _prompted(state: FeatureState, feature_id: str, text: str | None) -> FeatureState:

@@ -103,12 +103,10 @@ def words_of(error: BaseException) -> str:
 
 def sole(error: BaseException) -> BaseException:
     """Return the one error that a nursery has wrapped in a group; a group of several as it is."""
-    while isinstance(error, BaseExceptionGroup):
-        inside = cast(BaseExceptionGroup[BaseException], error).exceptions
-        if len(inside) != 1:
-            break
-        error = inside[0]
-    return error
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    inside = cast(BaseExceptionGroup[BaseException], error).exceptions
+    return sole(inside[0]) if len(inside) == 1 else cast(BaseException, error)
 
 
 def order_in(error: Exception) -> Exception | None:
