@@ -3,8 +3,8 @@
 The law: when `run_bounded` is over, by whatever way, no process that the command has started is left, also none that has
 left its group or session; and if this program is killed, they end with it. How: `harnesses.process_tree`.
 
-It keeps order among processes; it is no wall. The command can read and write what this program can. Run code that you do not
-trust in a sandbox as well.
+It keeps order among processes; it is no wall. The command can read and write what this program can, and have services of the
+machine start something that is not of its tree: cron, systemd, docker. Run code that you do not trust in a sandbox as well.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ async def run_bounded(
         input: what the command can read; None is nothing.
         on_line: gets each line of output as it comes, at most a megabyte of it. Its error ends the command and is raised.
         on_error_line: gets the lines of standard error, which `on_line` then does not get.
-        may_gain_privileges: whether programs such as `sudo` work in it. The command can then kill what watches over it.
+        may_gain_privileges: whether programs such as `sudo` work in it, and it may signal processes that are not its own.
+            It can then kill what watches over it.
     """
     started = trio.current_time()
     streams = Streams(

@@ -25,8 +25,15 @@ from attrs import frozen
 
 from harnesses.process_sweep import MARK, sweep_marked
 
-HAS_REAPER = sys.platform.startswith("linux") and hasattr(os, "pidfd_open") and Path("/proc/self/stat").exists()
-_REAPER = str(Path(__file__).with_name("reaper.py"))
+_REAPER = Path(__file__).with_name("reaper.py")
+HAS_REAPER = (
+    sys.platform.startswith("linux")
+    and hasattr(os, "pidfd_open")
+    and Path("/proc/self/stat").exists()
+    and bool(sys.executable)
+    and _REAPER.is_file()
+)
+"""Whether there can be a reaper here."""
 _STUCK_S = 15.0
 """For the reaper to report: more than it takes itself (its `_GRACE_S`). Only a reaper that was stopped takes longer."""
 
@@ -83,13 +90,14 @@ async def start_tree(
 
     Args:
         env: the whole environment; None is this program's. The mark is added to it.
-        may_gain_privileges: whether programs such as `sudo` work in it. The command can then kill what watches over it.
+        may_gain_privileges: whether programs such as `sudo` work in it, and it may signal processes that are not its own.
+            It can then kill what watches over it.
     """
     mark = uuid4().hex
     around = os.environ.get(MARK, "")
     marked = {**(os.environ if env is None else env), MARK: f"{around}{mark}:"}
     try:
-        if HAS_REAPER and sys.executable:
+        if HAS_REAPER:
             return await _start_reaped(command, cwd, marked, streams, mark, scoped=not may_gain_privileges)
         return await _start_group(command, cwd, marked, streams)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -148,7 +156,7 @@ async def _start_reaped(
 ) -> Tree:
     control, lifeline = os.pipe()
     report, speaks = os.pipe()
-    reaper = [sys.executable, "-I", "-S", "-B", _REAPER, str(control), str(speaks), str(os.getpid())]
+    reaper = [sys.executable, "-I", "-S", "-B", str(_REAPER), str(control), str(speaks), str(os.getpid())]
     try:
         process = await trio.lowlevel.open_process(
             [*reaper, "scoped" if scoped else "free", *command],

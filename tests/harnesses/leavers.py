@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 DOUBLE_FORK = """
@@ -35,14 +37,12 @@ if os.fork() == 0:
 """
 # Of a chain no link lives long: when one is seen, the next one has begun.
 CHAIN = """
-import os, sys
-for number in range(100_000):
+import os, time
+for number in range(1_000_000):
     if os.fork():
-        if number == 0:
-            import time; time.sleep(0.3)
+        time.sleep(0 if number else 0.3)
         os._exit(0)
     os.setsid()
-os.execv("/bin/sleep", ["WORD", "300"])
 """
 CROWD = """
 import os, time
@@ -78,7 +78,7 @@ WAYS = {
     "double fork": [sys.executable, "-S", "-c", DOUBLE_FORK],
     "ignores signals": [sys.executable, "-S", "-c", STUBBORN],
     "clears its environment": [sys.executable, "-S", "-c", FORGETFUL],
-    "forks on and on": [sys.executable, "-S", "-c", CHAIN],
+    "forks on and on": ["bash", "-c", 'exec -a WORD "$@"', "bash", sys.executable, "-S", "-c", CHAIN],
     "a crowd": [sys.executable, "-S", "-c", CROWD],
     "is a reaper itself": [sys.executable, "-S", "-c", SUBREAPER],
     "stopped": [sys.executable, "-S", "-c", STOPPED],
@@ -86,20 +86,20 @@ WAYS = {
 
 
 def way(name: str, word: str) -> list[str]:
-    """Return the command that leaves a process whose name is `word`, or whose arguments hold it."""
+    """Return the command that leaves a process that is called by a word."""
     return [part.replace("WORD", word) for part in WAYS[name]]
 
 
-def named(word: str) -> list[int]:
-    """Return the living processes that have a word in their arguments, apart from this one."""
-    found: list[int] = []
-    for line in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if word.encode() in line.read_bytes() and int(line.parent.name) != os.getpid():
-                found.append(int(line.parent.name))
-        except OSError:
-            continue
-    return found
+def named(word: str) -> set[int]:
+    """Return the living processes that are called by a word. Looks many times, for some do not live long."""
+    return {number for _ in range(10) for number in _named(word)}
+
+
+def _named(word: str) -> Iterator[int]:
+    for number in sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True):
+        with suppress(OSError):
+            if Path(f"/proc/{number}/cmdline").read_bytes().startswith(word.encode()):
+                yield number
 
 
 def soon(true: object, within_s: float = 20.0) -> bool:
