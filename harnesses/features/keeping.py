@@ -44,7 +44,7 @@ def _is_private(new: object, old: object) -> bool:
     """Return whether a part of the state holds nothing that can be changed, given that `old` does not."""
     if new is old:
         return True
-    if isinstance(new, tuple) and isinstance(old, tuple):
-        known = set(map(id, cast(Iterable[object], old)))
-        return all(id(part) in known or detach(part) is part for part in cast(Iterable[object], new))
-    return cast(object, detach(new)) is new
+    if {type(new), type(old)} != {tuple}:
+        return detach(new) is new
+    known = set(map(id, cast(Iterable[object], old)))
+    return all(id(part) in known or detach(part) is part for part in cast(Iterable[object], new))
