@@ -38,6 +38,7 @@ _TOOLS = frozenset({"_pytest", "iniconfig", "pluggy", "pytest", "sitecustomize",
 """Top-level modules that would be taken for the tools that judge."""
 
 
+_FOREIGN = frozenset({".js", ".jsx", ".mjs", ".ts", ".tsx", ".go", ".rs", ".rb", ".java", ".kt", ".cs", ".php", ".ex", ".exs"})
 _CODE = (".py", ".pyi", ".so", ".pyd")
 
 
@@ -62,6 +63,7 @@ class TestSide:
             or self.holds(path)
             or loads_by_itself(path)
             or is_left_behind(path)
+            or _is_foreign_test(path)
             or is_golden(path)
         )
 
@@ -106,6 +108,12 @@ def is_left_behind(path: str) -> bool:
     """Return whether a file is what tools make of others: compiled modules, and notes on what is installed."""
     parts = PurePosixPath(path).parts
     return path.endswith(".pyc") or any(fnmatchcase(part, pattern) for part in parts for pattern in _LEFT_BEHIND)
+
+
+def _is_foreign_test(path: str) -> bool:
+    """Return whether a file is called what test modules of other languages are called."""
+    pure = PurePosixPath(path)
+    return pure.suffix in _FOREIGN and any(fnmatchcase(pure.name, pattern) for pattern in _TEST_FILES)
 
 
 def is_golden(path: str) -> bool:

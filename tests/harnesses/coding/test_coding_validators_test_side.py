@@ -14,6 +14,7 @@ JUDGE = """
     tests tests/test_shop.py tests/helpers.py tests/data/a.json test_new.py src/pkg/cart_test.py conftest.py src/conftest.py
     pytest.ini sitecustomize.py x.pth pytest.py _pytest/runner.py src/unittest/case.py a.egg-info/entry_points.txt
     __pycache__/shop.cpython-311.pyc golden/out.txt docs/receipt_expected.txt __snapshots__/a.snap
+    web/a.test.js cart_test.go
 """
 ARE_JUDGED = """
     shop.py web/test/client.py src/pkg/cart.py pyproject.toml testing.py src/pkg/pytest.py docs/tests.md Makefile pytest.md
