@@ -42,21 +42,19 @@ def try_branch(name: str, feature_id: str, turn: int, *, taken: Collection[str],
 
 def try_message(feature: Feature, turn: int, words: str) -> str:
     """Return what the commit of a try says: the agent's words, as such."""
-    return f"{_subject(f'{feature.id}: {feature.description}')}\n\nTry {turn}, not judged yet.\n\n{_quoted(words)}"
+    return f"{_subject(feature)}\n\nTry {turn}, not judged yet.\n\n{_quoted(words)}"
 
 
 def merge_message(feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str:
     """Return what the commit of accepted work says: the feature, and what proves it."""
     judged = f"Judged: {result.commit}\n" if result.commit else ""
     by = f"Validator: {_line(verdict.validator)}\n" if verdict.validator else ""
-    return (
-        f"{_subject(f'{feature.id}: {feature.description}')}\n\n{_quoted(verdict.evidence)}\n"
-        f"Feature: {_line(feature.id)}\nTurn: {turn}\n{judged}{by}"
-    )
+    return f"{_subject(feature)}\n\n{_quoted(verdict.evidence)}\nFeature: {_line(feature.id)}\nTurn: {turn}\n{judged}{by}"
 
 
-def _subject(text: str) -> str:
-    line = _line(text)
+def _subject(feature: Feature) -> str:
+    id, line = _line(feature.id), _line(feature.description)
+    line = line if line.startswith(id) else f"{id}: {line}"
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 

@@ -73,7 +73,7 @@ class CodingHarness(FeatureHarness):
         workspace: a directory for repositories and worktrees of its own; default one in the user's state directory. It must
             not be within a repository.
         confirmations: passes in a row, each in a fresh worktree, that an acceptance needs.
-        check_first: whether the validator is asked before the agent; default only if `features` is left out.
+        check_first: whether the validator is asked before the agent; default only for `FailingTests`.
         identity: who commits.
         handoff: directory for `HANDOFF.md` and `HANDOFF.json`; default the workspace.
 
@@ -142,7 +142,7 @@ class CodingHarness(FeatureHarness):
         self._into = into
         self._root = None if workspace is None else Path(workspace).expanduser().absolute()
         self._confirmations = confirmations
-        self._check_first = features is None if check_first is None else check_first
+        self._check_first = isinstance(source, FailingTests) if check_first is None else check_first
         self._identity = identity
         self._opened_site: Site | None = None
         self._looking: Worktree | None = None
