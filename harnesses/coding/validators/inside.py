@@ -123,6 +123,8 @@ def _extend_path(settings: Dict[str, Any]) -> None:  # noqa: UP006
 
 def _quietened() -> List[str]:  # noqa: UP006
     """Return arguments that undo what a configuration may say about workers and coverage."""
+    if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        return []
     found = importlib.util.find_spec
     return [*(["-n0"] if found("xdist") else []), *(["--no-cov"] if found("pytest_cov") else [])]
 

@@ -6,7 +6,7 @@ import tomllib
 from configparser import ConfigParser
 from configparser import Error as ConfigError
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 OWN = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 """Files that are pytest's alone."""
@@ -33,15 +33,14 @@ def pytest_part(path: str, content: bytes | None) -> dict[str, Any] | None:
 
 
 def _from_toml(name: str, text: str) -> dict[str, Any] | None:
-    whole: dict[str, Any] = tomllib.loads(text)
+    whole = tomllib.loads(text)
     if name != "pyproject.toml":
         return whole
-    part = whole.get("tool", {}).get("pytest")
-    if not isinstance(part, dict):
+    part = cast("dict[str, Any] | None", whole.get("tool", {}).get("pytest"))
+    if not hasattr(part, "items") or part is None:
         return None
     # `[tool.pytest]` is of pytest 9; before, all was below it.
-    rest = {key: value for key, value in part.items() if key != "ini_options"}
-    return {**rest, **part.get("ini_options", {})}
+    return {**{key: value for key, value in part.items() if key != "ini_options"}, **part.get("ini_options", {})}
 
 
 def _from_ini(name: str, text: str) -> dict[str, Any] | None:

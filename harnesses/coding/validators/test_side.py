@@ -98,7 +98,7 @@ def _directories_of_tests(path: str) -> Iterable[str]:
 
 def loads_by_itself(path: str) -> bool:
     """Return whether Python or pytest would load a file without being asked to, or for one of their own."""
-    parts = PurePosixPath(path).parts
+    parts = list(PurePosixPath(path).parts)
     top = parts[1] if parts[0] == "src" and len(parts) > 1 else parts[0]
     is_tool = top.partition(".")[0] in _TOOLS and (path.endswith(_CODE) or not PurePosixPath(path).suffix)
     return is_tool or any(fnmatchcase(parts[-1], pattern) for pattern in _LOADED_BY_NAME)

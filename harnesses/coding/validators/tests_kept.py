@@ -163,7 +163,7 @@ class _Look:
 
 
 def _top(path: str) -> str:
-    parts = PurePosixPath(path).parts
+    parts = list(PurePosixPath(path).parts)
     top = parts[1] if parts[0] == "src" and len(parts) > 1 else parts[0]
     return top.partition(".")[0]
 
