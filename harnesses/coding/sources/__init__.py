@@ -4,7 +4,17 @@ from harnesses.coding.sources.entries import FeatureList
 from harnesses.coding.sources.failing_tests import FailingTests
 from harnesses.coding.sources.files import FeatureFile
 from harnesses.coding.sources.markdown import parse_markdown
+from harnesses.coding.sources.problems import NothingToDo
 from harnesses.coding.sources.protocol import FeatureSource
 from harnesses.coding.sources.toml_json import parse_json, parse_toml
 
-__all__ = ["FailingTests", "FeatureFile", "FeatureList", "FeatureSource", "parse_json", "parse_markdown", "parse_toml"]
+__all__ = [
+    "FailingTests",
+    "FeatureFile",
+    "FeatureList",
+    "FeatureSource",
+    "NothingToDo",
+    "parse_json",
+    "parse_markdown",
+    "parse_toml",
+]

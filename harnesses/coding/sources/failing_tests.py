@@ -20,6 +20,7 @@ from attrs import define, evolve, field, frozen
 
 from harnesses.coding.candidate import Candidate, Change
 from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, is_python, message_in, node_of, steady
+from harnesses.coding.sources.problems import NothingToDo
 from harnesses.coding.validators.base import CandidateValidator
 from harnesses.coding.validators.ground import survey
 from harnesses.coding.validators.pytest_nodes import PytestNodes, run_of
@@ -111,20 +112,22 @@ class FailingTests:
         """Run the tests and return a feature for each that fails, in the order in which pytest finds them.
 
         Raises:
-            InvalidRequest: no test fails, or there is none.
+            NothingToDo: no test fails, or there is none.
             NotReady: pytest can not be run, or does not come to the first test.
         """
         run = await self._run_of(checkout)
         first = await self._results(checkout, run)
         failures, hopeless = await trio.to_thread.run_sync(_failures, first, checkout)
-        again = await self._again(checkout, run, failures) if failures else {}
+        again: dict[str, str | None] = {one.node: one.message for one in failures if one.node in first.sure}
+        doubtful = [one for one in failures if one.node not in first.sure]
+        again |= await self._again(checkout, run, doubtful) if doubtful else {}
         unsteady = [f"left out, for it fails once and passes once: {id}" for id, message in again.items() if message is None]
         self.notes = (*hopeless, *unsteady)
         found = steady(failures, again)
         if not found:
             passed = sum(node.outcome == "passed" for node in first.nodes.values())
             rest = f" ({'; '.join(self.notes)})" if self.notes else ""
-            raise InvalidRequest(
+            raise NothingToDo(
                 f"there is nothing to do: expected tests that fail, was {passed} that pass{rest}; "
                 "add a test for what is wanted, or give a feature list"
             )
@@ -133,7 +136,7 @@ class FailingTests:
     async def _run_of(self, checkout: Path) -> PytestRun:
         """Return how pytest is run here: as the validator would run it."""
         candidate = Candidate(commit="0" * 40, base="0" * 40, checkouts=_Directory(checkout))
-        ground = await survey(candidate, named=[_module(path) for path in self._paths])
+        ground = await survey(candidate, named=[_within(checkout, _module(path)) for path in self._paths])
         run = await run_of(candidate, ground, checkout, (), python=self._python, limit_s=self._limit_s, env=self._env)
         return evolve(run, nodes=self._paths)
 
@@ -174,7 +177,7 @@ class FailingTests:
             return
         if report.ended and report.code in (0, _NO_TESTS):
             where = f"in {', '.join(self._paths)}" if self._paths else "where pytest looks"
-            raise InvalidRequest(f"there is nothing to do: expected tests {where}, was none; add some, or give `paths`")
+            raise NothingToDo(f"there is nothing to do: expected tests {where}, was none; add some, or give `paths`")
         if "No module named 'pytest'" in report.tail:
             raise NotReady(
                 f"{self._python} has no pytest: expected it installed there; run {self._python} -m pip install pytest, "
@@ -199,6 +202,9 @@ class _Results:
     broken: dict[str, str] = field(factory=dict[str, str])
     """Modules that can not be collected, with the reason."""
 
+    sure: set[str] = field(factory=set[str])
+    """Those that had the whole limit for themselves, so that they need not be run again."""
+
     def add(self, report: SessionReport, limit_s: float) -> tuple[str, ...]:
         """Take in what a session has reported, and return the tests that it has not come to."""
         self.nodes.update(report.nodes)
@@ -209,6 +215,8 @@ class _Results:
         running = next((id for id in report.collected if id not in report.nodes), None)
         cut = [id for id, node in report.nodes.items() if node.outcome == "cut short"] or ([running] if running else [])
         why = f"it did not end within {limit_s:g} s" if report.code is None else "the process ended while it ran"
+        if report.code is None and cut == list(report.collected[:1]):
+            self.sure.update(cut)
         for id in cut:
             self.nodes[id] = NodeReport(id=id, passed=False, outcome="cut short", text=why)
         return tuple(id for id in report.collected if id not in self.nodes)
@@ -268,6 +276,11 @@ def _failures(results: _Results, checkout: Path) -> tuple[tuple[Failure, ...], t
 def _broken(report: SessionReport) -> dict[str, str]:
     found = (text.partition(": ") for text in report.broken)
     return {id: text for id, _, text in found}
+
+
+def _within(checkout: Path, path: str) -> str:
+    """Return a file in a directory, or the file itself: the configuration is looked for from there upward."""
+    return f"{path.rstrip('/')}/conftest.py" if (checkout / path).is_dir() else path
 
 
 def _module(node: str) -> str:

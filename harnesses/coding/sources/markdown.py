@@ -26,6 +26,7 @@ If two items have one text, the first keeps the id, and the heading is put befor
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from attrs import evolve, frozen
@@ -36,6 +37,9 @@ from harnesses.coding.sources.markdown_marks import Marked, read_marks, slug
 from harnesses.coding.sources.problems import Problems
 from harnesses.features.feature import Feature
 from harnesses.features.lists import MAX_ID
+
+MAX_TEXT = 4_000
+"""Characters of the text of an item, with its marks."""
 
 
 def parse_markdown(text: str, where: str) -> FeatureList:
@@ -50,12 +54,10 @@ def parse_markdown(text: str, where: str) -> FeatureList:
     ids = _ids(tasks, problems)
     entries = [_entry(task, one) for task, one in zip(tasks, ids, strict=True) if task.is_open]
     done = frozenset(one for task, one in zip(tasks, ids, strict=True) if not task.is_open)
-    if not entries and not problems.found:
-        was = f"was {len(done)} that are done" if done else "was none"
-        problems.add("", f"there is nothing to do: expected at least one open item (- [ ] text), {was}; add one")
+    was = f"was {len(done)} that are done" if done else "was none"
     check_order(entries, problems, done)
     problems.found.sort(key=_line)
-    problems.check()
+    problems.check(nothing="" if entries else f"expected at least one open item (- [ ] text), {was}; add one")
     # What is done is met: nothing has to wait for it.
     return FeatureList(tuple(_without(entry.feature, done) for entry in entries))
 
@@ -89,6 +91,10 @@ def _task(found: tuple[Item, bool], problems: Problems) -> _Task | None:
     item, late = found
     if _struck(item.text) or not (item.text or item.items):
         return None
+    if len(item.text) > MAX_TEXT:
+        was = f"was {len(item.text)}; put the details into paragraphs or steps below it"
+        problems.add(f"line {item.line}", f"expected a text of at most {MAX_TEXT} characters, {was}")
+        return None
     marked = read_marks(item.text, lambda problem: problems.add(f"line {item.line}", problem))
     if not marked.text:
         problems.add(f"line {item.line}", "expected a text after the box, was none; say what is to be done")
@@ -104,10 +110,11 @@ def _ids(tasks: list[_Task], problems: Problems) -> list[str]:
     given = {task.marked.id: task for task in reversed(tasks) if task.marked.id is not None}
     taken = set[str](given)
     made: dict[int, str] = {}
+    numbers = Counter[str]()
     for task in sorted(tasks, key=lambda task: task.late):
         one = task.marked.id
         if one is None:
-            one = _free(task, taken)
+            one = _free(task, taken, numbers)
             taken.add(one)
         elif given[one] is not task:
             problems.add(task.place, f"id {one!r} is that of {given[one].place} too: expected one of its own; rename one")
@@ -117,22 +124,21 @@ def _ids(tasks: list[_Task], problems: Problems) -> list[str]:
     return [made[id(task)] for task in tasks]
 
 
-def _free(task: _Task, taken: set[str]) -> str:
+def _free(task: _Task, taken: set[str], numbers: Counter[str]) -> str:
+    """Return an id that nobody has; `numbers` are the last ones that were put after a text."""
     plain = slug(task.marked.text)
-    headed = slug(f"{task.item.heading} {plain}")
-    number = 2
-    one = plain if plain not in taken else headed
+    one = plain if plain not in taken else slug(f"{task.item.heading} {plain}")
     while one in taken:
-        one, number = f"{plain}-{number}", number + 1
+        numbers[plain] += 1
+        one = f"{plain}-{numbers[plain] + 1}"
     return one
 
 
 def _entry(task: _Task, one: str) -> Entry:
     marked = task.marked
-    more = [" ".join(paragraph.split()) for paragraph in task.item.paragraphs[1:]]
     feature = Feature(
         one,
-        "\n\n".join([marked.text, *more]),
+        "\n\n".join([marked.text, *task.item.rest]),
         category=task.item.heading or "functional",
         steps=tuple(_steps(task.item.items)) or (marked.text,),
         priority=marked.priority,
@@ -144,7 +150,7 @@ def _entry(task: _Task, one: str) -> Entry:
 
 def _steps(items: Iterable[Item]) -> Iterator[str]:
     for item in items:
-        text = " ".join(" ".join(item.paragraphs).split())
+        text = " ".join([item.text, *item.rest]).strip()
         if text and not _struck(text):
             yield text
         if not _struck(text):

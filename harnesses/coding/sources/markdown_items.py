@@ -15,7 +15,7 @@ from harnesses.coding.sources.problems import Problems
 _MARKER = re.compile(r"(?P<indent> *)(?:[-*+]|\d{1,9}[.)])(?:\s+|(?=\[[ xX]?\]\s)|$)(?P<rest>.*)")
 _BARE = re.compile(r"(?P<indent> *)(?P<rest>\[[ xX]\]\s.*)")
 _BOX = re.compile(r"\[(?P<mark>[^\]\w]?|[xX])\](?:\s+(?P<text>.*)|$)|\[ \](?P<glued>[^\s(\[:].*)")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s+(?P<text>.*?))??(?:\s+#+)?\s*")
+_HEADING = re.compile(r" {0,3}#{1,6}(?=\s|$)(?P<text>.*)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)\s*")
 _BREAK = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*")
 _FENCE = re.compile(r"\s*(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
@@ -40,7 +40,8 @@ class Item:
     line: int
     indent: int
     box: Box
-    paragraphs: list[str]
+    paragraphs: list[list[str]]
+    """Their lines."""
     heading: str = ""
     """The text of the nearest heading above."""
     items: list[Item] = field(factory=list["Item"])
@@ -48,7 +49,12 @@ class Item:
     @property
     def text(self) -> str:
         """The first paragraph, on one line."""
-        return " ".join(self.paragraphs[0].split())
+        return _joined(self.paragraphs[0])
+
+    @property
+    def rest(self) -> list[str]:
+        """The other paragraphs, each on one line."""
+        return [_joined(paragraph) for paragraph in self.paragraphs[1:]]
 
 
 def items_of(text: str, problems: Problems) -> list[Item]:
@@ -101,9 +107,9 @@ class _Reader:
             self.fence = (match["fence"], number, self.stack[-1] if self.stack else None)
             self.going_on, self.prose = False, None
         elif match := _HEADING.fullmatch(shown):
-            self._head(match["text"] or "")
+            self._head(_without_closing(match["text"].strip()))
         elif self.prose and _UNDERLINE.fullmatch(shown):
-            self._head(" ".join(self.prose))
+            self._head(_joined(self.prose))
         elif _BREAK.fullmatch(shown):
             self.stack, self.going_on, self.prose = [], False, None
         elif match := _MARKER.fullmatch(shown) or _BARE.fullmatch(shown):
@@ -138,11 +144,12 @@ class _Reader:
             if not end:
                 return ""
             self.comment = None
-        while match := _COMMENT.search(outside_code(line)):
+        shown, after = "", 0
+        for match in _COMMENT.finditer(outside_code(line)):
+            shown, after = shown + line[after : match.start()], match.end()
             if not match["end"]:
                 self.comment = number
-            line = line[: match.start()] + line[match.end() :]
-        return line
+        return shown + line[after:]
 
     def _head(self, text: str) -> None:
         self.heading, self.stack, self.going_on, self.prose = text.strip(), [], False, None
@@ -158,7 +165,7 @@ class _Reader:
             self.prose = None  # code, by its indentation
             return
         box, text = self._box(number, rest)
-        item = Item(number, indent, box, [text], self.heading)
+        item = Item(number, indent, box, [[text]], self.heading)
         (self.stack[-1].items if self.stack else self.found).append(item)
         self.stack.append(item)
         self.going_on, self.prose = True, None
@@ -176,15 +183,26 @@ class _Reader:
 
     def _text(self, line: str) -> None:
         if self.going_on:
-            self.stack[-1].paragraphs[-1] += f"\n{line.strip()}"
+            self.stack[-1].paragraphs[-1].append(line)
             return
         if self.prose is None:
             self._leave(_indent(line))
         if self.stack:
-            self.stack[-1].paragraphs.append(line.strip())
+            self.stack[-1].paragraphs.append([line])
             self.going_on = True
         else:
-            self.prose = [*(self.prose or []), line.strip()]
+            self.prose = self.prose or []
+            self.prose.append(line)
+
+
+def _without_closing(heading: str) -> str:
+    """Return a heading without the `#` that may end it as well."""
+    bare = heading.rstrip("#")
+    return bare.rstrip() if not bare or bare[-1].isspace() else heading
+
+
+def _joined(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
 
 
 def _indent(line: str) -> int:

@@ -16,6 +16,10 @@ MAX_TOLD = 20
 """Problems that are told; of more, the number."""
 
 
+class NothingToDo(InvalidRequest):
+    """Nothing is open: all is done, or there is nothing at all. It can be told from a mistake."""
+
+
 @frozen
 class Problems:
     """What was found wrong so far."""
@@ -28,12 +32,18 @@ class Problems:
         """Keep a problem; `place` is within `where`, and may be empty."""
         self.found.append(f"{place}: {problem}" if place else problem)
 
-    def check(self) -> None:
+    def check(self, *, nothing: str = "") -> None:
         """Raise all that was found, if anything was.
+
+        Args:
+            nothing: why there is nothing to do, if there is not.
 
         Raises:
             InvalidRequest: with one problem a line.
+            NothingToDo: there is no problem but that.
         """
+        if nothing and not self.found:
+            raise NothingToDo(f"{self.where}: there is nothing to do: {nothing}")
         if len(self.found) == 1:
             raise InvalidRequest(f"{self.where}: {self.found[0]}")
         if self.found:

@@ -22,7 +22,8 @@ class FeatureSource(Protocol):
                 files there; nobody should judge anything in it afterwards.
 
         Raises:
-            InvalidRequest: there is nothing to do, or what is read is not as expected.
+            NothingToDo: nothing is open, or there is nothing at all.
+            InvalidRequest: what is read is not as expected.
             NotReady: something that is needed to find out is missing.
         """
         ...

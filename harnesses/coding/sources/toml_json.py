@@ -27,7 +27,7 @@ def parse_toml(text: str, where: str) -> FeatureList:
     """Return the feature list that the text of a TOML file holds.
 
     Raises:
-        InvalidRequest: something in it is not as expected.
+        InvalidRequest: something in it is not as expected, or there is nothing in it.
     """
     try:
         data = tomllib.loads(text)
@@ -42,7 +42,7 @@ def parse_json(text: str, where: str) -> FeatureList:
     """Return the feature list that the text of a JSON file holds.
 
     Raises:
-        InvalidRequest: something in it is not as expected.
+        InvalidRequest: something in it is not as expected, or there is nothing in it.
     """
     try:
         data = json.loads(text, object_pairs_hook=_object)
@@ -85,13 +85,11 @@ def _list_of(data: Mapping[str, object], where: str, *, key: str, wanted: str, w
     if not isinstance(tables, list):
         problems.add(key, f"expected {wanted}, was {tables!r:.100}; {way_out}")
         tables = []
-    elif not tables and not problems.found:
-        problems.add("", f"there is nothing to do: expected at least one feature ({wanted}); add one")
     found = [entry_of(table, number, problems) for number, table in enumerate(cast(list[object], tables), 1)]
     entries = [entry for entry in found if entry is not None]
     check_ids(entries, problems)
     check_order(entries, problems, _ids(cast(list[object], tables)))
-    problems.check()
+    problems.check(nothing="" if tables else f"expected at least one feature ({wanted}), was none; add one")
     return FeatureList(tuple(entry.feature for entry in entries), cast("str | None", objective))
 
 

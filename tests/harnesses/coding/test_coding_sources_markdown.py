@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import time
+from contextlib import suppress
 
-from harnesses.coding.sources import parse_markdown
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harnesses.coding.sources import NothingToDo, parse_markdown
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
+from harnesses.features.lists import check_features
 
 
 def read(text: str) -> tuple[Feature, ...]:
@@ -241,6 +247,7 @@ def test_an_id_that_is_given_is_never_taken_by_a_text():
         ("- [ ] a (id: b c)", "line 1: expected an id without spaces, commas and brackets, was 'b c'; "),
         ("- [ ] (id: b)", "line 1: expected a text after the box, was none; say what is to be done"),
         ("- [ ]\n  - [ ] below", "line 1: expected a text after the box, was none; say what is to be done"),
+        (f"- [ ] {'a ' * 2001}", "line 1: expected a text of at most 4000 characters, was 4001; put the details into"),
         ("- [/] a", "line 1: expected [ ] or [x] before 'a', was [/]; say if it is done"),
         ("- [ ] a\n```\n- [ ] b", "line 2: code begins that never ends: expected ``` after it; add it"),
         ("- [ ] a\n<!--\n- [ ] b", "line 2: a comment begins that never ends: expected --> after it; add it"),
@@ -256,3 +263,56 @@ def test_all_mistakes_are_told_at_once_in_order():
 
     assert lines[0] == "TODO.md has 3 mistakes:"
     assert [line.split(":")[0].split("'")[0].strip() for line in lines[1:]] == ["line 1", "line 2", "line 3"]
+
+
+def test_a_list_that_is_all_done_can_be_told_from_a_mistake():
+    with pytest.raises(NothingToDo):
+        parse_markdown("- [x] a", "TODO.md")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["# " + " " * 300_000 + "x", "- [ ] a\n" + "more\n" * 200_000, "<!---->" * 100_000, "`" * 300_000, "- [ ] a\n" * 20_000],
+)
+def test_a_large_file_is_read_in_time(text: str):
+    began = time.process_time()
+
+    with suppress(InvalidRequest):
+        parse_markdown(text, "TODO.md")
+
+    assert time.process_time() - began < 20
+
+
+@given(st.text("[] x-*1.#`<!->(){}:id~\n\t a\r\u2028é\0", max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_written_is_a_list_that_can_be_worked_or_refused(text: str):
+    with suppress(InvalidRequest):
+        features = read(text)
+        assert check_features(features) == features
+
+
+LINES = st.lists(
+    st.sampled_from(["# A", "# B", "- [ ] a", "- [ ] b", "  - [ ] a", "  - c", "- [x] b", "- [ ] c #a"]), max_size=8
+)
+
+
+@given(LINES, st.integers(0, 7))
+@settings(max_examples=300, deadline=None)
+def test_to_tick_an_item_off_leaves_the_ids_of_the_others(lines: list[str], number: int):
+    ticked = [line.replace("[ ]", "[x]") if place == number else line for place, line in enumerate(lines)]
+    with suppress(InvalidRequest):
+        before, after = (dict(zip(at(each), ids("\n".join(each)), strict=True)) for each in (lines, ticked))
+        assert {line: id for line, id in after.items() if line in before} == {
+            line: id for line, id in before.items() if line in after
+        }
+
+
+def at(lines: list[str]) -> list[int]:
+    """Return the lines of the features of a list that has no steps with a box below open items but by indentation."""
+    found, open_above = list[int](), False
+    for place, line in enumerate(lines):
+        if line.startswith(("- ", "#")):
+            open_above = line.startswith("- [ ]")
+        if "[ ]" in line and (line.startswith("- ") or not open_above):
+            found.append(place)
+    return found

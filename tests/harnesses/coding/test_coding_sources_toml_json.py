@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harnesses.coding.sources import FeatureList, parse_json, parse_toml
+from harnesses.coding.sources import FeatureList, NothingToDo, parse_json, parse_toml
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 
@@ -200,7 +200,8 @@ def test_a_ring_of_dependencies_is_refused_as_a_ring():
 
 @pytest.mark.parametrize("text", ["[]", '{"features": []}', "{}"])
 def test_an_empty_list_is_nothing_to_do(text: str):
-    assert "there is nothing to do: expected at least one feature" in refusal(text)
+    with pytest.raises(NothingToDo, match="there is nothing to do: expected at least one feature"):
+        parse_json(text, "list.json")
 
 
 @pytest.mark.parametrize(
