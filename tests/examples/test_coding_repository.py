@@ -16,7 +16,7 @@ def run_example(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=True)
 
 
-def tests_pass(folder: Path) -> bool:
+def every_test_passes(folder: Path) -> bool:
     subprocess.run(["git", "clone", "--quiet", folder / "place" / "repository.git", folder / "clone"], check=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -31,4 +31,4 @@ def test_it_is_killed_twice_and_ends_with_every_test_passing_on_main(tmp_path: P
     assert first.stdout.count("  passed  ") == 4
     assert again.stdout == first.stdout
     assert again.stderr == ""
-    assert tests_pass(tmp_path)
+    assert every_test_passes(tmp_path)
