@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harnesses.features.feature import FeatureStatus, Standing, TurnResult
 from harnesses.features.record import FeatureState
-from harnesses.features.risk import most_at_risk
+from harnesses.features.risk import MOST_OVERLAP, most_at_risk
 
 
 def passed(id: str, verified_at: int, *, set_backs: int = 0, touched: tuple[str, ...] = (), accepted_at: int = 0) -> Standing:
@@ -53,6 +53,20 @@ def test_paths_touched_before_it_was_judged_last_do_not_count() -> None:
     judged = passed("a", 2, touched=("a.py",), accepted_at=1)
 
     assert most_at_risk(state(3, early, judged, passed("c", 3, touched=("c.py",))), 1) == ("b",)
+
+
+def test_each_reason_makes_the_time_since_weigh_more() -> None:
+    long_ago, shaky = passed("a", 2), passed("b", 8, set_backs=2)
+
+    assert most_at_risk(state(12, long_ago, shaky)) == ("b",)
+    assert most_at_risk(state(12, long_ago, evolve(shaky, set_backs=1))) == ("a",)
+
+
+def test_more_paths_in_common_than_a_handful_make_no_difference() -> None:
+    paths = tuple(map(str, range(20)))
+    fewer, all_of_them = passed("a", 1, touched=paths[:MOST_OVERLAP]), passed("b", 1, touched=paths)
+
+    assert most_at_risk(state(2, fewer, all_of_them, passed("c", 2, touched=paths))) == ("a",)
 
 
 def test_among_equals_the_order_of_the_list_decides() -> None:
