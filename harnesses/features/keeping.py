@@ -6,7 +6,7 @@ private before is private still; of hundreds of features a step changes one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import cast
 
 from harnesses.errors import Unstorable
@@ -46,5 +46,11 @@ def _is_private(new: object, old: object) -> bool:
         return True
     if {type(new), type(old)} != {tuple}:
         return detach(new) is new
-    known = set(map(id, cast(Iterable[object], old)))
-    return all(id(part) in known or detach(part) is part for part in cast(Iterable[object], new))
+    parts, before = cast(tuple[object, ...], new), cast(tuple[object, ...], old)
+    fresh = [part for part, known in zip(parts, before, strict=False) if part is not known]
+    fresh += parts[len(before) :]
+    if len(fresh) > 1:
+        # The list has moved, as a window over the latest entries does.
+        known_ids = set(map(id, before))
+        fresh = [part for part in fresh if id(part) not in known_ids]
+    return all(detach(part) is part for part in fresh)

@@ -29,16 +29,19 @@ def features(folder: Path) -> dict[str, Any]:
     Each feature is one try (an effect for the agent, one for the validator, a step), and about two looks whether features that
     pass still do.
     """
-    stored, bare, commit = [], [], []
+    stored, bare, commit, processor = [], [], [], []
     for number in range(5):
         path = folder / f"{number}.db"
+        began = time.process_time()
         stored.append(_took(path))
+        processor.append(time.process_time() - began)
         bare.append(_took(None))
         commit.append(_commit_s(folder / f"{number}-commits.db"))
     steps, effects = _recorded(path)
     return {
         "features": FEATURES,
         "ms_a_feature": _ms(stored),
+        "processor_ms_a_feature": _ms(processor),
         "ms_a_feature_in_memory": _ms(bare),
         "steps": steps,
         "commits_a_feature": round((steps + 2 * effects) / FEATURES, 1),
