@@ -2,7 +2,7 @@
 
     [[harness]]
     name = "fix"
-    harness = "harnesses.coding.described:described"
+    harness = "coding"
 
     [harness.arguments]
     repository = "."                          relative to the run file, like all paths but those of features

@@ -14,7 +14,11 @@ from types import ModuleType
 from typing import Any
 
 from orchestrator.command.exits import EndedBySignal
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchestratorError, UsageError
+
+
+READY_MADE = {"coding": "harnesses.coding.described:described"}
+"""Harnesses that a run file can describe without any Python, by the word for them."""
 
 
 def find_modules_in(*folders: Path) -> None:
@@ -43,14 +47,16 @@ def load_script(path: Path) -> ModuleType:
 
 
 def load_attribute(where: str, reference: str) -> Any:
-    """Return what `package.module:attribute` names.
+    """Return what `package.module:attribute` names, or the word for a ready-made one.
 
     Raises:
         UsageError: it is not of that form, or there is no such thing.
     """
+    reference = READY_MADE.get(reference, reference)
     module_name, _, attribute = reference.partition(":")
     if not module_name or not attribute or not all(map(str.isidentifier, reference.replace(":", ".").split("."))):
-        raise UsageError(f'{where}: harness: expected "package.module:attribute", was {reference!r}; correct it')
+        ready = " or ".join(map(repr, READY_MADE))
+        raise UsageError(f'{where}: harness: expected "package.module:attribute" or {ready}, was {reference!r}; correct it')
     found: Any = guarded(where, lambda: importlib.import_module(module_name))
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -77,6 +83,8 @@ def guarded(where: str, call: Callable[[], Any]) -> Any:
     except SyntaxError as error:
         place = f"{_near(error.filename or where)}:{error.lineno or 0}"
         raise UsageError(f"{where} is not valid Python: {error.msg} at {place}; correct it") from error
+    except OrchestratorError as error:
+        raise UsageError(f"{where}: {error}") from error
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{where} could not be loaded: {type(error).__name__}: {error} ({_place(error)}); correct it"

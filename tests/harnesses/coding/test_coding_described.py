@@ -229,7 +229,7 @@ def test_a_run_file_without_any_python_works_a_repository(tmp_path: Path):
         """
         [[harness]]
         name = "greeting"
-        harness = "harnesses.coding.described:described"
+        harness = "coding"
 
         [harness.arguments]
         repository = "user.git"
