@@ -48,6 +48,7 @@ _SETTINGS = (
     ("protocol.file.allow", "always"),
     ("submodule.recurse", "false"),
 )
+_DURABLE = (("core.fsync", "committed"), ("core.fsyncMethod", "batch"))
 
 
 class GitError(MemoryFailed):
@@ -80,6 +81,8 @@ class Git:
     identity: Identity = field(factory=Identity, kw_only=True)
     held: tuple[int, ...] = field(default=(), kw_only=True)
     """Descriptors that every git process keeps open."""
+    durable: bool = field(default=False, kw_only=True)
+    """Whether what is written is on disk when a command is over: it outlives a power cut."""
 
     def to(self, directory: Path) -> Git:
         """Return the same for another repository."""
@@ -142,7 +145,7 @@ class Git:
         command = [self.program, f"--git-dir={self.directory}"]
         if tree is not None:
             command += [f"--work-tree={tree}"]
-        for key, value in _SETTINGS:
+        for key, value in (*_SETTINGS, *(_DURABLE if self.durable else ())):
             command += ["-c", f"{key}={value}"]
         command += [os.fspath(argument) for argument in arguments]
         env = self.environment(index, date)

@@ -34,7 +34,7 @@ class Origin:
 
     def through(self, git: Git) -> Origin:
         """Return the same, looked at by another git."""
-        return evolve(self, git=git.to(self.git.directory))
+        return evolve(self, git=evolve(git, directory=self.git.directory, durable=True))
 
     async def tip(self, branch: str) -> str | None:
         """Return the commit that a branch is at; None if there is no such branch."""
@@ -169,4 +169,5 @@ async def find_origin(git: Git, path: Path) -> Origin:
     common = Path(await discovered(git, path, "--git-common-dir"))
     head = await own.says("symbolic-ref", "--quiet", "HEAD")
     form = await own.line("rev-parse", "--show-object-format")
-    return Origin(git.to(common), path, head.removeprefix(HEADS) if head else None, form)
+    # A step that says "merged" is on disk; what was merged should be there too after a power cut.
+    return Origin(evolve(git, directory=common, durable=True), path, head.removeprefix(HEADS) if head else None, form)

@@ -96,6 +96,8 @@ class Site:
             Uncommittable: it can not be made one.
         """
         base = worktree.commit
+        # Whoever can write in a worktree can write beside it.
+        await self.judge.upkeep(self.origin.format)
         tree = await self.judge.snapshot(worktree.path, worktree.index, base)
         if tree == await self.judge.tree_of(base):
             return base, ()
@@ -183,7 +185,7 @@ async def open_site(
     await workspace.take()
     try:
         assert workspace.descriptor is not None
-        held = origin.git.holding(workspace.descriptor)
+        held = git.holding(workspace.descriptor)
         origin = origin.through(held)
         for folder in (workspace.trees, workspace.judging):
             await sweep(folder)

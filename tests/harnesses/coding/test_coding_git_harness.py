@@ -48,6 +48,7 @@ async def test_what_is_proven_is_merged(tmp_path: Path) -> None:
         "work",
     ]
     assert git(user, "show", "main:two.txt") == "right"
+    assert harness.state.manifest is not None
     assert git(user, "rev-parse", "main") == harness.state.manifest.last_known_good_commit
 
 
