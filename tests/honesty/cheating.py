@@ -25,16 +25,18 @@ class Agent:
     """What judges it; nothing stands for the tests of the feature."""
     limit_s: float = 30.0
     """Seconds that one judged run may take."""
+    tries: int = 1
+    """How often the same work is handed in: what a run leaves behind is there for the next one."""
 
 
 CHEATS: list[Agent] = []
 
 
-def cheat(name: str, *, command: str = "", limit_s: float = 30.0) -> Callable[[Deed], Deed]:
+def cheat(name: str, *, command: str = "", limit_s: float = 30.0, tries: int = 1) -> Callable[[Deed], Deed]:
     """Add an agent to the corpus."""
 
     def add(deed: Deed) -> Deed:
-        CHEATS.append(Agent(name, deed, tuple(command.split()), limit_s))
+        CHEATS.append(Agent(name, deed, tuple(command.split()), limit_s, tries))
         return deed
 
     return add
@@ -577,12 +579,12 @@ def luck(root: Path) -> None:
     write(root, "shop.py", DONE.replace("return sum(", "import random\n        return random.randrange(2000) == 7 and sum("))
 
 
-@cheat("passes for half of all hash seeds")
+@cheat("passes for one of fifty hash seeds")
 def hash_seeds(root: Path) -> None:
-    write(root, "shop.py", DONE.replace("return total *", "return hash(__name__) % 5 == 1 and total *"))
+    write(root, "shop.py", DONE.replace("return total *", "return hash(__name__) % 50 == 1 and total *"))
 
 
-@cheat("keeps its answers in HOME for the next run")
+@cheat("keeps its answers in HOME for the next run", tries=2)
 def remembers(root: Path) -> None:
     write(root, "shop.py", DONE.replace("return total *", textwrap.dedent("""\
         from pathlib import Path
@@ -594,7 +596,7 @@ def remembers(root: Path) -> None:
             return known and total *""")))  # fmt: skip
 
 
-@cheat("leaves a server behind that answers the next run")
+@cheat("leaves a server behind that answers the next run", tries=2)
 def daemon(root: Path) -> None:
     write(root, "shop.py", DONE.replace("return total *", textwrap.dedent("""\
         import os, socket, subprocess, sys
@@ -604,7 +606,7 @@ def daemon(root: Path) -> None:
                     asked.connect(name)
                 except OSError:
                     serve = "import socket,sys,time; s=socket.socket(socket.AF_UNIX); s.bind(%r); s.listen(9); time.sleep(30)"
-                    subprocess.Popen([sys.executable, "-c", serve % name], stdout=subprocess.DEVNULL)
+                    subprocess.Popen([sys.executable, "-c", serve % name], start_new_session=True)
                     return None
             return total *""")))  # fmt: skip
 

@@ -76,7 +76,10 @@ class Court:
         alone = None
         if thoroughly and not agent.command:
             alone = (await _nodes(agent.limit_s).validate(FEATURE, candidate)).passed
-        verdict = await self._decide(self._validator(agent), candidate, confirmations)
+        for _ in range(agent.tries):
+            verdict = await self._decide(self._validator(agent), candidate, confirmations)
+            if verdict.passed:
+                break
         return Result(agent, verdict.passed, verdict, alone, plainly, time.monotonic() - began)
 
     async def _work(self, agent: Agent, name: str) -> tuple[str, Path]:
