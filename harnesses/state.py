@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, cast, overload
 from harnesses.delta import Baseline, Delta, modified
 from harnesses.errors import HarnessMisuse, StateError
 from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step
-from harnesses.values import detach
+from harnesses.values import detach, is_private
 
 LoadSteps: TypeAlias = Callable[[int, int], Sequence[Step[Any, Any]]]
 
@@ -82,9 +82,11 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         new = change(self.state)
         if new.__class__ is not self._state.__class__:
             raise StateError(_wrong_state(self._state, new))
-        private = detach(new)
-        self._open = private is not new
-        self._state = private
+        if self._open or not is_private(new, self._state):
+            private = detach(new)
+            self._open = private is not new
+            new = private
+        self._state = new
         if summary is not None:
             self._summary = summary
 

@@ -50,6 +50,55 @@ def detach(value: T) -> T:
         raise Unstorable(explain(value)) from error
 
 
+def is_private(value: object, known: object) -> bool:
+    """Return whether nobody can change anything in `value`, given that nobody can in `known`.
+
+    What the two share is not looked at: of a list of hundreds a step changes one. If the answer is no, `detach` says the rest.
+    """
+    try:
+        return _is_private(value, known)
+    except (_Refused, RecursionError, TypeError):
+        return False
+
+
+def _is_private(value: Any, known: Any) -> bool:
+    if value is known:
+        return True
+    cls: type[Any] = value.__class__
+    if cls in ATOMS:
+        return True
+    if cls is known.__class__:
+        if cls is tuple:
+            return _is_private_tuple(value, known)
+        if cls not in _PARTS:
+            _PARTS[cls] = _parts_of(cls)
+        parts_of = _PARTS[cls]
+        if parts_of is not None:
+            parts = parts_of(value)
+            return _all_atoms(map(type, parts)) or all(map(_is_private, parts, parts_of(known)))
+    return _detach(value) is value
+
+
+def _is_private_tuple(value: tuple[Any, ...], known: tuple[Any, ...]) -> bool:
+    pairs = [(part, before) for part, before in zip(value, known, strict=False) if part is not before]
+    if len(pairs) > 1:
+        # The tuple has moved, as a window over the latest entries does.
+        ids = set(map(id, known))
+        pairs = [(part, before) for part, before in pairs if id(part) not in ids]
+    fresh = value[len(known) :]
+    return all(_is_private(part, before) for part, before in pairs) and all(_detach(part) is part for part in fresh)
+
+
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]] | None] = {}
+"""How the parts of a frozen record are got at; None for whatever is none."""
+
+
+def _parts_of(cls: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
+    names = fields_of(cls)
+    plain = names is not None and not any(name.startswith("_") for name in names)
+    return field_values(names) if plain and names is not None and _is_frozen(cls) else None
+
+
 def fields_of(cls: type[Any]) -> tuple[str, ...] | None:
     """Return the names of the stored fields of an attrs class, dataclass or plain Struct, or None for any other class."""
     if cls not in _FIELDS:

@@ -43,7 +43,7 @@ HARNESSES = (
     # features: what is done
     ("features.aside", "features.handoff_files", "features.health", "features.streaming", "features.validators"),
     ("features.hooks", "features.orders", "features.turn"),
-    ("features.attempt", "features.bearings", "features.keeping"),
+    ("features.attempt", "features.bearings"),
     ("features.parts",),
     ("features.telling",),
     ("features.steps",),

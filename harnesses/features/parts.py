@@ -18,7 +18,6 @@ from harnesses.features.aside import Aside
 from harnesses.features.attempt import Attempt
 from harnesses.features.bearings import assignment
 from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
-from harnesses.features.keeping import FeatureMemory
 from harnesses.features.protocols import OutcomeValidator
 from harnesses.features.record import Assignment, FeatureState, Iteration, IterationResult
 from harnesses.features.streaming import FeatureAgent, TurnObserver, watched
@@ -51,7 +50,6 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
         constraints: Constraints | None,
     ) -> None:
         super().__init__(initial_state or FeatureState(), max_context_steps=max_context_steps, constraints=constraints)
-        self._state = FeatureMemory(self.state, max_context_steps)
         self._agent = agent
         self._validator = validator
         self._prompts = dict(prompt_overrides)

@@ -7,14 +7,14 @@ from attrs import evolve
 
 from harnesses import StateError, Unstorable
 from harnesses.features import FeatureState, Standing
-from harnesses.features.keeping import FeatureMemory
+from harnesses.state import PersistentState
 from tests.harnesses.features.worked import features
 
 STATE = FeatureState(features=tuple(features("abc")), standings=tuple(Standing(feature_id=id) for id in "abc"))
 
 
-def memory() -> FeatureMemory:
-    kept = FeatureMemory(STATE)
+def memory() -> PersistentState:
+    kept = PersistentState(STATE)
     kept.take_delta()
     return kept
 
