@@ -63,6 +63,10 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         """Return whether the work is done. Asked after each recorded step, so at least one step is made."""
         return False
 
+    def reopens(self) -> bool:
+        """Return whether there is more to do, although it was completed. Asked when a completed harness is started again."""
+        return False
+
     @property
     def state(self) -> StateT:
         """The current state. Changing what you get, where it can be changed at all, changes nothing here."""

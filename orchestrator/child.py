@@ -66,6 +66,7 @@ class Child:
     """A leaf of the supervision tree."""
 
     __slots__ = (
+        "_claim",
         "_claiming",
         "_common",
         "_control",
@@ -75,13 +76,13 @@ class Child:
         "_expired",
         "_grace_s",
         "_idle",
-        "_initial",
         "_number",
         "_ordered",
         "_paused",
         "_pending",
         "_pools",
         "_program_ends",
+        "_reopened",
         "_restored",
         "_savings",
         "_stopping",
@@ -124,7 +125,8 @@ class Child:
         self._common = common
         self._control: Control | None = None
         self._claiming: Receipt | None = None
-        self._initial: str | None = None
+        self._claim: Claim | None = None
+        self._reopened = False
         self._number = self._epoch = 0
         self._savings = Savings()
         self._effects = Effects()
@@ -242,9 +244,8 @@ class Child:
             self.types.check(initial)
         except UsageError as error:
             raise Unstorable(f"harness {self.name!r}: its initial state can be stored, but not read back: {error}") from error
-        self._initial = initial
-        claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)
-        self._claiming = self._common.recorder.submit(claim)
+        self._claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)
+        self._claiming = self._common.recorder.submit(self._claim)
         self.harness.runs_as = self.name
 
     async def live(self) -> None:
@@ -275,9 +276,7 @@ class Child:
 
     async def _take_up(self) -> None:
         """Take the harness over and give it its recorded past; wait for a restart that was due in an earlier run."""
-        assert self._claiming is not None
-        claimed: Claimed = await self._claiming
-        self._claiming = None
+        claimed = await self._claimed()
         self._number, self._epoch = claimed.harness, claimed.epoch
         self.status, self.attempt = claimed.status, claimed.attempt
         self._savings = Savings(claimed.unsaved_steps, 0, len(claimed.state))
@@ -292,21 +291,35 @@ class Child:
         restarts = claimed.supervision.get("restarts", ())
         now = trio.current_time()
         self.parent.recall(self, [min(wall - self._common.lag_s, now) for wall in restarts])
-        try:
-            # The state in the store is the one that counts, also if whoever put it there died before its first attempt.
-            state = self.harness.state if claimed.state == self._initial else self.types.state(claimed.state)
-        except UsageError as error:
-            raise UsageError(f"harness {self.name!r}: {error}") from error
-        self._initial = None
-        self.harness.restore(state, claimed.step, self._load_steps)
         self._restored = True
         self.bell.ring()
-        if claimed.status is Status.COMPLETED:
+        if claimed.status is Status.COMPLETED and not self._reopened:
             self.outcome = self._outcome(OutcomeKind.COMPLETED)
         else:
             left = claimed.supervision.get("due", 0) - time.time()
             # Not longer than it was to be, though the wall clock may have been set back meanwhile.
             await self._back_off(min(left, claimed.supervision.get("delay_s", 0)))
+
+    async def _claimed(self) -> Claimed:
+        """Return what the store has of the harness, which has its recorded past then; one that reopens is taken."""
+        assert self._claiming is not None
+        assert self._claim is not None
+        claimed: Claimed = await self._claiming
+        self._restore(claimed, self._claim)
+        if claimed.status is Status.COMPLETED and self.harness.reopens():
+            self._reopened = True
+            claimed = await self._common.recorder.submit(evolve(self._claim, reopen=True))
+            self._restore(claimed, self._claim)
+        self._claim = self._claiming = None
+        return claimed
+
+    def _restore(self, claimed: Claimed, claim: Claim) -> None:
+        try:
+            # The state in the store is the one that counts, also if whoever put it there died before its first attempt.
+            state = self.harness.state if claimed.state == claim.initial_state else self.types.state(claimed.state)
+        except UsageError as error:
+            raise UsageError(f"harness {self.name!r}: {error}") from error
+        self.harness.restore(state, claimed.step, self._load_steps)
 
     def _load_steps(self, after: int, limit: int) -> list[Step[Any, Any]]:
         records = self._common.recorder.store.steps(self.name, after=after, limit=limit)

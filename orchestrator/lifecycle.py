@@ -7,6 +7,8 @@ new ──Started──► running ◄──Resumed── paused            ends
                 failed ─Restarting─► backing_off               gave_up      │
                   └────GaveUp──► gave_up                       blocked      │
                                                                budget_spent ─┘
+
+From completed a harness is started again only if it says that there is more to do (`BaseHarness.reopens`).
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
     S.GAVE_UP: {**_CUT, e.Started: S.RUNNING},
     S.BLOCKED: {**_CUT, e.Started: S.RUNNING},
     S.BUDGET_SPENT: {**_CUT, e.Started: S.RUNNING},
-    S.COMPLETED: {},
+    # Only a harness that says itself that there is more to do is started again.
+    S.COMPLETED: {**_CUT, e.Started: S.RUNNING},
 }
 
 ENDED = frozenset({S.COMPLETED, S.EXHAUSTED, S.STOPPED, S.FAILED, S.GAVE_UP, S.BLOCKED, S.BUDGET_SPENT})

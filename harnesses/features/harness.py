@@ -82,7 +82,7 @@ class FeatureHarness(FeatureSteps):
         observer: is told so.
         hooks: are told of the phases. Hooks and observer can neither break nor delay a run.
         handoff: directory for `HANDOFF.md` and `HANDOFF.json`.
-        amend: whether a list that differs from the one being worked changes that. A list that is complete has ended.
+        amend: whether a list that differs from the one being worked changes that, also if that is complete.
         chat_delay_s: seconds before a turn that follows a failed one of the agent; doubled each time, up to half a minute.
         metadata: kept in the manifest.
 
@@ -157,6 +157,10 @@ class FeatureHarness(FeatureSteps):
         if not is_complete(self.state, self._policy):
             return False
         return not self._amend or self._at.compared or (bool(self._given) and not has_news(self.state, self._given))
+
+    def reopens(self) -> bool:
+        """Return whether the list may have changed since it was completed."""
+        return self._amend and not self.is_complete()
 
     @property
     def _given(self) -> tuple[Any, ...]:

@@ -228,7 +228,7 @@ class MemoryStore:
             self._harnesses[number] = self._by_name[claim.name] = harness
         if harness.owned and not claim.take_over:
             raise OwnedElsewhere(f"harness {claim.name!r} is owned elsewhere: it runs already; stop that one first")
-        if harness.status != Status.COMPLETED:
+        if harness.status != Status.COMPLETED or claim.reopen:
             harness.owned = True
             harness.epoch += 1
             harness.harness_class = claim.harness_class

@@ -71,7 +71,7 @@ class ConsumedRow(NamedTuple):
 class Claim:
     """Take a harness over for this run, making it if it is new. Result: `Claimed`, or `OwnedElsewhere`.
 
-    One that is completed is not taken: there is nothing left to do for it.
+    One that is completed is not taken, unless that is asked for: there is nothing left to do for it.
     """
 
     name: str
@@ -80,6 +80,8 @@ class Claim:
     harness_class: str = ""
     take_over: bool = False
     """Take it even from a living process, which will then fail with `OwnershipLost`."""
+    reopen: bool = False
+    """Take it although it is completed."""
 
 
 @frozen

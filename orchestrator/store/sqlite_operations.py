@@ -82,7 +82,7 @@ class Operations:
         if row is None:
             return self._make(claim, holdings)
         harness, owner, epoch, status = row[:4]
-        if status == Status.COMPLETED:
+        if status == Status.COMPLETED and not claim.reopen:
             return self._claimed(claim.name, epoch, row)
         if owner is not None and not claim.take_over and (owner == self._run or is_alive(self._path, owner)):
             raise OwnedElsewhere(_owned(claim.name, pid_of(self._path, owner)))

@@ -31,7 +31,7 @@ new             running  paused  .        failed  .            completed  exhaus
 running         running  paused  .        failed  backing_off  completed  exhausted  stopped  .        blocked  budget_spent
 paused          paused   .       running  failed  paused       completed  exhausted  stopped  .        blocked  budget_spent
 backing_off     running  paused  .        failed  backing_off  .          .          stopped  gave_up  .        .
-completed       .        .       .        .       .            .          .          .        .        .        .
+completed       running  .       .        failed  .            .          .          stopped  gave_up  .        .
 exhausted       running  .       .        failed  backing_off  .          .          stopped  gave_up  .        .
 stopped         running  .       .        failed  backing_off  .          .          stopped  gave_up  .        .
 failed          running  .       .        failed  backing_off  .          .          stopped  gave_up  .        .
@@ -73,9 +73,9 @@ def test_what_may_follow_leads_where_the_table_says_and_what_may_not_is_refused(
             follow(status, event)
 
 
-def test_nothing_follows_completion() -> None:
-    with pytest.raises(IllegalTransition, match="expected nothing"):
-        follow(Status.COMPLETED, e.Started())
+def test_a_completed_harness_can_not_be_completed_again_before_it_is_started() -> None:
+    with pytest.raises(IllegalTransition, match="'completed' may not follow 'completed': expected failed, gave_up, started"):
+        follow(Status.COMPLETED, e.Completed())
 
 
 @pytest.mark.parametrize("status", sorted(ENDED - {Status.COMPLETED}))

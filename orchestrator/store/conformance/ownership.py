@@ -8,7 +8,7 @@ from orchestrator import events
 from orchestrator.codec import decode
 from orchestrator.errors import OwnedElsewhere, OwnershipLost
 from orchestrator.lifecycle import Status
-from orchestrator.store.conformance.tools import TIME_US, Law, Open, claim, do, event_row, numbers_after, step_row
+from orchestrator.store.conformance.tools import TIME_US, Law, Open, claim, do, event_row, numbers, numbers_after, step_row
 from orchestrator.store.protocol import Claim, Claimed
 
 
@@ -99,6 +99,19 @@ def a_completed_harness_is_not_taken(open_store: Open) -> None:
         assert not store.harnesses()[0].owned
 
 
+def a_completed_harness_is_taken_by_whoever_reopens_it(open_store: Open) -> None:
+    with closing(open_store()) as store:
+        first = claim(store, "one")
+        store.commit([step_row(first, 1)], [event_row(first, events.Completed(), Status.COMPLETED, step=1, release=True)])
+
+        again = claim(store, "one", reopen=True)
+        store.commit([step_row(again, 2)])
+
+        assert (again.status, again.epoch, again.step) == (Status.COMPLETED, first.epoch + 1, 1)
+        assert numbers(store, "one") == [1, 2]
+        assert store.harnesses()[0].owned
+
+
 def the_last_event_says_where_a_harness_is(open_store: Open) -> None:
     with closing(open_store()) as store:
         claimed = claim(store, "one")
@@ -143,6 +156,7 @@ LAWS: tuple[Law, ...] = (
     an_event_of_an_older_epoch_is_refused,
     an_event_after_the_release_is_refused,
     a_completed_harness_is_not_taken,
+    a_completed_harness_is_taken_by_whoever_reopens_it,
     the_last_event_says_where_a_harness_is,
     harnesses_are_listed_in_the_order_of_their_first_start,
     restarts_are_remembered_until_the_end,

@@ -20,9 +20,9 @@ TIME_US = 1_700_000_000_000_000
 """The wall time of everything here: a moment in November 2023."""
 
 
-def claim(store: Store, name: str, *, state: str = '{"total":0}', take_over: bool = False) -> Claimed:
+def claim(store: Store, name: str, *, state: str = '{"total":0}', take_over: bool = False, reopen: bool = False) -> Claimed:
     """Take a harness over and return what is known of it."""
-    result = do(store, Claim(name, state, harness_class="example:Harness", take_over=take_over))
+    result = do(store, Claim(name, state, harness_class="example:Harness", take_over=take_over, reopen=reopen))
     assert isinstance(result, Claimed), f"expected the claim on {name!r} to be granted, was {result!r}"
     return result
 

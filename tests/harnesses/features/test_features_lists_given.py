@@ -31,6 +31,19 @@ async def test_new_features_are_taken_and_worked(autojump_clock):
     assert "amend" in {step.input.kind for step in end.steps}
 
 
+async def test_a_complete_list_is_reopened_by_what_is_new(autojump_clock):
+    end, work, worker = await then(features("abcd"), first=UNLIMITED, amend=True)
+
+    assert (end.outcome.kind, end.outcome.attempt) == ("completed", 2)
+    assert (worker.tries, passing(work.state)) == (["d1"], "abcd")
+
+
+async def test_a_complete_list_that_brings_nothing_new_stays_complete(autojump_clock):
+    end, _, worker = await then(features("abc"), first=UNLIMITED, amend=True)
+
+    assert (end.outcome.kind, end.outcome.attempt, worker.tries) == ("completed", 1, [])
+
+
 async def test_a_changed_specification_is_pending_again_under_a_new_lock(autojump_clock):
     changed = [*features("a"), evolve(features("b")[0], description="Bring about b, but better."), *features("c")]
 
