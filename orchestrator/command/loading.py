@@ -16,7 +16,6 @@ from typing import Any
 from orchestrator.command.exits import EndedBySignal
 from orchestrator.errors import OrchestratorError, UsageError
 
-
 READY_MADE = {"coding": "harnesses.coding.described:described"}
 """Harnesses that a run file can describe without any Python, by the word for them."""
 
