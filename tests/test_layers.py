@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -286,6 +287,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
                 yield f"{module}.{alias.name}" if f"{module}.{alias.name}" in SOURCES else module
 
 
+@cache
 def _ours(name: str) -> set[str]:
     return {other for other in _imported(TREES[name]) if other in SOURCES}
 

@@ -19,7 +19,7 @@ from typing import TypeAlias, cast
 
 from attrs import evolve
 
-from harnesses.coding.branches import merge_message, try_message
+from harnesses.coding.branches import merge_message, slug, try_message
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import GitError, Identity
 from harnesses.coding.judge import Uncommittable
@@ -220,7 +220,7 @@ class CodingHarness(FeatureHarness):
         ):
             return TurnResult(message="it passes already: nothing was done", base=base, commit=base)
         branch = await self._site.branch(feature.id, turn)
-        worktree = await self._site.workshop.open(branch.replace("/", "-"), base, branch)
+        worktree = await self._site.workshop.open(slug(feature.id), base, branch)
         try:
             return await self._attempt(assignment, worktree, branch)
         finally:

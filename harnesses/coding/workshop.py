@@ -6,6 +6,7 @@ from the repository of the judge; and if it is not as it was made, it is made an
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -57,7 +58,7 @@ class Workshop:
         await remove(self.git.directory / "worktrees" / worktree.path.name)
 
     async def _open(self, name: str, commit: str, branch: str | None) -> Worktree:
-        place = unused(self.folder, name)
+        place = await self._cleared(name)
         worktree = Worktree(place, self.judge.folder / f"{place.name}.index", commit)
         try:
             await fetch(self.git, self.judge.git.directory, f"{commit}:refs/base")
@@ -71,6 +72,16 @@ class Workshop:
             await self.close(worktree)
             raise
         return worktree
+
+    async def _cleared(self, name: str) -> Path:
+        """Return where a worktree can be made: where the last one of this name was, if that is gone.
+
+        Some agents find a conversation again only in the directory in which they began it.
+        """
+        place = self.folder / name
+        await remove(place)
+        await remove(self.git.directory / "worktrees" / name)
+        return unused(self.folder, name) if os.path.lexists(place) else place
 
     async def _upkeep(self) -> None:
         directory = self.git.directory

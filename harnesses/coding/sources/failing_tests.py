@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypedDict
 
 import trio
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from harnesses.coding.candidate import Candidate, Change
 from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, is_python, message_in, node_of, steady
@@ -24,20 +24,17 @@ from harnesses.coding.sources.problems import NothingToDo
 from harnesses.coding.validators.base import CandidateValidator
 from harnesses.coding.validators.ground import survey
 from harnesses.coding.validators.pytest_nodes import PytestNodes, run_of
-from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
-from harnesses.coding.validators.pytest_report import NodeReport, SessionReport
+from harnesses.coding.validators.pytest_process import PytestRun
+from harnesses.coding.validators.pytest_report import CUT_SHORT
+from harnesses.coding.validators.pytest_sessions import MAX_SESSIONS, Results, has_begun, run_to_end
 from harnesses.coding.validators.suite_kept import SuiteKept
 from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 from harnesses.features.protocols import OutcomeValidator
 
-MAX_SESSIONS = 50
-"""Tests that may end or outlast the process in one load: each costs a session of its own."""
 _TAIL = 1_500
-_NO_TESTS = 5
-"""What pytest ends with when it has found none."""
-_FAILS = frozenset({"failed", "cut short"})
+_FAILS = frozenset({"failed", CUT_SHORT})
 _STRICT = "[XPASS(strict)]"
 
 
@@ -138,7 +135,7 @@ class FailingTests:
         candidate = Candidate(commit="0" * 40, base="0" * 40, checkouts=_Directory(checkout))
         ground = await survey(candidate, named=[_within(checkout, _module(path)) for path in self._paths])
         run = await run_of(candidate, ground, checkout, (), python=self._python, limit_s=self._limit_s, env=self._env)
-        return evolve(run, nodes=self._paths)
+        return evolve(run, nodes=self._paths, args=self._args)
 
     async def _again(self, checkout: Path, run: PytestRun, failures: Sequence[Failure]) -> dict[str, str | None]:
         """Run what has failed once more, with other hashes, and return the messages; None for what passes."""
@@ -153,29 +150,25 @@ class FailingTests:
         messages = {one.node: one.message for one in failed}
         return {one.node: messages.get(one.node) for one in failures}
 
-    async def _results(self, checkout: Path, run: PytestRun) -> _Results:
-        """Run tests to the end, in as many sessions as it takes.
+    async def _results(self, checkout: Path, run: PytestRun) -> Results:
+        """Run tests to the end.
 
         Raises:
             NotReady: pytest does not come to the first test.
         """
-        results = _Results()
-        left = run.nodes
-        for _ in range(MAX_SESSIONS):
-            report = await run_pytest(checkout, evolve(run, nodes=("--continue-on-collection-errors", *self._args, *left)))
-            self._check_begun(report)
-            left = results.add(report, self._limit_s)
-            if not left:
-                return results
+        results = await run_to_end(checkout, run, go_on=self._has_begun)
+        if results.whole:
+            return results
         raise InvalidRequest(
             f"more than {MAX_SESSIONS} tests end their process or outlast {self._limit_s:g} s, the last one "
             f"{list(results.nodes)[-1]}: expected tests that end; give `paths` without them"
         )
 
-    def _check_begun(self, report: SessionReport) -> None:
+    def _has_begun(self, results: Results) -> bool:
+        report = results.last
         if report.collected or report.broken:
-            return
-        if report.ended and report.code in (0, _NO_TESTS):
+            return True
+        if has_begun(report):
             where = f"in {', '.join(self._paths)}" if self._paths else "where pytest looks"
             raise NothingToDo(f"there is nothing to do: expected tests {where}, was none; add some, or give `paths`")
         if "No module named 'pytest'" in report.tail:
@@ -190,36 +183,6 @@ class FailingTests:
             f"pytest {ended} before the first test: expected it to find tests; mend this first:\n"
             f"{report.tail.strip()[-_TAIL:]}"
         )
-
-
-@define
-class _Results:
-    """What became of tests, over several sessions."""
-
-    nodes: dict[str, NodeReport] = field(factory=dict[str, NodeReport])
-    order: dict[str, None] = field(factory=dict[str, None])
-    """Ids in the order in which they were found: modules that can not be collected come last."""
-    broken: dict[str, str] = field(factory=dict[str, str])
-    """Modules that can not be collected, with the reason."""
-
-    sure: set[str] = field(factory=set[str])
-    """Those that had the whole limit for themselves, so that they need not be run again."""
-
-    def add(self, report: SessionReport, limit_s: float) -> tuple[str, ...]:
-        """Take in what a session has reported, and return the tests that it has not come to."""
-        self.nodes.update(report.nodes)
-        self.broken.update(_broken(report))
-        self.order.update(dict.fromkeys(report.collected))
-        if report.ended:
-            return ()
-        running = next((id for id in report.collected if id not in report.nodes), None)
-        cut = [id for id, node in report.nodes.items() if node.outcome == "cut short"] or ([running] if running else [])
-        why = f"it did not end within {limit_s:g} s" if report.code is None else "the process ended while it ran"
-        if report.code is None and cut == list(report.collected[:1]):
-            self.sure.update(cut)
-        for id in cut:
-            self.nodes[id] = NodeReport(id=id, passed=False, outcome="cut short", text=why)
-        return tuple(id for id in report.collected if id not in self.nodes)
 
 
 @frozen
@@ -249,7 +212,7 @@ class _Directory:
         return tuple(sorted(found))
 
 
-def _failures(results: _Results, checkout: Path) -> tuple[tuple[Failure, ...], tuple[str, ...]]:
+def _failures(results: Results, checkout: Path) -> tuple[tuple[Failure, ...], tuple[str, ...]]:
     """Return what fails, and notes on what fails and could be mended by a change to the tests alone."""
     root = os.path.realpath(checkout)
     sources = {path: _source(checkout / path) for path in {_module(id) for id in (*results.order, *results.broken)}}
@@ -271,11 +234,6 @@ def _failures(results: _Results, checkout: Path) -> tuple[tuple[Failure, ...], t
         else:
             failures.append(Failure(node=id, message=message, is_module=True))
     return tuple(failures), tuple(notes)
-
-
-def _broken(report: SessionReport) -> dict[str, str]:
-    found = (text.partition(": ") for text in report.broken)
-    return {id: text for id, _, text in found}
 
 
 def _within(checkout: Path, path: str) -> str:

@@ -19,11 +19,10 @@ from hashlib import sha256
 
 from attrs import evolve, frozen
 
+from harnesses.coding.validators.pytest_report import STEP
 from harnesses.features.feature import Feature
 
 CATEGORY = "failing test"
-STEP = "pytest "
-"""What the one step of such a feature begins with; after it comes the node id, to the letter."""
 MAX_ID = 150
 _MESSAGE = 400
 _DOCSTRING = 600

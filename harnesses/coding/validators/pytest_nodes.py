@@ -14,7 +14,7 @@ from harnesses.coding.validators.ground import Ground, survey
 from harnesses.coding.validators.imports import imported_by, own_names
 from harnesses.coding.validators.overlay import drop_compiled, lay_over
 from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
-from harnesses.coding.validators.pytest_report import SessionReport, answering
+from harnesses.coding.validators.pytest_report import STEP, SessionReport, answering
 from harnesses.coding.validators.surroundings import hash_seed
 from harnesses.coding.validators.tells import looks_at_stack
 from harnesses.features.errors import InvalidRequest
@@ -34,7 +34,7 @@ class PytestNodes(CandidateValidator):
     that ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off.
 
     Args:
-        nodes: node ids; by default the steps of the feature.
+        nodes: node ids; by default the steps of the feature, each a node id or `pytest <node id>`.
         python: the interpreter that has the project's packages, and pytest.
         limit_s: seconds for the whole session.
         env: additions to the clean environment.
@@ -65,7 +65,7 @@ class PytestNodes(CandidateValidator):
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Run the nodes and return what became of each."""
-        nodes = self.nodes if self.nodes is not None else feature.steps
+        nodes = self.nodes if self.nodes is not None else tuple(step.removeprefix(STEP) for step in feature.steps)
         if not nodes:
             raise InvalidRequest(f"feature {feature.id!r} has no tests: expected pytest node ids as its steps, was none")
         ground = await survey(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
@@ -121,7 +121,7 @@ async def run_of(
 def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -> list[str]:
     """Return what keeps nodes from being proven; nothing if they are."""
     findings = list(report.bent)
-    findings += [f"could not be collected: {what}" for what in report.broken]
+    findings += [f"could not be collected: {id}: {why}" for id, why in report.broken]
     for node in nodes:
         found = answering(report, node)
         if not found and not report.broken:

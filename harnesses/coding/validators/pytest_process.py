@@ -31,6 +31,8 @@ class PytestRun:
 
     nodes: tuple[str, ...] = ()
     """Node ids or paths; none stands for all that the configuration says."""
+    args: tuple[str, ...] = ()
+    """More arguments."""
     config: str | None = None
     """The configuration file, from the root; None is an empty configuration."""
     settings: Mapping[str, object] = field(factory=dict[str, object])
@@ -73,7 +75,9 @@ def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, ke
         config.write_text("[pytest]\n")
     arguments = [
         *("-c", str(config), f"--rootdir={root}", f"--confcutdir={root}"),
-        *("--maxfail=0", "-p", "no:stepwise", "--color=no"),
+        # One module that can not be collected must not keep the others from being run.
+        *("--continue-on-collection-errors", "--maxfail=0", "-p", "no:stepwise", "--color=no"),
+        *run.args,
         *run.nodes,
     ]
     settings = {

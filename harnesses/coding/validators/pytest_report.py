@@ -13,6 +13,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+STEP = "pytest "
+"""What a step of a feature may begin with that is a node id; the id follows, to the letter."""
+CUT_SHORT = "cut short"
 _PHASES = {"setup", "call", "teardown"}
 
 
@@ -37,8 +40,8 @@ class SessionReport:
     collected: tuple[str, ...] = ()
     ended: bool = False
     """Whether pytest came to its end."""
-    broken: tuple[str, ...] = ()
-    """What could not be collected, with the reason."""
+    broken: tuple[tuple[str, str], ...] = ()
+    """What could not be collected, each with the reason."""
     bent: tuple[str, ...] = ()
     """What makes its word worth nothing."""
     tail: str = ""
@@ -84,7 +87,7 @@ def read_report(lines: bytes, key: str, canary: str) -> SessionReport:
         nodes=nodes,
         collected=collected,
         ended=bool(kinds.get("end")) and not kinds.get("internal"),
-        broken=tuple(f"{line['id']}: {line['text']}" for line in kinds.get("collect", ()) if line["outcome"] == "failed"),
+        broken=tuple((line["id"], line["text"]) for line in kinds.get("collect", ()) if line["outcome"] == "failed"),
         bent=tuple(dict.fromkeys(bent)),
     )
 
@@ -102,7 +105,7 @@ def _node(id: str, reports: list[dict[str, Any]]) -> NodeReport:
     if bad is not None:
         return NodeReport(id=id, passed=False, outcome=_word(bad), text=bad["text"])
     if not {report["when"] for report in reports} >= _PHASES:
-        return NodeReport(id=id, passed=False, outcome="cut short")
+        return NodeReport(id=id, passed=False, outcome=CUT_SHORT)
     return NodeReport(id=id, passed=bool(outcomes), outcome="passed")
 
 

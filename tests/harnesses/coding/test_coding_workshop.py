@@ -284,3 +284,14 @@ async def test_the_content_of_a_submodule_is_not_looked_at(tmp_path: Path) -> No
     tree = await place.judge.snapshot(worktree.path, worktree.index, place.base)
 
     assert tree == await place.judge.tree_of(place.base)
+
+
+async def test_the_next_worktree_of_a_name_is_where_the_last_one_was_and_fresh(place):
+    first = await place.workshop.open("feature", place.base, "harness/x/1")
+    (first.path / "left.txt").write_text("by the first try")
+    await place.workshop.close(first)
+
+    second = await place.workshop.open("feature", place.base, "harness/x/2")
+
+    assert second.path == first.path
+    assert not (second.path / "left.txt").exists()
