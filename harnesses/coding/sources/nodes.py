@@ -19,7 +19,7 @@ from hashlib import sha256
 
 from attrs import evolve, frozen
 
-from harnesses.coding.validators.pytest_report import STEP
+from harnesses.coding.validators.steps import STEP
 from harnesses.features.feature import Feature
 
 CATEGORY = "failing test"

@@ -14,7 +14,8 @@ from harnesses.coding.validators.ground import Ground, survey
 from harnesses.coding.validators.imports import imported_by, own_names
 from harnesses.coding.validators.overlay import drop_compiled, lay_over
 from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
-from harnesses.coding.validators.pytest_report import STEP, SessionReport, answering
+from harnesses.coding.validators.pytest_report import SessionReport, answering
+from harnesses.coding.validators.steps import node_in
 from harnesses.coding.validators.surroundings import hash_seed
 from harnesses.coding.validators.tells import looks_at_stack
 from harnesses.features.errors import InvalidRequest
@@ -65,7 +66,7 @@ class PytestNodes(CandidateValidator):
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Run the nodes and return what became of each."""
-        nodes = self.nodes if self.nodes is not None else tuple(step.removeprefix(STEP) for step in feature.steps)
+        nodes = self.nodes if self.nodes is not None else tuple(node_in(step) for step in feature.steps)
         if not nodes:
             raise InvalidRequest(f"feature {feature.id!r} has no tests: expected pytest node ids as its steps, was none")
         ground = await survey(candidate, named=sorted({node.partition("::")[0] for node in nodes}))

@@ -13,8 +13,6 @@ from typing import Any
 
 from attrs import field, frozen
 
-STEP = "pytest "
-"""What a step of a feature may begin with that is a node id; the id follows, to the letter."""
 CUT_SHORT = "cut short"
 _PHASES = {"setup", "call", "teardown"}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import trio
 from attrs import evolve
@@ -13,26 +14,40 @@ from harnesses.coding.validators.base import CandidateValidator, told
 from harnesses.coding.validators.ground import survey
 from harnesses.coding.validators.overlay import drop_compiled, lay_over
 from harnesses.coding.validators.pytest_nodes import run_of
-from harnesses.coding.validators.pytest_process import run_pytest
-from harnesses.coding.validators.pytest_report import SessionReport
-from harnesses.features.errors import InvalidRequest
+from harnesses.coding.validators.pytest_report import CUT_SHORT
+from harnesses.coding.validators.pytest_sessions import MAX_SESSIONS, Results, run_to_end
+from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 
 _TEXT = 1_000
 _ASKED_AGAIN = 2
 _MOST_ASKED_AGAIN = 200
-_MOST_BASES = 8
+_MOST_KNOWN = 8
+
+
+@runtime_checkable
+class _Trees(Protocol):
+    """What can tell whether two commits hold the same files."""
+
+    async def tree_of(self, commit: str) -> str:
+        """Return the name of the tree of a commit."""
+        ...
 
 
 class SuiteKept(CandidateValidator):
     """Runs the whole suite of the base on the commit, and holds every test that passed at the base to it.
 
-    The base is run once, and remembered. A test that fails at the commit is run at the base again, twice: if it fails
-    there now and then, it was unsteady before, and is not held against the commit.
+    What passes is known by what is in the worktree: the base is run once, and when a commit has passed, its run is the base's
+    of the next one, unless tests were changed. So an acceptance costs one run. The first confirmation runs it: those that
+    follow are there for the feature. Where nothing differs from the base nothing is run.
+
+    A test that ends the process, or does not end, does not keep the others from being run: they have a session of their own.
+    A test that fails at the commit is run at the base again, twice: if it fails there now and then, it was unsteady before,
+    and is not held against the commit.
 
     Args:
         python: the interpreter that has the project's packages, and pytest.
-        limit_s: seconds for one run of the suite.
+        limit_s: seconds for one session of the suite.
         env: additions to the clean environment.
     """
 
@@ -43,7 +58,8 @@ class SuiteKept(CandidateValidator):
         if not limit_s > 0:
             raise InvalidRequest(f"SuiteKept: limit_s: expected seconds above 0, was {limit_s!r}")
         self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
-        self._at_base: dict[str, SessionReport] = {}
+        self._passing: dict[str, tuple[str, ...]] = {}
+        """By tree: the tests that pass there."""
         self._running = trio.Lock()
 
     def __repr__(self) -> str:
@@ -55,48 +71,75 @@ class SuiteKept(CandidateValidator):
         return False
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
-        """Run the suite, and compare."""
-        before = await self._base(candidate)
-        kept = [id for id, node in before.nodes.items() if node.passed]
+        """Run the suite, and compare.
+
+        Raises:
+            NotReady: the suite does not come to its end at the base.
+        """
+        tree = await _tree(candidate, candidate.commit)
+        if tree == await _tree(candidate, candidate.base):
+            return True, "no file differs from the base, so what passed there passes"
+        if candidate.confirmation > 1:
+            return True, "the suite is run at the first confirmation"
+        kept = await self._kept(candidate)
         if not kept:
             return True, "no test passed at the base, so there is none to keep"
-        after = await self._run(candidate)
+        after, laid = await self._run(candidate, go_on=lambda results: not _cut(results, kept))
         if after.bent:
-            return False, told(after.bent)
-        broken = [id for id in kept if id not in after.nodes or not after.nodes[id].passed]
-        unsteady = await self._unsteady(candidate, broken)
+            return False, told(list(after.bent))
+        broken = [id for id in kept if not after.passed(id)]
+        unsteady = await self._unsteady(candidate, [id for id in broken if after.whole or id in after.nodes])
         broken = [id for id in broken if id not in unsteady]
         noted = f"; unsteady at the base, so not held against it: {', '.join(sorted(unsteady))}" if unsteady else ""
-        if not broken:
-            return True, f"{len(kept)} tests passed at the base and pass still, in {after.duration_s:.1f} s{noted}"
-        findings = [f"{id}: passed at the base, {_became(after, id)}" for id in broken]
-        return False, told([*findings, *_end(after, self._limit_s)]) + noted
+        if broken:
+            return False, told(_findings(after, broken, self._limit_s)) + noted
+        if not laid:
+            self._remember(tree, after)
+        return True, f"{len(kept)} tests passed at the base and pass still, in {after.duration_s:.1f} s{noted}"
 
-    async def _base(self, candidate: Candidate) -> SessionReport:
+    async def _kept(self, candidate: Candidate) -> tuple[str, ...]:
+        """Return the tests that pass at the base."""
         async with self._running:
-            found = self._at_base.get(candidate.base)
-            if found is None:
-                found = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
-                while len(self._at_base) >= _MOST_BASES:
-                    del self._at_base[next(iter(self._at_base))]
-                self._at_base[candidate.base] = found
-            return found
+            tree = await _tree(candidate, candidate.base)
+            if tree not in self._passing:
+                found, _ = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
+                if not found.whole:
+                    raise NotReady(_not_whole(candidate.base, found, self._limit_s))
+                self._remember(tree, found)
+            return self._passing[tree]
 
-    async def _unsteady(self, candidate: Candidate, broken: list[str]) -> set[str]:
+    def _remember(self, tree: str, results: Results) -> None:
+        self._passing.pop(tree, None)
+        while len(self._passing) >= _MOST_KNOWN:
+            del self._passing[next(iter(self._passing))]
+        self._passing[tree] = tuple(filter(results.passed, results.nodes))
+
+    async def _unsteady(self, candidate: Candidate, broken: Sequence[str]) -> set[str]:
         """Return the tests among these that do not always pass at the base."""
         if not 0 < len(broken) <= _MOST_ASKED_AGAIN:
             return set()
         at_base = evolve(candidate, commit=candidate.base)
         found: set[str] = set()
         for repeat in range(1, _ASKED_AGAIN + 1):
-            again = await self._run(at_base, tuple(broken), repeat)
-            found |= {id for id in broken if id in again.nodes and not again.nodes[id].passed}
+            again, _ = await self._run(at_base, broken, repeat)
+            if not again.order:
+                # Ids that are others each time, made of addresses, are not found: pytest then runs nothing at all.
+                again, _ = await self._run(at_base, sorted({id.partition("::")[0] for id in broken}), repeat)
+            found |= {id for id in broken if (again.whole or id in again.nodes) and not again.passed(id)}
         return found
 
-    async def _run(self, candidate: Candidate, nodes: tuple[str, ...] = (), repeat: int = 0) -> SessionReport:
+    async def _run(
+        self,
+        candidate: Candidate,
+        nodes: Sequence[str] = (),
+        repeat: int = 0,
+        *,
+        go_on: Callable[[Results], bool] = lambda _: True,
+    ) -> tuple[Results, tuple[str, ...]]:
+        """Return what became of tests at a commit, and which of its files were as at the base for that."""
         ground = await survey(candidate)
         async with candidate.checkouts.at(candidate.commit) as root:
-            await lay_over(root, candidate, ground.changes, ground.judges)
+            laid = await lay_over(root, candidate, ground.changes, ground.judges)
             await drop_compiled(root, ground.files)
             run = await run_of(
                 candidate,
@@ -108,24 +151,42 @@ class SuiteKept(CandidateValidator):
                 env=self._env,
                 repeat=repeat,
             )
-            return await run_pytest(root, run)
+            return await run_to_end(root, run, go_on=go_on), laid
 
 
-def _became(report: SessionReport, id: str) -> str:
-    node = report.nodes.get(id)
+async def _tree(candidate: Candidate, commit: str) -> str:
+    """Return what stands for the files of a commit."""
+    return await candidate.checkouts.tree_of(commit) if isinstance(candidate.checkouts, _Trees) else commit
+
+
+def _cut(results: Results, kept: Sequence[str]) -> bool:
+    """Return whether one of these tests ended the process, or did not end."""
+    return any(results.nodes[id].outcome == CUT_SHORT for id in kept if id in results.nodes)
+
+
+def _findings(after: Results, broken: Sequence[str], limit_s: float) -> list[str]:
+    """Return what became of tests that pass no more; those that ran come first."""
+    ran = [id for id in broken if id in after.nodes]
+    findings = [f"{id}: passed at the base, and {after.nodes[id].outcome} now\n{after.nodes[id].text[-_TEXT:]}" for id in ran]
+    if after.whole or not ran:
+        gone = [id for id in broken if id not in after.nodes]
+        findings += [f"{id}: passed at the base, and did not run: it was not collected{_why(after, id)}" for id in gone]
+    return findings if after.whole else [*findings, _end(after, limit_s)]
+
+
+def _why(results: Results, id: str) -> str:
+    text = results.broken.get(id.partition("::")[0], "")
+    return f" ({text[-_TEXT:]})" if text else ""
+
+
+def _not_whole(base: str, results: Results, limit_s: float) -> str:
     return (
-        f"and did not run: it was not collected{_why(report)}"
-        if node is None
-        else f"and {node.outcome} now\n{node.text[-_TEXT:]}"
+        f"the suite can not be run at the base {base}: expected it to come to its end in at most {MAX_SESSIONS} sessions, "
+        f"came to {len(results.nodes)} tests; {_end(results, limit_s)}"
     )
 
 
-def _why(report: SessionReport) -> str:
-    return f" ({report.broken[0][-_TEXT:]})" if report.broken else ""
-
-
-def _end(report: SessionReport, limit_s: float) -> list[str]:
-    if report.ended:
-        return []
-    ended = f"was killed after {limit_s:g} s" if report.code is None else f"ended with code {report.code}"
-    return [f"the run {ended} before the last test was reported; its output ended with:\n{report.tail[-_TEXT:]}"]
+def _end(results: Results, limit_s: float) -> str:
+    last = results.last
+    ended = f"was killed after {limit_s:g} s" if last.code is None else f"ended with code {last.code}"
+    return f"the run {ended} before the last test was reported; its output ended with:\n{last.tail[-_TEXT:]}"

@@ -88,3 +88,9 @@ def test_a_node_answers_for_its_parameters_and_what_is_in_it() -> None:
     assert [node.id for node in answering(report, "a.py::test_a")] == ["a.py::test_a[1]"]
     assert [node.id for node in answering(report, "a.py::TestB")] == ["a.py::TestB::test_c"]
     assert len(answering(report, "a.py")) == 3
+
+
+def test_what_could_not_be_collected_is_told_apart_from_its_reason() -> None:
+    report = read(sealed(kind="collect", id="a: b.py", outcome="failed", text="x: y"), END)
+
+    assert report.broken == (("a: b.py", "x: y"),)
