@@ -24,7 +24,7 @@ from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import GitError, Identity
 from harnesses.coding.judge import Uncommittable
 from harnesses.coding.site import Site, open_site
-from harnesses.coding.sources import FailingTests, FeatureFile
+from harnesses.coding.sources import FailingTests, FeatureFile, NothingToDo
 from harnesses.coding.sources.protocol import FeatureSource
 from harnesses.coding.workshop import Worktree
 from harnesses.effects import Confirmed, NotDone
@@ -54,6 +54,7 @@ DEFAULT_POLICY = RunPolicy(
 DEFAULT_OBJECTIVE = "Bring about every feature of the list, one after the other, and break nothing that works."
 Features: TypeAlias = Sequence[Feature] | FeatureSource | Path | str | None
 _MERGE = "merge"
+_MOST_NOTES = 10
 
 
 class CodingHarness(FeatureHarness):
@@ -70,6 +71,7 @@ class CodingHarness(FeatureHarness):
         validator: judges a commit; it may be left out only if the source brings one.
         into: the branch that accepted work goes to, one that nobody has checked out. Default: the branch that HEAD names if
             nobody has that checked out, else `harness/<name>/<that branch>`.
+        objective: what the features are for; default what their file says.
         workspace: a directory for repositories and worktrees of its own; default one in the user's state directory. It must
             not be within a repository.
         confirmations: passes in a row, each in a fresh worktree, that an acceptance needs.
@@ -89,7 +91,7 @@ class CodingHarness(FeatureHarness):
         *,
         into: str | None = None,
         workspace: Path | str | None = None,
-        objective: str = DEFAULT_OBJECTIVE,
+        objective: str | None = None,
         policy: RunPolicy = DEFAULT_POLICY,
         confirmations: int = 3,
         check_first: bool | None = None,
@@ -120,7 +122,7 @@ class CodingHarness(FeatureHarness):
         super().__init__(
             agent,
             chosen,
-            objective=objective,
+            objective=DEFAULT_OBJECTIVE if objective is None else objective,
             features=given,
             policy=policy,
             health_check=health_check,
@@ -139,6 +141,7 @@ class CodingHarness(FeatureHarness):
         )
         self._repository = Path(repository).expanduser().absolute()
         self._source = source
+        self._says_what_for = objective is not None
         self._into = into
         self._root = None if workspace is None else Path(workspace).expanduser().absolute()
         self._confirmations = confirmations
@@ -186,14 +189,46 @@ class CodingHarness(FeatureHarness):
         return await self._site.begin()
 
     async def _requested(self) -> InitializerRequest:
-        return evolve(await super()._requested(), active_branch=self._site.into)
+        request = evolve(await super()._requested(), active_branch=self._site.into)
+        objective: str | None = getattr(self._source, "objective", None)
+        if objective and not self._says_what_for:
+            request = evolve(request, current_objective=objective)
+        notes: Sequence[str] = getattr(self._source, "notes", ())
+        if not notes:
+            return request
+        self._at.remark = f"! {'; '.join(_shortened(notes))}"
+        return evolve(request, progress_summary="\n".join([request.progress_summary, *_shortened(notes)]))
 
     async def _load_features(self) -> Sequence[Feature]:
         if self._source is None:
             return await super()._load_features()
-        commit = self._good if self.state.manifest is not None else await self._site.begin()
-        async with self._site.judge.at(commit) as checkout:
-            return await self._source.load(checkout)
+        begun = self.state.manifest is not None
+        commit = await self._where_listed() if begun else await self._site.begin()
+        try:
+            async with self._site.judge.at(commit) as checkout:
+                found = await self._source.load(checkout)
+        except NothingToDo:
+            if not begun:
+                raise
+            # All that was listed is done: nothing is new.
+            return self._known
+        if not isinstance(self._source, FailingTests):
+            return found
+        # How a test failed at the beginning is part of its feature; that it fails otherwise by now makes no other one of it.
+        known = {feature.id: feature for feature in self._known}
+        return [known.get(feature.id, feature) for feature in found]
+
+    @property
+    def _known(self) -> Sequence[Feature]:
+        return [evolve(feature, passes=False) for feature in self.state.features]
+
+    async def _where_listed(self) -> str:
+        """Return the commit whose list counts once the work has begun: where the branch is, whoever has moved it.
+
+        Work goes on there only when a person accepts that.
+        """
+        tip = await self._site.origin.tip(self._site.into)
+        return tip if tip is not None and await self._site.has(tip) else self._good
 
     def _directory(self) -> Path | None:
         return None if self._looking is None else self._looking.path
@@ -377,6 +412,11 @@ def _source_of(features: Features) -> tuple[FeatureSource | None, tuple[Feature,
             raise InvalidRequest("features: expected one or more, was an empty list; name what is to be brought about")
         return None, given
     return features, ()
+
+
+def _shortened(notes: Sequence[str]) -> list[str]:
+    more = len(notes) - _MOST_NOTES
+    return [*notes[:_MOST_NOTES], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _no(why: str) -> Verdict:
