@@ -23,6 +23,8 @@ _CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tb
 _SHA256 = "[extensions]\n\tobjectformat = sha256\n"
 _LEFTOVERS = "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n"
 """What programs leave behind is not anybody's work."""
+_ATTRIBUTES = "* -text !eol -crlf -ident -filter !working-tree-encoding\n"
+"""This file goes before any `.gitattributes`: files are taken and laid out byte for byte."""
 
 
 class Uncommittable(Exception):
@@ -153,6 +155,7 @@ def reset_settings(directory: Path, format: str) -> None:
     _write(directory / "config", settings(format))
     empty(directory / "info")
     _write(directory / "info" / "exclude", _LEFTOVERS)
+    _write(directory / "info" / "attributes", _ATTRIBUTES)
     for name in ("objects/info/alternates", "hooks"):
         remove_sync(directory / name)
 

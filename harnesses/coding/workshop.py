@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from harnesses.coding.git import Git, GitError
 from harnesses.coding.judge import JudgeRepository, fetch, make_bare, reset_settings, settings
@@ -38,18 +38,21 @@ class Workshop:
     folder: Path
     """For worktrees."""
     format: str
+    _opening: trio.Lock = field(factory=trio.Lock, init=False, eq=False, repr=False)
+    """One at a time: the first makes the repository, and one that is broken is made anew."""
 
     async def open(self, name: str, commit: str, branch: str | None) -> Worktree:
         """Make a fresh worktree at a commit, on a branch of its own or on none."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        await self._upkeep()
-        try:
-            return await self._open(name, commit, branch)
-        except GitError:
-            # An agent may have broken it in ways that do not show.
-            await remove(self.git.directory)
+        async with self._opening:
             await self._upkeep()
-            return await self._open(name, commit, branch)
+            try:
+                return await self._open(name, commit, branch)
+            except GitError:
+                # An agent may have broken it in ways that do not show.
+                await remove(self.git.directory)
+                await self._upkeep()
+                return await self._open(name, commit, branch)
 
     async def close(self, worktree: Worktree) -> None:
         """Remove a worktree and all that is known of it; finish that although cancelled."""
@@ -81,7 +84,7 @@ class Workshop:
         place = self.folder / name
         await remove(place)
         await remove(self.git.directory / "worktrees" / name)
-        return unused(self.folder, name) if os.path.lexists(place) else place
+        return unused(self.folder, name) if os.path.lexists(place) else place  # noqa: ASYNC240
 
     async def _upkeep(self) -> None:
         directory = self.git.directory
@@ -96,5 +99,5 @@ class Workshop:
             is_ours = (directory / "config").read_text() == settings(self.format)
         except (OSError, UnicodeDecodeError):
             return False
-        planted = ("hooks", "objects/info/alternates", "info/grafts", "info/attributes", "refs/replace", "shallow.lock")
+        planted = ("hooks", "objects/info/alternates", "info/grafts", "refs/replace", "shallow.lock")
         return is_ours and not directory.is_symlink() and not any((directory / name).exists() for name in planted)

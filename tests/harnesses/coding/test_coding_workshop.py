@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trio
 
 from harnesses.coding.judge import JudgeRepository, Uncommittable
 from harnesses.coding.workshop import Workshop, Worktree
@@ -257,6 +258,49 @@ async def test_links_and_executable_bits_are_kept(place: Place) -> None:
     assert changes == [("M", "a.txt", "100755"), ("A", "folder-link", "120000"), ("A", "link", "120000")]
 
 
+ATTRIBUTES = [
+    "* text=auto eol=crlf",
+    "* text eol=lf",
+    "* crlf",
+    "* ident",
+    "* working-tree-encoding=UTF-16",
+    "* working-tree-encoding=NO-SUCH",
+    "* filter=lfs",
+    "[attr]odd working-tree-encoding=UTF-16 text\n* odd",
+]
+ODD_BYTES = b"one\r\ntwo\n$Id: made up $\n\xff\xfe\n"
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+async def test_files_are_taken_and_laid_out_byte_for_byte_whatever_attributes_say(place: Place, attributes: str) -> None:
+    worktree = await place.workshop.open("try", place.base, "harness/x/1")
+    for name, content in ((".gitattributes", attributes.encode()), ("odd.bin", ODD_BYTES), ("sub/odd.bin", ODD_BYTES)):
+        (worktree.path / name).write_bytes(content)
+
+    tree = await place.judge.snapshot(worktree.path, worktree.index, place.base)
+    commit = await place.judge.commit(tree, place.base, message="try")
+
+    assert await place.judge.read(commit, "odd.bin") == await place.judge.read(commit, "sub/odd.bin") == ODD_BYTES
+    async with place.judge.at(commit) as checkout:
+        assert (checkout / "odd.bin").read_bytes() == (checkout / "sub" / "odd.bin").read_bytes() == ODD_BYTES
+    again = await place.workshop.open("again", commit, "harness/x/2")
+    assert (again.path / "odd.bin").read_bytes() == ODD_BYTES
+    assert git(again.path, "status", "--short") == ""
+
+
+async def test_worktrees_may_be_opened_at_once(place: Place) -> None:
+    opened: list[Path] = []
+
+    async def open_one(number: int) -> None:
+        opened.append((await place.workshop.open(f"try-{number}", place.base, f"harness/x/{number}")).path)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(open_one, number)
+
+    assert sorted(path.name for path in opened if (path / "a.txt").exists()) == ["try-0", "try-1", "try-2", "try-3"]
+
+
 async def test_a_file_of_100_megabytes_is_taken(place: Place) -> None:
     def deed(tree: Path) -> None:
         with (tree / "big.bin").open("wb") as file:
@@ -286,7 +330,7 @@ async def test_the_content_of_a_submodule_is_not_looked_at(tmp_path: Path) -> No
     assert tree == await place.judge.tree_of(place.base)
 
 
-async def test_the_next_worktree_of_a_name_is_where_the_last_one_was_and_fresh(place):
+async def test_the_next_worktree_of_a_name_is_where_the_last_one_was_and_fresh(place: Place) -> None:
     first = await place.workshop.open("feature", place.base, "harness/x/1")
     (first.path / "left.txt").write_text("by the first try")
     await place.workshop.close(first)
