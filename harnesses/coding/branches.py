@@ -53,7 +53,7 @@ def merge_message(feature: Feature, turn: int, result: TurnResult, verdict: Verd
 
 
 def _subject(feature: Feature) -> str:
-    id, line = _line(feature.id), _line(feature.description)
+    id, line = _line(feature.id), _line(feature.description.strip().partition("\n\n")[0])
     line = line if line.startswith(id) else f"{id}: {line}"
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 

@@ -34,6 +34,7 @@ from harnesses.features.changes import after_turn
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
 from harnesses.features.harness import FeatureHarness
+from harnesses.features.health import NoHealthCheck
 from harnesses.features.hooks import PhaseHooks
 from harnesses.features.manifest import InitializerRequest, InitPlan
 from harnesses.features.policy import FailFast, RunMode, RunPolicy
@@ -234,6 +235,8 @@ class CodingHarness(FeatureHarness):
         return None if self._looking is None else self._looking.path
 
     async def _bearings(self, *, taken_up: bool = False) -> FeatureStep | None:
+        if isinstance(self._health_check, NoHealthCheck):
+            return await super()._bearings(taken_up=taken_up)
         self._looking = await self._site.workshop.open("bearings", self._good, None)
         try:
             return await super()._bearings(taken_up=taken_up)

@@ -10,15 +10,19 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from harnesses.coding.candidate import Change
 from harnesses.coding.git import Git, GitError
 from harnesses.coding.trees import empty, is_directory, nested_repositories, remove, remove_sync, unused
 
 SUBMODULE = "160000"
+ValueT = TypeVar("ValueT")
+_Entries: TypeAlias = list[tuple[str, str]]
+_MOST_KNOWN = 3
 _CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = true\n{extensions}"
 _SHA256 = "[extensions]\n\tobjectformat = sha256\n"
 _LEFTOVERS = "__pycache__/\n*.py[co]\n.pytest_cache/\n.mypy_cache/\n.ruff_cache/\n"
@@ -38,6 +42,9 @@ class JudgeRepository:
     git: Git
     folder: Path
     """For worktrees and indexes."""
+    _trees: dict[str, str] = field(factory=dict[str, str], init=False, eq=False, repr=False)
+    _listed: dict[str, _Entries] = field(factory=dict[str, _Entries], init=False, eq=False, repr=False)
+    """By commit, whose files never change: features that are judged anew at one commit ask the same of it."""
 
     async def upkeep(self, format: str) -> None:
         """Make the repository if it is not there, and its settings what they were if they are not.
@@ -62,7 +69,11 @@ class JudgeRepository:
 
     async def tree_of(self, commit: str) -> str:
         """Return the name of the tree of a commit."""
-        return await self.git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        if commit not in self._trees:
+            tree = await self.git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+            _keep(self._trees, commit, tree)
+            return tree
+        return self._trees[commit]
 
     async def empty_commit(self) -> str:
         """Return the commit that begins a repository without any; always the same one."""
@@ -130,14 +141,21 @@ class JudgeRepository:
 
     async def changes(self, base: str, commit: str) -> tuple[Change, ...]:
         """Return what differs between two commits, ordered by path."""
+        if base == commit:
+            return ()
         options = ("-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", "--end-of-options")
         words = (await self.git.run("diff-tree", *options, base, commit)).split(b"\0")[:-1]
         return tuple(_change(about, path) for about, path in zip(words[::2], words[1::2], strict=True))
 
-    async def _entries(self, commit: str) -> list[tuple[str, str]]:
-        lines = (await self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split(b"\0")[:-1]
-        split = (line.split(b"\t", 1) for line in lines)
-        return [(os.fsdecode(path), about.split(b" ")[0].decode()) for about, path in split]
+    async def _entries(self, commit: str) -> _Entries:
+        """Return path and mode of all that is in a commit."""
+        if commit not in self._listed:
+            lines = (await self.git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split(b"\0")[:-1]
+            split = (line.split(b"\t", 1) for line in lines)
+            entries = [(os.fsdecode(path), about.split(b" ")[0].decode()) for about, path in split]
+            _keep(self._listed, commit, entries)
+            return entries
+        return self._listed[commit]
 
 
 async def make_bare(git: Git, format: str) -> None:
@@ -170,6 +188,12 @@ async def fetch(git: Git, source: Path, *refs: str) -> None:
     """Fetch commits into a repository, and nothing else: no tags, no refs but those named, no submodules."""
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow", "--force")
     await git.run("fetch", *options, "--end-of-options", source, *refs)
+
+
+def _keep(known: dict[str, ValueT], commit: str, value: ValueT) -> None:
+    while len(known) >= _MOST_KNOWN:
+        del known[next(iter(known))]
+    known[commit] = value
 
 
 def _write(path: Path, text: str) -> None:

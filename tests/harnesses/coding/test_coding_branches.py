@@ -53,3 +53,9 @@ def test_what_an_agent_or_a_test_says_can_not_pass_for_the_harness() -> None:
 
 def test_a_long_description_is_cut_in_the_subject_alone() -> None:
     assert len(try_message(Feature("one", "x" * 500, steps=["look"]), 1, "done").splitlines()[0]) == 72
+
+
+def test_the_subject_is_the_first_paragraph_of_the_description() -> None:
+    feature = Feature("one", "Do it\nwell\n\nAt the beginning: it is not done", steps=["look"])
+
+    assert try_message(feature, 1, "done").splitlines()[0] == "one: Do it well"

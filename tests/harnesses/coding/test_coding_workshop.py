@@ -339,3 +339,17 @@ async def test_the_next_worktree_of_a_name_is_where_the_last_one_was_and_fresh(p
 
     assert second.path == first.path
     assert not (second.path / "left.txt").exists()
+
+
+async def test_a_commit_is_asked_about_once_and_its_name_alone_counts(place: Place) -> None:
+    worktree = await place.workshop.open("try", place.base, "harness/x/1")
+    (worktree.path / "new.txt").write_text("new")
+    tree = await place.judge.snapshot(worktree.path, worktree.index, place.base)
+    commits = [await place.judge.commit(tree, place.base, message=f"{number}") for number in range(5)]
+
+    listed = [await place.judge.files(commit) for commit in [place.base, *commits, place.base]]
+
+    assert listed[0] == listed[-1] == (".gitignore", "a.txt", "sub/b.txt")
+    assert set(listed[1:-1]) == {(".gitignore", "a.txt", "new.txt", "sub/b.txt")}
+    assert await place.judge.changes(commits[0], commits[0]) == ()
+    assert {await place.judge.tree_of(commit) for commit in commits} == {tree}
