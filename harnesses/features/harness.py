@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,10 @@ class FeatureHarness(FeatureSteps):
             metadata=tuple(sorted((metadata or {}).items())),
         )
         checked_request(self._request)
+        if type(chat_delay_s) not in (int, float) or not 0 <= chat_delay_s < inf:
+            raise InvalidRequest(f"chat_delay_s: expected seconds, 0 or more, was {chat_delay_s!r}; correct it")
+        if not isinstance(policy, RunPolicy | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidRequest(f"policy: expected a RunPolicy, was {policy!r:.200}; make one")
         self._policy = policy or RunPolicy()
         self._health_check: HealthCheck = health_check or CommandHealthCheck()
         self._selector: FeatureSelector = selector or FirstPending()
@@ -156,7 +161,9 @@ class FeatureHarness(FeatureSteps):
     def is_complete(self) -> bool:
         if not is_complete(self.state, self._policy):
             return False
-        return not self._amend or self._at.compared or (bool(self._given) and not has_news(self.state, self._given))
+        if not self._amend or self._at.compared:
+            return True
+        return self._knows_list() and not (self._given and has_news(self.state, self._given))
 
     def reopens(self) -> bool:
         """Return whether the list may have changed since it was completed."""
@@ -168,6 +175,10 @@ class FeatureHarness(FeatureSteps):
 
     async def _load_features(self) -> Sequence[Feature]:
         return self._given
+
+    def _knows_list(self) -> bool:
+        """Return whether the list is known without loading it."""
+        return True
 
     # the loop
 
@@ -238,9 +249,10 @@ class FeatureHarness(FeatureSteps):
         if self._at.compared or not (self._given or self._amend):
             return None
         self._at.compared = True
-        given = checked_request(await self._requested())
-        said = differences(self.state.features, given)
-        if self._amend and has_news(self.state, given):
+        request = await self._requested()
+        given = checked_request(request) if request.feature_list else ()
+        said = differences(self.state.features, given) if given else ""
+        if self._amend and given and has_news(self.state, given):
             state = amended(self.state, given, self.now())
             return self._made(state, IterationKind.AMEND, IterationStatus.DONE, said)
         if said and not self._amend:

@@ -71,16 +71,24 @@ class Phases:
         if self._hooks is None or self._current is not None:
             return
         self._current = (phase, run, trio.current_time())
-        self._aside.tell(self._hooks.on_phase_start, phase, self._harness, run)
+        self._tell("on_phase_start", phase, run)
 
     def succeed(self) -> None:
         """Note that the phase under way has come to a good end."""
         if self._hooks is not None and self._current is not None:
             (phase, run, since), self._current = self._current, None
-            self._aside.tell(self._hooks.on_phase_success, phase, self._harness, run, trio.current_time() - since)
+            self._tell("on_phase_success", phase, run, trio.current_time() - since)
 
     def fail(self, error: str) -> None:
         """Note that the phase under way has failed."""
         if self._hooks is not None and self._current is not None:
             (phase, run, since), self._current = self._current, None
-            self._aside.tell(self._hooks.on_phase_failure, phase, self._harness, run, error, trio.current_time() - since)
+            self._tell("on_phase_failure", phase, run, error, trio.current_time() - since)
+
+    def _tell(self, hook: str, phase: Phase, run: int, *told: object) -> None:
+        self._aside.tell(_call, self._hooks, hook, phase, self._harness, run, *told)
+
+
+def _call(hooks: object, hook: str, *args: object) -> None:
+    # Looked up here, on the thread of the hooks: that there is none is their trouble too.
+    getattr(hooks, hook)(*args)

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from attrs import frozen
 
 from harnesses.features.errors import NotReady, ValidationFailed
-from harnesses.features.feature import Standing
+from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.policy import RunPolicy
 from harnesses.features.record import FeatureState, RunCounts, RunStatus
 from harnesses.features.risk import most_at_risk
@@ -137,13 +137,14 @@ def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
     last = state.runs[-1] if state.runs else None
     if last is None or last.status is not RunStatus.INTERRUPTED:
         return RunCounts(number=1 if last is None else last.run + 1, started_at=now)
+    passing = {standing.feature_id for standing in state.standings if standing.status is FeatureStatus.PASSED}
     return RunCounts(
         number=last.run + 1,
         started_at=now,
         turns=last.turns,
         retries=last.retries,
         features=last.processed_feature_ids,
-        validated=last.validated_feature_ids,
+        validated=tuple(id for id in last.validated_feature_ids if id in passing),
     )
 
 
@@ -194,14 +195,15 @@ def _end(survey: Survey, policy: RunPolicy, run: RunCounts, limit: str | None) -
 
 def _selected(state: FeatureState, survey: Survey, selector: FeatureSelector) -> Standing:
     try:
-        chosen = selector.select(state.features, state.standings)
+        chosen: object = selector.select(state.features, state.standings)
     except Exception as error:
         raise ValidationFailed(f"selector {type(selector).__name__} failed: {type(error).__name__}: {error}") from error
-    standing = None if chosen is None else survey.workable.get(chosen.id)
+    named = chosen.id if isinstance(chosen, Feature) else chosen
+    standing = survey.workable.get(chosen.id) if isinstance(chosen, Feature) else None
     if standing is None:
         raise ValidationFailed(
             f"selector {type(selector).__name__} chose none that can be worked: expected a pending feature whose dependencies "
-            f"pass, such as {next(iter(survey.workable))!r}, was {None if chosen is None else chosen.id!r}; correct it"
+            f"pass, such as {next(iter(survey.workable))!r}, was {named!r:.200}; correct it"
         )
     return standing
 

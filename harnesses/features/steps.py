@@ -128,7 +128,8 @@ class FeatureSteps(FeatureTelling):
     def _delay(self) -> float:
         """Return how long to wait before the next turn of an agent that has failed."""
         failures = self._at.chat_failures
-        return min(_MAX_DELAY_S, self._chat_delay_s * 2 ** (failures - 1)) if failures else 0.0
+        # No number holds the doubles of a thousand failures; after twenty the longest delay is reached anyway.
+        return min(_MAX_DELAY_S, self._chat_delay_s * 2 ** min(failures - 1, 20)) if failures else 0.0
 
     # a feature that passes
 

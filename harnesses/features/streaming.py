@@ -9,9 +9,9 @@ see each event once, in order, and can neither break nor delay the turn.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from enum import StrEnum
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from attrs import frozen
 
@@ -116,7 +116,9 @@ async def _consume(
     Raises:
         ChatFailed: it has ended without one.
     """
-    async with aclosing(cast(AsyncGenerator[TurnEvent, None], stream(run))) as events:
+    events = stream(run)
+    # Only generators have to be closed; an iterator of another kind may have nothing to close.
+    async with aclosing(events) if isinstance(events, AsyncGenerator) else nullcontext():
         async for event in events:
             tell(event)
             if event.kind is TurnEventKind.TURN_COMPLETE:

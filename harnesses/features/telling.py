@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import trio
 
-from harnesses.features.changes import ended
+from harnesses.features.changes import ended, interrupted
 from harnesses.features.feature import TurnResult, Verdict
 from harnesses.features.hooks import Phase, Phases
 from harnesses.features.orders import obeyed
@@ -85,6 +85,9 @@ class FeatureTelling(FeatureParts):
         at, before = self._at, self.state
         note = note or "; ".join(entry.summary for entry in _new(before.progress, state.progress))
         state, answers = self._followed(state)
+        if state.run is not None and self._surroundings("step").control.stopping:
+            # It came to its end although the harness is to stop; there is no other step to hand off in.
+            state = interrupted(state, None, self.now(), "a stop")
         note = "; ".join(filter(None, (note, *answers)))
         at.ended = ended(before, state)
         # One that was cut off goes on, unless whoever has cut it off ends the attempt.

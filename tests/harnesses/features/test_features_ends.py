@@ -15,6 +15,7 @@ from harnesses.features import (
     FailFast,
     FeatureHarness,
     HealthCheckFailed,
+    InvalidRequest,
     MemoryFailed,
     NoHealthCheck,
     RunPolicy,
@@ -189,6 +190,25 @@ async def test_a_stop_lets_a_validator_come_to_its_end(autojump_clock):
     assert told(work) == ["initialize done", "turn a1 passed"]
 
 
+async def test_a_run_that_is_stopped_while_a_validator_is_asked_is_handed_off_with_its_verdict(autojump_clock):
+    work = harness()
+
+    await started(work, after_s=1.5, then=lambda control: control.stop())
+
+    assert work.state.run is None
+    assert runs(work) == [(1, "interrupted")]
+    assert work.state.runs[-1].validated_feature_ids == ("a",)
+
+
+async def test_a_run_that_is_stopped_while_a_feature_is_judged_anew_is_handed_off(autojump_clock):
+    work = harness()
+
+    await started(work, after_s=4.5, then=lambda control: control.stop())
+
+    assert told(work)[1:] == ["turn a1 passed", "turn b1 passed", "recheck a passed"]
+    assert runs(work) == [(1, "interrupted")]
+
+
 async def test_a_validator_that_takes_longer_than_the_grace_is_asked_again_about_the_same_work(autojump_clock):
     worker = Worker()
     work = harness(worker, Judge(seconds=60))
@@ -250,6 +270,19 @@ async def test_an_agent_that_fails_is_asked_again_after_a_delay_that_doubles(aut
 
 
 STRICT_OF_THREE = RunPolicy(max_turns_per_feature=3, max_retries_per_feature=2)
+
+
+async def test_an_agent_that_fails_a_thousand_times_is_asked_again_after_the_longest_delay(autojump_clock):
+    work = harness()
+    work._at.chat_failures = 2000
+
+    assert work._delay() == 30.0
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "1", None, True])
+def test_a_delay_that_is_none_is_refused(seconds):
+    with pytest.raises(InvalidRequest, match="chat_delay_s"):
+        harness(chat_delay_s=seconds)
 
 
 async def test_what_is_cancelled_is_handed_off_at_the_next_start(autojump_clock):

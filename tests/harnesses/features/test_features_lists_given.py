@@ -44,6 +44,21 @@ async def test_a_complete_list_that_brings_nothing_new_stays_complete(autojump_c
     assert (end.outcome.kind, end.outcome.attempt, worker.tries) == ("completed", 1, [])
 
 
+async def test_no_list_is_no_news(autojump_clock):
+    end, work, worker = await then([], amend=True)
+
+    assert [feature.id for feature in work.state.features] == ["a", "b", "c"]
+    assert worker.tries == ["c1"]
+    assert "amend" not in {step.input.kind for step in end.steps}
+
+
+async def test_a_complete_list_stays_complete_if_none_is_given(autojump_clock):
+    end, work, worker = await then([], first=UNLIMITED, amend=True)
+
+    assert (end.outcome.kind, worker.tries) == ("completed", [])
+    assert work.is_complete()
+
+
 async def test_a_changed_specification_is_pending_again_under_a_new_lock(autojump_clock):
     changed = [*features("a"), evolve(features("b")[0], description="Bring about b, but better."), *features("c")]
 

@@ -148,6 +148,16 @@ def test_a_run_goes_on_with_the_counts_of_one_that_was_interrupted() -> None:
     assert (run.number, run.turns, run.retries, run.features, run.validated) == (2, 3, 1, ("a", "b"), ("a",))
 
 
+def test_a_run_that_goes_on_does_not_count_what_does_not_pass_any_more() -> None:
+    state, _ = played(begun("a", "b"), unlimited(), [PASS])
+    state = changes.interrupted(state, None, NOW)
+
+    amended = changes.amended(state, [feature("a", description="another one"), feature("b")], NOW)
+
+    assert next_run(state).validated == ("a",)
+    assert next_run(amended).validated == ()
+
+
 def test_a_run_that_would_go_on_and_may_do_nothing_is_handed_off() -> None:
     state, _ = played(begun("a", "b"), unlimited(), [PASS, CUT])
 

@@ -219,6 +219,19 @@ async def test_a_selector_that_names_what_passes_already_does_not_loop_for_ever(
     assert passing(work.state) == "a"
 
 
+async def test_a_selector_that_names_what_is_no_feature_is_a_validation_error(autojump_clock):
+    class Naming:
+        def select(self, features, standings):
+            return "a"
+
+    work = harness(selector=Naming())
+
+    with pytest.raises(ValidationFailed, match=r"selector Naming chose none that can be worked.*was 'a'"):
+        await work.run()
+
+    assert work.state.runs[-1].status is RunStatus.FAILED
+
+
 # streams
 
 
@@ -261,6 +274,25 @@ async def test_a_stream_that_ends_before_its_turn_is_complete_is_a_chat_error(au
         await work.run()
 
     assert work.state.runs[-1].status is RunStatus.FAILED
+
+
+async def test_a_stream_may_be_any_async_iterator(autojump_clock):
+    class Events:
+        def __init__(self):
+            self._left = [TurnEvent.complete(TurnResult(artifact="1"))]
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            await trio.lowlevel.checkpoint()
+            if not self._left:
+                raise StopAsyncIteration
+            return self._left.pop()
+
+    work = harness(StreamingAgent(lambda run: Events()), list=features("a"), policy=STRICT)
+
+    assert await work.run() is Ending.COMPLETED
 
 
 async def test_an_override_is_the_prompt_to_the_letter_and_of_that_feature_alone(autojump_clock):
@@ -458,6 +490,24 @@ async def test_hooks_are_told_of_failure_once(autojump_clock):
 
     assert hooks.all.wait(10)
     assert hooks.told[2:] == [("start", "task_iteration", 1), ("failure", "task_iteration", 1)]
+
+
+async def test_hooks_that_lack_a_method_do_not_break_a_run(autojump_clock):
+    class Started:
+        def __init__(self):
+            self.told, self.twice = [], threading.Event()
+
+        def on_phase_start(self, phase, harness, run):
+            self.told.append(phase)
+            if len(self.told) == 2:
+                self.twice.set()
+
+    hooks = Started()
+
+    ending = await harness(policy=STRICT, list=features("a"), hooks=hooks).run()
+
+    assert ending is Ending.COMPLETED
+    assert hooks.twice.wait(10)
 
 
 # what an agent does with tools
