@@ -150,6 +150,8 @@ class CodingHarness(FeatureHarness):
         self._identity = identity
         self._opened_site: Site | None = None
         self._looking: Worktree | None = None
+        self._seen_to_fail: dict[str, str] = {}
+        """Features, and the commit at which each did not pass before an agent was asked."""
 
     # the place
 
@@ -199,6 +201,9 @@ class CodingHarness(FeatureHarness):
             return request
         self._at.remark = f"! {'; '.join(_shortened(notes))}"
         return evolve(request, progress_summary="\n".join([request.progress_summary, *_shortened(notes)]))
+
+    def _knows_list(self) -> bool:
+        return self._source is None
 
     async def _load_features(self) -> Sequence[Feature]:
         if self._source is None:
@@ -252,10 +257,7 @@ class CodingHarness(FeatureHarness):
 
     async def _do(self, assignment: Assignment) -> TurnResult:
         base, feature, turn = self._good, assignment.feature, assignment.turn
-        if (
-            self._check_first
-            and (await self._verdict(feature, Candidate(commit=base, base=base, checkouts=self._site.judge))).passed
-        ):
+        if self._check_first and await self._passes_already(feature, base):
             return TurnResult(message="it passes already: nothing was done", base=base, commit=base)
         branch = await self._site.branch(feature.id, turn)
         worktree = await self._site.workshop.open(slug(feature.id), base, branch)
@@ -263,6 +265,15 @@ class CodingHarness(FeatureHarness):
             return await self._attempt(assignment, worktree, branch)
         finally:
             await self._leave_tree(worktree)
+
+    async def _passes_already(self, feature: Feature, base: str) -> bool:
+        """Ask the validator before the agent; once for each feature and commit."""
+        if self._seen_to_fail.get(feature.id) == base:
+            return False
+        passed = (await self._verdict(feature, Candidate(commit=base, base=base, checkouts=self._site.judge))).passed
+        if not passed:
+            self._seen_to_fail[feature.id] = base
+        return passed
 
     async def _attempt(self, assignment: Assignment, worktree: Worktree, branch: str) -> TurnResult:
         feature, turn, base = assignment.feature, assignment.turn, worktree.commit
