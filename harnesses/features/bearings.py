@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 
-from attrs import evolve
-
-from harnesses.errors import HarnessMisuse
 from harnesses.features.changes import amended
 from harnesses.features.errors import HealthCheckFailed, MemoryFailed
 from harnesses.features.feature import Feature, Standing, Verdict
@@ -18,8 +14,7 @@ from harnesses.features.manifest import InitPlan, SessionManifest
 from harnesses.features.prompts import prompt
 from harnesses.features.protocols import HealthCheck
 from harnesses.features.record import Assignment, FeatureState
-from harnesses.features.texts import last_part
-from harnesses.features.turn import words_of
+from harnesses.features.turn import checked_verdict, words_of
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,14 +34,11 @@ def agreed(state: FeatureState) -> SessionManifest:
 async def look(check: HealthCheck, plan: InitPlan, directory: Path | None) -> tuple[Verdict, HealthCheckFailed | None]:
     """Return what a health check sees; and the error that it is, if all is not well."""
     try:
-        seen = cast(object, await check.check(plan, directory))
-        if not isinstance(seen, Verdict):
-            raise HarnessMisuse(f"the health check returned {seen!r:.200}: expected a Verdict; have `check` return one")
+        seen = checked_verdict(await check.check(plan, directory), "the health check")
     except Exception as error:
         failure = HealthCheckFailed(f"the health check raised {words_of(error)}")
         failure.__cause__ = error
         return Verdict(passed=False, evidence=words_of(error), validator="health check"), failure
-    seen = evolve(seen, evidence=last_part(seen.evidence))
     if seen.passed:
         return seen, None
     return seen, HealthCheckFailed(

@@ -1,4 +1,4 @@
-"""Text from agents and validators: cut to size, and made inert. Pure.
+"""Text from agents, validators and people: whether it can be kept, cut to size, and made inert. Pure.
 
 The law: what is kept of a text, and what is shown of it, is bounded; and nothing of it can act on who shows it.
 """
@@ -6,6 +6,7 @@ The law: what is kept of a text, and what is shown of it, is bounded; and nothin
 from __future__ import annotations
 
 import re
+from typing import TypeGuard
 
 from harnesses.features.record import MAX_TEXT
 
@@ -15,6 +16,7 @@ _LIVE = re.compile(
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
     r"\ud800-\udfff]"  # halves of characters, which no file can hold
 )
+_NOT_HELD = re.compile(r"[\x00\ud800-\udfff]")
 _MARKUP = re.compile(
     r"[\\`*\[\]<|~#$@]"
     r"|(?<![^\W_])_|_(?![^\W_])"  # within a word it is a letter
@@ -25,6 +27,21 @@ _MARKUP = re.compile(
     re.IGNORECASE,
 )
 _BLOCK = re.compile(r"^(?:[-+=>]|\d{1,9}[.)])")
+
+
+def storable(text: str) -> str:
+    """Return `text` as one that a file can hold: halves of characters are written out, `\\ud800`."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def is_storable(value: object) -> TypeGuard[str]:
+    """Return whether a value is a text that a file can hold, and a program can be handed."""
+    return isinstance(value, str) and _NOT_HELD.search(value) is None
+
+
+def says_something(value: object) -> TypeGuard[str]:
+    """Return whether a value is a text that can be stored and is not blank."""
+    return is_storable(value) and bool(value.strip())
 
 
 def last_part(text: str, most: int = MAX_TEXT) -> str:

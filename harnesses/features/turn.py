@@ -6,19 +6,27 @@ was killed after that does not ask, and pay, again. Errors that are orders to th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import cast
+from math import isfinite
+from typing import Any, TypeAlias, TypeVar, cast
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from harnesses.effects import OPEN, Effect, EffectOutcome
 from harnesses.errors import BudgetExhausted, HarnessMisuse, Waiting
 from harnesses.features.feature import TurnResult, Verdict
-from harnesses.features.texts import last_part
+from harnesses.features.record import MAX_PATH, MAX_TEXT
+from harnesses.features.texts import is_storable, last_part, storable
 
 WORK, JUDGE = "work", "judge"
 _LONG = 100
 """Characters of an id in the key of an effect; a key has at most 200."""
+
+
+NounT = TypeVar("NounT", TurnResult, Verdict)
+_Field: TypeAlias = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
+"""What is expected, whether a value is that, and how it is kept."""
 
 
 @frozen(kw_only=True)
@@ -28,6 +36,8 @@ class Worked:
     result: TurnResult | None = None
     error: str = ""
     """What it raised."""
+    session: str | None = None
+    """The conversation in which it raised that, if the error has named it."""
     cut_off: str = ""
     """Why it did not come to its end."""
     duration_s: float = 0.0
@@ -76,37 +86,52 @@ def checked_result(result: object) -> TurnResult:
     """Return what an agent has handed in, as it can be stored.
 
     Raises:
-        HarnessMisuse: it is no `TurnResult`.
+        HarnessMisuse: it is no `TurnResult`, or a field of it is not of its type.
     """
-    if not isinstance(result, TurnResult):
-        raise HarnessMisuse(f"the agent returned {result!r:.200}: expected a TurnResult; have its function return one")
-    artifact = None if result.artifact is None else _encodable(result.artifact)
-    return evolve(result, message=last_part(_encodable(result.message)), artifact=artifact)
+    return _checked(result, TurnResult, _RESULT, "the agent")
 
 
-def checked_verdict(verdict: object) -> Verdict:
+def checked_verdict(verdict: object, who: str = "the validator") -> Verdict:
     """Return what a validator has found, as it can be stored.
 
     Raises:
-        HarnessMisuse: it is no `Verdict`.
+        HarnessMisuse: it is no `Verdict`, or a field of it is not of its type.
     """
-    if not isinstance(verdict, Verdict):
-        raise HarnessMisuse(f"the validator returned {verdict!r:.200}: expected a Verdict; have `validate` return one")
-    return evolve(verdict, evidence=last_part(_encodable(verdict.evidence)))
+    return _checked(verdict, Verdict, _VERDICT, who)
+
+
+def _checked(given: object, noun: type[NounT], fields: Mapping[str, _Field], who: str) -> NounT:
+    """Return a plain `noun`: one of a class of its own may hold what can not be stored, or read back."""
+    if not isinstance(given, noun):
+        name = noun.__name__
+        raise HarnessMisuse(f"{who} returned {given!r:.200}: expected a {name}; have its function return one")
+    kept: dict[str, Any] = {}
+    for name, (expected, fits, keep) in fields.items():
+        value = getattr(given, name)
+        if not fits(value):
+            raise HarnessMisuse(f"{who} returned an unusable {name}: expected {expected}, was {value!r:.200}; correct it")
+        kept[name] = keep(value)
+    return noun(**kept)
 
 
 def words_of(error: BaseException) -> str:
     """Return an error as it is kept: its type, and what it says."""
     error = sole(error)
-    return last_part(_encodable(f"{type(error).__name__}: {error}".rstrip(": ")))
+    try:
+        said = str(error)
+    except Exception:
+        said = "it can not say what it is"
+    return last_part(storable(f"{type(error).__name__}: {said}".rstrip(": ")))
 
 
 def sole(error: BaseException) -> BaseException:
     """Return the one error that a nursery has wrapped in a group; a group of several as it is."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    inside = cast(BaseExceptionGroup[BaseException], error).exceptions
-    return sole(inside[0]) if len(inside) == 1 else cast(BaseException, error)
+    inside: tuple[BaseException, ...] = (error,)
+    while len(inside) == 1:
+        (error,) = inside
+        group = cast("BaseExceptionGroup[BaseException] | None", error if isinstance(error, BaseExceptionGroup) else None)
+        inside = () if group is None else group.exceptions
+    return cast(BaseException, error)
 
 
 def order_in(error: Exception) -> Exception | None:
@@ -117,6 +142,70 @@ def order_in(error: Exception) -> Exception | None:
     return error if isinstance(error, Waiting | BudgetExhausted) else None
 
 
-def _encodable(text: str) -> str:
-    """Return `text` with what UTF-8 can not say written out: an agent's text may hold it."""
-    return text.encode(errors="backslashreplace").decode()
+def session_in(error: BaseException) -> str | None:
+    """Return the conversation in which an agent has failed, if its error names it as `session`: it can be gone on with."""
+    session: object = getattr(sole(error), "session", None)
+    return _whole(session) if isinstance(session, str) else None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, tuple) and all(map(_is_text, cast(tuple[object, ...], value)))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _ending(text: str) -> str:
+    return last_part(storable(text[-MAX_TEXT - 1 :]))
+
+
+def _all(text: str | None) -> str | None:
+    return None if text is None else storable(text)
+
+
+def _whole(text: str | None) -> str | None:
+    """Keep what stands for something else as it is, or not at all."""
+    return storable(text) if is_storable(text) and len(text) <= MAX_PATH else None
+
+
+def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(storable, texts))
+
+
+_TEXT: _Field = ("a text", _is_text, _ending)
+_NAME: _Field = ("a text or None", _is_text_or_none, _all)
+_RESULT: Mapping[str, _Field] = {
+    "message": _TEXT,
+    "artifact": _NAME,
+    "session": ("a text or None", _is_text_or_none, _whole),
+    "stop_reason": _TEXT,
+    "tokens": ("a whole number of 64 bits, 0 or more", _is_count, int),
+    "base": _NAME,
+    "commit": _NAME,
+    "branch": _NAME,
+    "touched": ("texts", _are_texts, _each),
+}
+_VERDICT: Mapping[str, _Field] = {
+    "passed": ("True or False", _is_bool, bool),
+    "evidence": _TEXT,
+    "validator": _TEXT,
+    "commit": _NAME,
+    "duration_s": ("a finite number", _is_duration, float),
+}

@@ -10,6 +10,7 @@ import trio
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, Verdict
 from harnesses.features.protocols import OutcomeValidator
+from harnesses.features.turn import checked_verdict
 
 WorkT = TypeVar("WorkT")
 
@@ -53,7 +54,7 @@ class AllOf:
         """Return what the first one that refuses has found, or else what all have, with all evidence up to there."""
         found: list[Verdict] = []
         for validator in self.validators:
-            found.append(await validator.validate(feature, work))
+            found.append(checked_verdict(await validator.validate(feature, work), f"validator {validator!r:.100}"))
             if not found[-1].passed:
                 break
         return _joined(found)

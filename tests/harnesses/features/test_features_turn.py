@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from harnesses import BudgetExhausted, Effect, EffectOutcome, HarnessMisuse, Latched, Waiting
-from harnesses.features import TurnResult, Verdict
+from harnesses import Agent, BudgetExhausted, Effect, EffectOutcome, HarnessMisuse, Latched, Waiting
+from harnesses.features import RunPolicy, TurnResult, Verdict, accept_all, turn
 from harnesses.features.record import MAX_TEXT
 from harnesses.features.turn import (
     Try,
@@ -13,10 +14,13 @@ from harnesses.features.turn import (
     checked_verdict,
     key_of,
     order_in,
+    session_in,
     sole,
     try_on_record,
     words_of,
 )
+from orchestrator.testing import run_to_end
+from tests.harnesses.features.worked import features, harness
 
 
 def effect(key: str, outcome: str) -> Effect:
@@ -57,6 +61,151 @@ def test_what_is_handed_in_is_kept_as_it_can_be_stored():
 
 def test_what_a_validator_says_is_kept_as_it_can_be_stored():
     assert len(checked_verdict(Verdict(passed=True, evidence="\ud800" * 9_000)).evidence) == MAX_TEXT
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (TurnResult(session="\ud800"), TurnResult()),
+        (TurnResult(session="a\0b"), TurnResult()),
+        (TurnResult(session="x" * 2_000), TurnResult()),
+        (TurnResult(stop_reason="\udfff"), TurnResult(stop_reason="\\udfff")),
+        (TurnResult(touched=("a", "\udcff")), TurnResult(touched=("a", "\\udcff"))),
+        (TurnResult(branch="\ud800"), TurnResult(branch="\\ud800")),
+    ],
+)
+def test_a_text_that_can_not_be_stored_is_written_out_or_left_out_where_it_stands_for_something(given, kept):
+    assert checked_result(given) == kept
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"message": None},
+        {"artifact": b"x"},
+        {"session": 123},
+        {"stop_reason": None},
+        {"tokens": "5"},
+        {"tokens": True},
+        {"tokens": 1.0},
+        {"tokens": -1},
+        {"tokens": 2**70},
+        {"branch": 5},
+        {"touched": (b"x",)},
+    ],
+)
+def test_a_result_with_a_field_of_another_type_is_refused_by_its_name(wrong):
+    with pytest.raises(HarnessMisuse, match=f"the agent returned an unusable {next(iter(wrong))}: expected"):
+        checked_result(TurnResult(**wrong))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"passed": "no"},
+        {"passed": None},
+        {"passed": 0},
+        {"evidence": None},
+        {"validator": 5},
+        {"commit": 5},
+        {"duration_s": float("nan")},
+        {"duration_s": float("inf")},
+        {"duration_s": "1"},
+    ],
+)
+def test_a_verdict_with_a_field_of_another_type_is_refused_by_its_name(wrong):
+    with pytest.raises(HarnessMisuse, match=f"the validator returned an unusable {next(iter(wrong))}: expected"):
+        checked_verdict(Verdict(**{"passed": True, "evidence": "x", **wrong}))
+
+
+def test_every_field_is_looked_at():
+    assert set(turn._RESULT) == {field.name for field in attrs.fields(TurnResult)}
+    assert set(turn._VERDICT) == {field.name for field in attrs.fields(Verdict)}
+
+
+def test_what_is_more_than_asked_for_is_left_out():
+    @attrs.frozen(kw_only=True)
+    class Richer(TurnResult):
+        client: object = None
+
+    class Word(str):
+        pass
+
+    kept = checked_result(Richer(message=Word("done"), client=object()))
+
+    assert (type(kept), type(kept.message), kept.message) == (TurnResult, str, "done")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def test_an_error_that_has_no_words_is_an_error_still():
+    assert words_of(Mute()) == "Mute: it can not say what it is"
+
+
+@pytest.mark.parametrize(("session", "known"), [("abc", "abc"), (None, None), (5, None), ("\ud800", None)])
+def test_an_error_may_name_the_conversation_that_it_ended(session, known):
+    error = RuntimeError("overloaded")
+    error.session = session
+
+    assert session_in(ExceptionGroup("outer", [error])) == known
+    assert session_in(ValueError("odd")) is None
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        TurnResult(session="\ud800"),
+        TurnResult(session=123),
+        TurnResult(stop_reason="\udfff"),
+        TurnResult(touched=("\udcff",)),
+        TurnResult(tokens="5"),
+        TurnResult(message=None),
+        TurnResult(branch=5),
+        None,
+    ],
+)
+async def test_nothing_that_an_agent_hands_in_blocks_its_harness(autojump_clock, result):
+    async def run(run):
+        return result
+
+    end = await run_to_end(harness(Agent(run), accept_all(), list=features("a"), policy=RunPolicy()))
+
+    assert end.steps[-1].output.status in ("passed", "chat_failed")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Verdict(passed="no", evidence="x"),
+        Verdict(passed=True, evidence="x", validator="\ud800"),
+        Verdict(passed=True, evidence="x", duration_s=float("nan")),
+        Verdict(passed=True, evidence="x", commit=5),
+        True,
+    ],
+)
+async def test_nothing_that_a_validator_hands_in_blocks_its_harness(autojump_clock, verdict):
+    class Odd:
+        async def validate(self, feature, work):
+            return verdict
+
+    end = await run_to_end(harness(validator=Odd(), list=features("a")), restart="temporary")
+
+    assert end.steps[-1].output.status in ("passed", "failed")
+
+
+@pytest.mark.parametrize("seen", [Verdict(passed="yes", evidence="x"), Verdict(passed=True, evidence=None), None])
+async def test_nothing_that_a_health_check_hands_in_blocks_its_harness(autojump_clock, seen):
+    class Odd:
+        async def check(self, plan, directory):
+            return seen
+
+    end = await run_to_end(harness(health_check=Odd(), list=features("a")))
+
+    assert end.outcome.kind == "failed"
+    assert "the health check returned" in end.steps[-1].output.note
 
 
 @pytest.mark.parametrize("check", [checked_result, checked_verdict])

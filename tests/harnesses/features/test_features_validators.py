@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harnesses import HarnessMisuse
 from harnesses.features import Feature, InvalidRequest, TurnResult, Verdict, accept_all, all_of
 
 FEATURE = Feature("a", "Do a.", steps="it is done")
@@ -43,6 +44,11 @@ async def test_the_first_that_refuses_ends_it():
     assert not found.passed
     assert asked == ["one", "two"]
     assert "two has looked" in found.evidence
+
+
+async def test_one_of_them_that_does_not_say_yes_or_no_has_failed():
+    with pytest.raises(HarnessMisuse, match="unusable passed: expected True or False, was 'no'"):
+        await judged(Says("one", [], passed="no"))
 
 
 async def test_guards_are_asked_before_those_that_run_something():
