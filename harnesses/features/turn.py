@@ -126,12 +126,9 @@ def words_of(error: BaseException) -> str:
 
 def sole(error: BaseException) -> BaseException:
     """Return the one error that a nursery has wrapped in a group; a group of several as it is."""
-    inside: tuple[BaseException, ...] = (error,)
-    while len(inside) == 1:
-        (error,) = inside
-        group = cast("BaseExceptionGroup[BaseException] | None", error if isinstance(error, BaseExceptionGroup) else None)
-        inside = () if group is None else group.exceptions
-    return cast(BaseException, error)
+    while len(inside := _inside(error)) == 1:
+        error = inside[0]
+    return error
 
 
 def order_in(error: Exception) -> Exception | None:
@@ -146,6 +143,12 @@ def session_in(error: BaseException) -> str | None:
     """Return the conversation in which an agent has failed, if its error names it as `session`: it can be gone on with."""
     session: object = getattr(sole(error), "session", None)
     return _whole(session) if isinstance(session, str) else None
+
+
+def _inside(error: BaseException) -> tuple[BaseException, ...]:
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    return cast(BaseExceptionGroup[BaseException], error).exceptions
 
 
 def _is_text(value: object) -> bool:

@@ -202,7 +202,7 @@ async def test_nothing_that_a_health_check_hands_in_blocks_its_harness(autojump_
         async def check(self, plan, directory):
             return seen
 
-    end = await run_to_end(harness(health_check=Odd(), list=features("a")))
+    end = await run_to_end(harness(health_check=Odd(), list=features("a")), restart="temporary")
 
     assert end.outcome.kind == "failed"
     assert "the health check returned" in end.steps[-1].output.note
