@@ -162,6 +162,15 @@ async def test_what_passes_already_is_not_given_to_the_agent(tmp_path: Path) -> 
     assert asked == ["two"]
 
 
+async def test_whether_it_passes_already_is_asked_once_at_each_commit(tmp_path: Path) -> None:
+    make_repository(tmp_path / "user.git", bare=True)
+    check = ShellCheck()
+
+    await run_to_end(made(tmp_path, wrong_first, "one", check=check, check_first=True), name="runner")
+
+    assert [seen.base == seen.commit for seen in check.seen] == [True, False, False, False, False]
+
+
 async def test_a_branch_that_somebody_else_moved_waits_for_a_person_and_is_never_overwritten(tmp_path: Path) -> None:
     user = make_repository(tmp_path / "user.git", bare=True)
     theirs: list[str] = []
