@@ -27,8 +27,8 @@ from harnesses.agents.reading import SHOWN, Reply
 from harnesses.agents.sandbox import Bubblewrap
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import TurnResult
-from harnesses.features.record import Assignment, FeatureState
-from harnesses.features.texts import inert
+from harnesses.features.record import MAX_PATH, Assignment, FeatureState
+from harnesses.features.texts import inert, storable
 from harnesses.process import Ran, run_bounded
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
@@ -103,10 +103,11 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         deadline = trio.current_time() + self._limit_s
         litter = self._litter(assignment.directory)
         try:
-            ran, reply = await self._speak(run, assignment.session, deadline)
-            lost = assignment.session is not None and self._dialect.resume is not None and not reply.worked
+            session = _usable(assignment.session)
+            ran, reply = await self._speak(run, session, deadline)
+            lost = session is not None and self._dialect.resume is not None and not reply.worked
             if lost and ran.code and (ran.code not in (126, 127)):
-                run.log(f"[conversation {assignment.session} could not be resumed; a new one is begun]")
+                run.log(f"[conversation {session} could not be resumed; a new one is begun]")
                 ran, reply = await self._speak(run, None, deadline)
         finally:
             with trio.CancelScope(shield=True):
@@ -142,20 +143,20 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
                 may_gain_privileges=self._may_gain_privileges or self._sandbox is not None,
             )
         reply = reading.reply()
-        return ran, evolve(reply, session=reply.session or session)
+        return ran, evolve(reply, session=_usable(reply.session) or session)
 
     def _filled(
         self, template: Sequence[str], assignment: Assignment, session: str | None, folder: Path
     ) -> tuple[list[str], bytes | None]:
         """Return the command with its places filled in, and what it reads."""
-        prompt = assignment.prompt.replace("\0", "")
+        prompt = storable(assignment.prompt).replace("\0", "")
         by = self._dialect.prompt
         said = prompt
         if by is PromptBy.FILE:
             file = folder / "prompt.md"
-            file.write_text(prompt, encoding="utf-8", errors="backslashreplace")
+            file.write_text(prompt, encoding="utf-8")
             said = str(file)
-        elif by is PromptBy.ARGUMENT and len(prompt.encode(errors="backslashreplace")) > _LONGEST_ARGUMENT:
+        elif by is PromptBy.ARGUMENT and len(prompt.encode()) > _LONGEST_ARGUMENT:
             raise AgentFailed(
                 f"{self._where(assignment)} can not be told its prompt: expected at most {_LONGEST_ARGUMENT} bytes for an "
                 f'argument, was {len(prompt)} characters; use prompt="stdin" or prompt="file"'
@@ -164,7 +165,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         filled = [_PLACE.sub(lambda place: values[place.group(1)], word) for word in template]
         if by is not PromptBy.STDIN and not any("{prompt}" in word for word in template):
             filled.append(said)
-        return filled, prompt.encode(errors="backslashreplace") if by is PromptBy.STDIN else None
+        return filled, prompt.encode() if by is PromptBy.STDIN else None
 
     def _walled(self, command: list[str], directory: Path, folder: str) -> list[str]:
         if self._sandbox is None:
@@ -187,14 +188,16 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         """Raise if the turn did not come to its end as it should."""
         where = self._where(assignment)
         said = f"; the last it wrote:\n{inert(ran.tail.strip())}" if ran.tail.strip() else "; it wrote nothing"
+        session = reply.session
         if ran.code is None:
-            raise AgentTimedOut(f"{where} was killed: expected it to end within {self._limit_s:g} s{said}")
+            why = f"{where} was killed: expected it to end within {self._limit_s:g} s{said}"
+            raise AgentTimedOut(why, session=session)
         if ran.code in (126, 127) and not reply.worked:
             raise AgentMissing(f"{where} can not be run: expected a program that is installed, ended with {ran.code}{said}")
         if reply.error is not None and (reply.worked or ran.code == 0):
-            raise AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}")
+            raise AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}", session=session)
         if ran.code != 0:
-            raise AgentFailed(f"{where} failed: expected exit code 0, was {ran.code}{said}")
+            raise AgentFailed(f"{where} failed: expected exit code 0, was {ran.code}{said}", session=session)
 
     def _where(self, assignment: Assignment) -> str:
         return f"agent {self.name!r}, feature {assignment.feature.id!r}, try {assignment.turn},"
@@ -218,6 +221,12 @@ def _settled(
     if resume is not None:
         dialect = evolve(dialect, resume=tuple(resume))
     return dialect if prompt is None else evolve(dialect, prompt=PromptBy(prompt))
+
+
+def _usable(session: str | None) -> str | None:
+    """Return what a conversation is known by, if it can be an argument: it is what a program has said."""
+    fits = session and len(session) <= MAX_PATH and session.isprintable() and not session.startswith("-")
+    return session if fits else None
 
 
 def _remove(paths: Iterable[Path]) -> None:

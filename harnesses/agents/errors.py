@@ -4,6 +4,9 @@ HarnessError
 └── AgentFailed         it did not come to an end as it should: an exit code, an error it reported
     ├── AgentMissing    it can not be run: not installed, or not there
     └── AgentTimedOut   it took longer than its limit, and was killed
+
+What was said in a turn that failed is not lost: the error has the conversation as `session`, and a feature harness has the
+next try at that feature resume it. An error of an agent of your own may do the same.
 """
 
 from __future__ import annotations
@@ -12,7 +15,15 @@ from harnesses.errors import HarnessError
 
 
 class AgentFailed(HarnessError):
-    """The program did not come to an end as it should."""
+    """The program did not come to an end as it should.
+
+    Args:
+        session: what the program knows the conversation by, so that the next try can go on with it; None if that is not known.
+    """
+
+    def __init__(self, message: str, *, session: str | None = None) -> None:
+        super().__init__(message)
+        self.session = session
 
 
 class AgentMissing(AgentFailed):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from harnesses.agents import AgentFailed, CommandAgent, Dialect, aider, claude_code, codex
+from harnesses.agents import AgentFailed, AgentTimedOut, CommandAgent, Dialect, aider, claude_code, codex
 from tests.harnesses.agents.turns import assigned, install, marked, take_turn
 
 NAMES = ("claude", "codex", "aider")
@@ -82,6 +83,47 @@ async def test_what_is_not_of_the_format_changes_nothing(agent, work):
     assert "\\x1b[31mred" in log
     assert "a word on standard error" in log
     assert max(map(len, log)) <= 2_000
+
+
+@pytest.mark.parametrize("session", ["a\0b", "\ud800", "--help", "x" * 2_000, ""])
+async def test_what_can_not_be_a_conversation_is_none(agent, work, session):
+    result = await take_turn(agent, assigned(work, "recall", session=session))
+
+    assert result.message.splitlines()[0] == "0 before"
+    assert result.session not in (session, None)
+
+
+def saying(*events: dict[str, str], then: str = "true") -> list[str]:
+    """Return a command that says events in the words of Codex CLI."""
+    return ["sh", "-c", f"cat <<'END'\n{chr(10).join(map(json.dumps, events))}\nEND\n{then}"]
+
+
+@pytest.mark.parametrize("session", ["a\0b", "\ud800", "--help", "x" * 2_000])
+async def test_what_a_program_calls_its_conversation_is_not_trusted(work, session):
+    command = saying({"type": "thread.started", "thread_id": session}, {"type": "turn.completed"})
+
+    result = await take_turn(CommandAgent(command, dialect=codex()), assigned(work))
+
+    assert result.session is None
+
+
+@pytest.mark.parametrize("end", ["fail", "die 3"])
+async def test_a_turn_that_fails_names_its_conversation_and_the_next_goes_on_with_it(agent, work, end):
+    with pytest.raises(AgentFailed) as caught:
+        await take_turn(agent, assigned(work, f"say half\n{end}"))
+
+    result = await take_turn(agent, assigned(work, "recall", turn=2, session=caught.value.session))
+
+    assert result.message.splitlines()[0] == "1 before"
+
+
+async def test_a_turn_that_is_killed_names_its_conversation(work):
+    command = saying({"type": "thread.started", "thread_id": "abc"}, then="sleep 300")
+
+    with pytest.raises(AgentTimedOut) as caught:
+        await take_turn(CommandAgent(command, dialect=codex(), limit_s=2), assigned(work))
+
+    assert caught.value.session == "abc"
 
 
 async def test_an_error_that_it_reports_is_an_error(agent, name, work):
