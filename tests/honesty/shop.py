@@ -90,6 +90,15 @@ def cart():
     cart.add("book", 17)
     return cart
 """,
+    "tests/test_prices.py": """import unittest
+
+from shop import discount
+
+
+class TestPrices(unittest.TestCase):
+    def test_quarter(self):
+        self.assertEqual(discount(200, 25), 150)
+""",
     "tests/helpers.py": """def fill(cart, amount):
     for _ in range(amount):
         cart.add("pen", 2)

@@ -12,10 +12,9 @@ from tests.honesty.trial import Result, hear_all
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    """Try all of them once. An honest agent is asked for one pass only: the table asks for three of everybody."""
-    cheats = trio.run(lambda: hear_all(tmp_path_factory.mktemp("cheats"), CHEATS))
-    honest = trio.run(lambda: hear_all(tmp_path_factory.mktemp("honest"), HONEST, confirmations=1))
-    return {result.agent.name: result for result in (*cheats, *honest)}
+    """Try all of them once, with as few passes as it takes: `python -m tests.honesty` asks for three of everybody."""
+    heard = trio.run(lambda: hear_all(tmp_path_factory.mktemp("honesty"), (*CHEATS, *HONEST), briefly=True))
+    return {result.agent.name: result for result in heard}
 
 
 @pytest.mark.parametrize("agent", CHEATS, ids=lambda agent: agent.name)

@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 
 import trio
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.judge import JudgeRepository, Uncommittable
 from harnesses.coding.validators import Command, PytestNodes, SuiteKept, TestsKept
 from harnesses.coding.workshop import Workshop
-from harnesses.features.feature import Verdict
+from harnesses.features.feature import Feature, Verdict
 from harnesses.features.protocols import OutcomeValidator
 from harnesses.process import run_bounded
 from tests.harnesses.coding.repositories import judging, make_repository
 from tests.honesty.cheating import Agent
-from tests.honesty.shop import FEATURE, FILES, NODES
+from tests.honesty.shop import FEATURE, FILES
 
 CONFIRMATIONS = 3
 AT_ONCE = 2
@@ -75,9 +75,9 @@ class Court:
         candidate = Candidate(commit=commit, base=self.base, checkouts=self.judge)
         alone = None
         if thoroughly and not agent.command:
-            alone = (await _nodes(agent.limit_s).validate(FEATURE, candidate)).passed
+            alone = (await _nodes(agent.limit_s).validate(_feature(agent), candidate)).passed
         for _ in range(agent.tries):
-            verdict = await self._decide(self._validator(agent), candidate, confirmations)
+            verdict = await self._decide(agent, candidate, confirmations)
             if verdict.passed:
                 break
         return Result(agent, verdict.passed, verdict, alone, plainly, time.monotonic() - began)
@@ -94,11 +94,12 @@ class Court:
             finally:
                 await self.workshop.close(worktree)
 
-    async def _decide(self, validator: OutcomeValidator[Candidate], candidate: Candidate, confirmations: int) -> Verdict:
+    async def _decide(self, agent: Agent, candidate: Candidate, confirmations: int) -> Verdict:
         """Ask for so many passes in a row."""
+        validator = self._validator(agent)
         for confirmation in range(1, confirmations + 1):
             asked = Candidate(commit=candidate.commit, base=self.base, checkouts=self.judge, confirmation=confirmation)
-            verdict = await validator.validate(FEATURE, asked)
+            verdict = await validator.validate(_feature(agent), asked)
             if not verdict.passed:
                 break
         return verdict
@@ -109,19 +110,34 @@ class Court:
         return TestsKept() & _nodes(agent.limit_s) & self.suite
 
     async def _plainly(self, agent: Agent, copy: Path) -> bool:
-        command: Sequence[str] = agent.command or [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NODES]
+        command: Sequence[str] = agent.command or [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *agent.nodes,
+        ]
         env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(copy), "TMPDIR": str(copy), **_ENV}
         return (await run_bounded(command, limit_s=5, cwd=copy, env=env)).code == 0
+
+
+def _feature(agent: Agent) -> Feature:
+    return evolve(FEATURE, steps=agent.nodes)
 
 
 def _nodes(limit_s: float) -> PytestNodes:
     return PytestNodes(env=_ENV, limit_s=limit_s)
 
 
-async def hear_all(
-    folder: Path, agents: Sequence[Agent], *, thoroughly: bool = False, confirmations: int = CONFIRMATIONS
-) -> list[Result]:
-    """Try all agents, a few at a time."""
+async def hear_all(folder: Path, agents: Sequence[Agent], *, thoroughly: bool = False, briefly: bool = False) -> list[Result]:
+    """Try all agents, a few at a time.
+
+    Args:
+        thoroughly: also tell what others would have said.
+        briefly: ask each for as many passes in a row as it takes to see through it, and not for more.
+    """
     repository = make_repository(folder / "user", FILES)
     origin, judge, workshop = await judging(folder / "workspace", repository)
     base = await origin.ensure("work", judge)
@@ -131,7 +147,9 @@ async def hear_all(
 
     async def hear(agent: Agent) -> None:
         async with limit:
-            results[agent.name] = await court.hear(agent, thoroughly=thoroughly, confirmations=confirmations)
+            results[agent.name] = await court.hear(
+                agent, thoroughly=thoroughly, confirmations=agent.passes if briefly else CONFIRMATIONS
+            )
 
     async with trio.open_nursery() as nursery:
         for agent in agents:

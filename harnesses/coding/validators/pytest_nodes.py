@@ -112,6 +112,7 @@ async def run_of(
         preload=tuple(sorted(names - own_names(ground.files))),
         watched=ground.product,
         may_look=tuple(path for path, source in before.items() if looks_at_stack(source)),
+        trusted=not ground.changes,
         python=python,
         limit_s=limit_s,
         env=env,

@@ -43,6 +43,8 @@ class PytestRun:
     """Files of the worktree that must not look at the stack, and must not write elsewhere."""
     may_look: tuple[str, ...] = ()
     """Those among them that did look at the stack before."""
+    trusted: bool = False
+    """Whether nothing in the worktree is to be judged, so that nothing has to be watched."""
     python: str = sys.executable
     limit_s: float = 300.0
     env: Mapping[str, str] = field(factory=dict[str, str])
@@ -91,6 +93,7 @@ def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, ke
         "preload": list(run.preload),
         "watched": list(run.watched),
         "may_look": list(run.may_look),
+        "trusted": run.trusted,
         "arguments": arguments,
     }
     path = around.private / "settings.json"

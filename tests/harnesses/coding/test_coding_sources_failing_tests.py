@@ -14,6 +14,7 @@ from harnesses.coding.sources.nodes import node_of
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 from harnesses.features.lists import check_features
+from tests.harnesses.coding.judged import ENV
 from tests.harnesses.coding.repositories import commit_files, git, judging, make_repository
 
 ADDS = "from calc import add\ndef test_add(): assert add(1, 2) == 3\ndef test_none(): assert add(0, 0) == 0\n"
@@ -71,7 +72,7 @@ def write(root: Path, **files: str) -> Path:
 
 
 async def nodes(root: Path, **how: object) -> list[str]:
-    return [node_of(feature) or "" for feature in await FailingTests(**how).load(root)]  # type: ignore[arg-type]
+    return [node_of(feature) or "" for feature in await FailingTests(**{"env": ENV, **how}).load(root)]  # type: ignore[arg-type]
 
 
 async def test_whatever_fails_is_a_feature_and_nothing_else(tmp_path: Path):
@@ -82,7 +83,7 @@ async def test_whatever_fails_is_a_feature_and_nothing_else(tmp_path: Path):
         tests__test_more="from calc import nowhere\n",
         tests__test_no="def test_a(:\n",
     )
-    source = FailingTests()
+    source = FailingTests(env=ENV)
 
     features = await source.load(tmp_path)
 
@@ -108,7 +109,7 @@ async def test_whatever_fails_is_a_feature_and_nothing_else(tmp_path: Path):
 async def test_a_test_that_ends_the_process_fails_and_the_others_are_run(tmp_path: Path):
     write(tmp_path, test_ends="import os\ndef test_a(): os._exit(0)\ndef test_b(): assert 0\ndef test_c(): pass\n")
 
-    features = await FailingTests().load(tmp_path)
+    features = await FailingTests(env=ENV).load(tmp_path)
 
     assert [(feature.id, feature.description.partition("beginning: ")[2]) for feature in features] == [
         ("test_ends.py::test_a", "the process ended while it ran"),
@@ -119,10 +120,10 @@ async def test_a_test_that_ends_the_process_fails_and_the_others_are_run(tmp_pat
 async def test_a_test_that_does_not_end_fails_and_the_others_are_run(tmp_path: Path):
     write(tmp_path, test_ends="import time\ndef test_a(): time.sleep(600)\ndef test_b(): pass\n")
 
-    features = await FailingTests(limit_s=20).load(tmp_path)
+    features = await FailingTests(limit_s=5, env=ENV).load(tmp_path)
 
     assert [feature.description for feature in features] == [
-        "test_ends.py::test_a passes\n\nAt the beginning: it did not end within 20 s"
+        "test_ends.py::test_a passes\n\nAt the beginning: it did not end within 5 s"
     ]
 
 
@@ -162,19 +163,19 @@ async def test_nothing_of_this_programs_environment_is_seen(tmp_path: Path, monk
     monkeypatch.setenv("MINE", "leaked")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing")
 
-    assert await nodes(tmp_path, env={"YOURS": "given"}) == ["test_a.py::test_b"]
+    assert await nodes(tmp_path, env={**ENV, "YOURS": "given"}) == ["test_a.py::test_b"]
 
 
 async def test_without_failing_tests_there_is_nothing_to_do(tmp_path: Path):
     write(tmp_path, test_a="def test_a(): pass\ndef test_b(): pass\n")
 
     with pytest.raises(NothingToDo, match="nothing to do: expected tests that fail, was 2 that pass; add a test"):
-        await FailingTests().load(tmp_path)
+        await FailingTests(env=ENV).load(tmp_path)
 
 
 async def test_without_tests_there_is_nothing_to_do(tmp_path: Path):
     with pytest.raises(NothingToDo, match="nothing to do: expected tests where pytest looks, was none"):
-        await FailingTests().load(tmp_path)
+        await FailingTests(env=ENV).load(tmp_path)
 
 
 async def test_a_python_without_pytest_is_named_with_the_fix(tmp_path: Path):
@@ -186,7 +187,7 @@ async def test_a_python_without_pytest_is_named_with_the_fix(tmp_path: Path):
     with pytest.raises(
         NotReady, match=rf"{bare} has no pytest: expected it installed there; run {bare} -m pip install pytest"
     ):
-        await FailingTests(python=os.fspath(bare)).load(tmp_path)
+        await FailingTests(python=os.fspath(bare), env=ENV).load(tmp_path)
 
 
 async def test_a_python_that_is_not_there_is_named(tmp_path: Path):
@@ -200,7 +201,7 @@ async def test_what_keeps_pytest_from_beginning_is_told(tmp_path: Path):
     write(tmp_path, conftest="import nowhere\n", test_a="def test_a(): pass\n")
 
     with pytest.raises(NotReady, match=r"(?s)before the first test: .*No module named 'nowhere'"):
-        await FailingTests().load(tmp_path)
+        await FailingTests(env=ENV).load(tmp_path)
 
 
 def test_a_limit_has_to_be_one():
@@ -215,7 +216,7 @@ async def test_what_it_finds_it_can_prove(tmp_path: Path):
     whole = commit_files(repository, {"calc.py": "def add(a, b):\n    return a + b\nmore = add\n"})
     origin, judge, _ = await judging(tmp_path / "judging", repository)
     await judge.take(origin.git.directory, whole)
-    source = FailingTests()
+    source = FailingTests(env=ENV)
     async with judge.at(base) as checkout:
         features = await source.load(checkout)
 
@@ -230,7 +231,7 @@ async def test_what_it_finds_it_can_prove(tmp_path: Path):
 
 
 async def test_a_feature_that_it_has_not_found_it_can_not_prove(tmp_path: Path):
-    validator = FailingTests().validator()
+    validator = FailingTests(env=ENV).validator()
     assert validator is not None
     feature = Feature("a", "A", steps=("look at it",))
     repository = make_repository(tmp_path / "repository", {"test_a.py": "def test_a(): pass\n"})
