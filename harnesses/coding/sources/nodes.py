@@ -23,7 +23,8 @@ from harnesses.coding.validators.steps import STEP
 from harnesses.features.feature import Feature
 
 CATEGORY = "failing test"
-MAX_ID = 150
+_MAX_NODE_ID = 150
+"""Characters of a node id that is taken for an id as it is."""
 _MESSAGE = 400
 _DOCSTRING = 600
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
@@ -132,7 +133,7 @@ def _description(failure: Failure) -> str:
 def _id(node: str, taken: set[str]) -> str:
     """Return the node id if it can be an id, else as much of it as can, with a hash of the whole."""
     plain = re.sub(r"[^\w./:\[\],=+-]+", "-", node).strip("-")
-    if plain == node and len(plain) <= MAX_ID and plain not in taken:
+    if plain == node and len(plain) <= _MAX_NODE_ID and plain not in taken:
         return plain
     mark = sha256(node.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{plain[: MAX_ID - 9].rstrip('-')}-{mark}"
+    return f"{plain[: _MAX_NODE_ID - 9].rstrip('-')}-{mark}"
