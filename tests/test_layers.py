@@ -111,6 +111,7 @@ HARNESSES = (
     ("trading.harness_desk",),
     ("trading.harness",),
     ("coding.site",),
+    ("coding.tries",),
     ("coding.described_parts", "coding.harness"),
     ("coding.described",),
     ("coding", "trading"),

@@ -13,37 +13,26 @@ The laws, beside those of `FeatureHarness`:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from attrs import evolve
 
-from harnesses.coding.branches import merge_message, slug, try_message
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.git import GitError, Identity
-from harnesses.coding.judge import Uncommittable
-from harnesses.coding.site import Site, open_site
+from harnesses.coding.git import Identity
+from harnesses.coding.site import open_site
 from harnesses.coding.sources import FailingTests, FeatureFile, NothingToDo
 from harnesses.coding.sources.protocol import FeatureSource
-from harnesses.coding.workshop import Worktree
-from harnesses.effects import Confirmed, NotDone
-from harnesses.errors import HarnessMisuse
+from harnesses.coding.tries import CodingTries
 from harnesses.features.bearings import agreed
-from harnesses.features.changes import after_turn
 from harnesses.features.errors import InvalidRequest
-from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
-from harnesses.features.harness import FeatureHarness
-from harnesses.features.health import NoHealthCheck
+from harnesses.features.feature import Feature
 from harnesses.features.hooks import PhaseHooks
 from harnesses.features.manifest import InitializerRequest, InitPlan
 from harnesses.features.policy import FailFast, RunMode, RunPolicy
 from harnesses.features.protocols import FeatureSelector, HealthCheck, OutcomeValidator
-from harnesses.features.record import Assignment, FeatureState, IterationKind, IterationStatus
+from harnesses.features.record import FeatureState
 from harnesses.features.streaming import FeatureAgent, TurnObserver
-from harnesses.features.telling import FeatureStep
-from harnesses.features.turn import Worked, checked_verdict, key_of
-from harnesses.process import sweep
 from harnesses.step import Constraints
 
 DEFAULT_POLICY = RunPolicy(
@@ -54,11 +43,10 @@ DEFAULT_POLICY = RunPolicy(
 )
 DEFAULT_OBJECTIVE = "Bring about every feature of the list, one after the other, and break nothing that works."
 Features: TypeAlias = Sequence[Feature] | FeatureSource | Path | str | None
-_MERGE = "merge"
 _MOST_NOTES = 10
 
 
-class CodingHarness(FeatureHarness):
+class CodingHarness(CodingTries):
     """Has an agent work the features of a repository, and merges what a validator has proven.
 
     A failed try is left on its branch, `harness/<name>/<feature>/<try>`, and the next one starts clean. If somebody else moves
@@ -148,26 +136,11 @@ class CodingHarness(FeatureHarness):
         self._confirmations = confirmations
         self._check_first = isinstance(source, FailingTests) if check_first is None else check_first
         self._identity = identity
-        self._opened_site: Site | None = None
-        self._looking: Worktree | None = None
-        self._seen_to_fail: dict[str, str] = {}
-        """Features, and the commit at which each did not pass before an agent was asked."""
+        self._opened_site = None
+        self._looking = None
+        self._seen_to_fail = {}
 
-    # the place
-
-    @property
-    def _site(self) -> Site:
-        if self._opened_site is None:
-            raise HarnessMisuse("CodingHarness: its repository is not open: expected this to be asked while it runs")
-        return self._opened_site
-
-    @property
-    def _good(self) -> str:
-        """The last good commit."""
-        good = agreed(self.state).last_known_good_commit
-        if good is None:
-            raise HarnessMisuse("CodingHarness: the state is of another kind of harness: expected a last good commit")
-        return good
+    # the place and the list
 
     async def _open(self) -> None:
         manifest = self.state.manifest
@@ -236,160 +209,6 @@ class CodingHarness(FeatureHarness):
         tip = await self._site.origin.tip(self._site.into)
         return tip if tip is not None and await self._site.has(tip) else self._good
 
-    def _directory(self) -> Path | None:
-        return None if self._looking is None else self._looking.path
-
-    async def _bearings(self, *, taken_up: bool = False) -> FeatureStep | None:
-        if isinstance(self._health_check, NoHealthCheck):
-            return await super()._bearings(taken_up=taken_up)
-        self._looking = await self._site.workshop.open("bearings", self._good, None)
-        try:
-            return await super()._bearings(taken_up=taken_up)
-        finally:
-            await self._leave_tree(self._looking)
-            self._looking = None
-
-    async def _advance(self) -> FeatureStep | None:
-        await self._site.check(self._good)
-        return await super()._advance()
-
-    # a try
-
-    async def _do(self, assignment: Assignment) -> TurnResult:
-        base, feature, turn = self._good, assignment.feature, assignment.turn
-        if self._check_first and await self._passes_already(feature, base):
-            return TurnResult(message="it passes already: nothing was done", base=base, commit=base)
-        branch = await self._site.branch(feature.id, turn)
-        worktree = await self._site.workshop.open(slug(feature.id), base, branch)
-        try:
-            return await self._attempt(assignment, worktree, branch)
-        finally:
-            await self._leave_tree(worktree)
-
-    async def _passes_already(self, feature: Feature, base: str) -> bool:
-        """Ask the validator before the agent; once for each feature and commit."""
-        if self._seen_to_fail.get(feature.id) == base:
-            return False
-        passed = (await self._verdict(feature, Candidate(commit=base, base=base, checkouts=self._site.judge))).passed
-        if not passed:
-            self._seen_to_fail[feature.id] = base
-        return passed
-
-    async def _attempt(self, assignment: Assignment, worktree: Worktree, branch: str) -> TurnResult:
-        feature, turn, base = assignment.feature, assignment.turn, worktree.commit
-        given = evolve(assignment, directory=str(worktree.path), branch=branch, base=base)
-        try:
-            result = await super()._do(given)
-        except Exception as error:
-            await self._keep(worktree, branch, try_message(feature, turn, f"The agent failed: {error}"))
-            raise
-        await sweep(worktree.path)
-        try:
-            commit, touched = await self._site.commit(worktree, try_message(feature, turn, result.message))
-        except Uncommittable as error:
-            return evolve(result, base=base, commit=None, branch=None, stop_reason=str(error), touched=())
-        published = branch if commit != base else None
-        return evolve(result, base=base, commit=commit, branch=published, touched=touched)
-
-    async def _keep(self, worktree: Worktree, branch: str, message: str) -> None:
-        """Put what an agent has left that failed on its branch, if there is anything."""
-        await sweep(worktree.path)
-        try:
-            commit, touched = await self._site.commit(worktree, message)
-            if touched:
-                await self._site.publish(branch, commit)
-        except (Uncommittable, GitError):
-            # There is an error already, which says more.
-            return
-
-    async def _leave_tree(self, worktree: Worktree) -> None:
-        await sweep(worktree.path)
-        await self._site.workshop.close(worktree)
-
-    # judging
-
-    async def _judge(self, feature: Feature, result: TurnResult) -> Verdict:
-        base, commit = result.base, result.commit
-        if base is None or commit is None:
-            return _no(result.stop_reason)
-        if not await self._site.has(commit):
-            return _no(f"the work is lost: commit {commit} is not there any more")
-        if result.branch is not None:
-            await self._site.publish(result.branch, commit)
-        elif not getattr(self._validator, "proves", True):
-            return _no("nothing was changed")
-        return await self._confirmed(feature, result, base, commit)
-
-    async def _confirmed(self, feature: Feature, result: TurnResult, base: str, commit: str) -> Verdict:
-        """Return the first verdict that says no, or else the first one with what confirms it."""
-        first: Verdict | None = None
-        took_s = 0.0
-        for number in range(1, self._confirmations + 1):
-            candidate = Candidate(commit=commit, base=base, checkouts=self._site.judge, result=result, confirmation=number)
-            verdict = await self._verdict(feature, candidate)
-            took_s += verdict.duration_s
-            if not verdict.passed:
-                passes = f"\nit passed {number - 1} times before: it does not pass every time" if number > 1 else ""
-                return evolve(verdict, evidence=f"{verdict.evidence}{passes}", duration_s=took_s)
-            first = first or verdict
-        assert first is not None
-        again = (
-            f"\nseen {self._confirmations} times in a row, each time in a fresh worktree" if self._confirmations > 1 else ""
-        )
-        return evolve(first, evidence=f"{first.evidence}{again}", duration_s=took_s)
-
-    async def _recheck(self, feature: Feature, standing: Standing) -> Verdict:
-        good = self._good
-        candidate = Candidate(commit=good, base=good, checkouts=self._site.judge, result=standing.accepted)
-        return await self._verdict(feature, candidate)
-
-    async def _verdict(self, feature: Feature, candidate: Candidate) -> Verdict:
-        verdict = checked_verdict(await self._validator.validate(feature, candidate))
-        return evolve(verdict, commit=candidate.commit)
-
-    # merging
-
-    async def _worked(self, id: str, turn: int, work: Worked, result: TurnResult, *, taken_up: bool) -> FeatureStep:
-        if taken_up:
-            await self._hear()
-            if result.base is not None and result.base != self._good:
-                return await self._overtaken(id, turn, work, result)
-        return await super()._worked(id, turn, work, result, taken_up=taken_up)
-
-    async def _overtaken(self, id: str, turn: int, work: Worked, result: TurnResult) -> FeatureStep:
-        """Put work aside that builds on a commit which is not the last good one any more, by a person's order."""
-        verdict = _no(f"by order, work goes on at {self._good}; this builds on {result.base}")
-        if result.branch is not None and result.commit is not None and await self._site.has(result.commit):
-            await self._site.publish(result.branch, result.commit)
-        state = after_turn(self._opened(), self._policy, id, result=result, verdict=verdict, now=self.now())
-        return self._made(
-            state,
-            IterationKind.TURN,
-            IterationStatus.NOT_VALIDATED,
-            id=id,
-            turn=turn,
-            result=result,
-            verdict=verdict,
-            duration_s=work.duration_s,
-        )
-
-    async def _accept(self, feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str | None:
-        base, commit = result.base, result.commit
-        if base is None or commit is None or base == commit:
-            return base
-        merge = partial(self._merge, merge_message(feature, turn, result, verdict))
-        merged = await self.once(key_of(_MERGE, feature.id, turn), merge, base, commit, reconcile=self._merged)
-        if result.branch is not None:
-            await self._site.unpublish(result.branch, commit)
-        return merged
-
-    async def _merge(self, message: str, base: str, commit: str) -> str:
-        return await self._site.merge(message, base, commit)
-
-    async def _merged(self, _: str, base: str, commit: str) -> Confirmed | NotDone:
-        merged = await self._site.merged(commit)
-        return NotDone() if merged is None else Confirmed(merged)
-
     # orders
 
     async def _obey(self, order: object) -> str | None:
@@ -431,7 +250,3 @@ def _source_of(features: Features) -> tuple[FeatureSource | None, tuple[Feature,
 def _shortened(notes: Sequence[str]) -> list[str]:
     more = len(notes) - _MOST_NOTES
     return [*notes[:_MOST_NOTES], *([f"and {more} more"] if more > 0 else [])]
-
-
-def _no(why: str) -> Verdict:
-    return Verdict(passed=False, evidence=why, validator="coding harness")
