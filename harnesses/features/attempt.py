@@ -42,6 +42,10 @@ class Attempt:
     """What the agent, or the validator, has raised last."""
     how: str = ""
     """How it ends, if something has ended it."""
+    rechecked: list[str] = field(factory=list[str])
+    """Judged anew since the last step, and passing still."""
+    stepped_at: float = 0.0
+    """When the last step was on record, on Trio's clock."""
     orders: list[object] = field(factory=list[object])
     """Taken from the mailbox, and not yet followed."""
     answers: list[str] = field(factory=list[str])

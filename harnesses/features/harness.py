@@ -183,7 +183,8 @@ class FeatureHarness(FeatureSteps):
     # the loop
 
     async def execute(self) -> AsyncIterator[FeatureStep]:
-        self._at, self._aside, self._health, self._created = Attempt(), Aside(), "", False
+        self._at = Attempt(stepped_at=trio.current_time())
+        self._aside, self._health, self._created = Aside(), "", False
         self._phases = Phases(self._hooks, self._aside, self.name)
         try:
             await self._open()
@@ -213,22 +214,24 @@ class FeatureHarness(FeatureSteps):
 
     async def _advance(self) -> FeatureStep | None:
         """Make the step that the state asks for."""
-        try:
-            move = next_move(self.state, self._policy, self._selector)
-        except FeatureError as error:
-            return self._failed(IterationKind.CLOSE, error)
-        match move:
-            case Done():
-                return None
-            case Wait(reason=reason):
-                raise Waiting(reason)
-            case Close(status=status, note=note):
-                state = closed(self.state, status, note, self.now())
-                return self._made(state, IterationKind.CLOSE, IterationStatus.DONE, note)
-            case Recheck(feature_id=feature_id):
-                return await self._judge_anew(feature_id)
-            case Turn(feature_id=feature_id, attempt=turn):
-                return await self._turn(feature_id, turn)
+        while True:
+            try:
+                move = next_move(self.state, self._policy, self._selector)
+            except FeatureError as error:
+                return self._failed(IterationKind.CLOSE, error)
+            match move:
+                case Done():
+                    return None
+                case Wait(reason=reason):
+                    raise Waiting(reason)
+                case Close(status=status, note=note):
+                    state = closed(self.state, status, note, self.now())
+                    return self._made(state, IterationKind.CLOSE, IterationStatus.DONE, note)
+                case Recheck(feature_id=feature_id):
+                    if (made := await self._judge_anew(feature_id)) is not None:
+                        return made
+                case Turn(feature_id=feature_id, attempt=turn):
+                    return await self._turn(feature_id, turn)
 
     # steps
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import trio
 
@@ -36,6 +36,10 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
         prompt_overrides: what the agent is asked instead of the usual words, by feature id.
         stream: whether `observer` is told what happens in a turn while it happens.
     """
+
+    accepting_acts: ClassVar[bool] = False
+    """Whether `_accept` acts on the world. Then a verdict is on record before it is acted on; else a program that is killed
+    before its step is recorded has the work judged again when it is started again."""
 
     def __init__(
         self,
@@ -98,8 +102,8 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
     async def _accept(self, feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str | None:
         """Take in work that was proven; return the new last known good commit, where there is a repository.
 
-        Awaited again if it did not come to its end: act through `once`. What it raises fails the harness, and nothing that
-        was done up to there is lost.
+        Awaited again if it did not come to its end: act through `once`, and set `accepting_acts`. What it raises fails the
+        harness, and nothing that was done up to there is lost.
         """
         return None
 

@@ -110,7 +110,7 @@ class IterationKind(StrEnum):
     TURN = "turn"
     """One try at one feature."""
     RECHECK = "recheck"
-    """A passing feature was judged anew."""
+    """A passing feature was judged anew. What was quick, and passes still, is told with the next step of another kind."""
     CLOSE = "close"
     """Nothing was left to do but to hand off."""
 
@@ -157,6 +157,8 @@ class IterationResult:
     """What the health check saw, with the first step of a run."""
     ended: RunOutcome | None = None
     """The hand-off of the run, if it ended with this step."""
+    rechecked: tuple[str, ...] = ()
+    """Features that were judged anew since the step before, and pass still."""
     duration_s: float = 0.0
 
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+import trio
+
 from harnesses.effects import NotDone
 from harnesses.errors import BudgetExhausted, HarnessError, Waiting
 from harnesses.features.bearings import agreed, look
@@ -22,6 +24,8 @@ from harnesses.features.turn import JUDGE, WORK, Judged, Try, Worked, key_of, or
 __all__ = ["FeatureStep", "FeatureSteps"]
 
 _MAX_DELAY_S = 30.0
+_UNRECORDED_S = 0.5
+"""What was seen since the last step is recorded after so long, if not before."""
 AnswerT = TypeVar("AnswerT")
 
 
@@ -56,7 +60,10 @@ class FeatureSteps(FeatureTelling):
     async def _worked(self, id: str, turn: int, work: Worked, result: TurnResult, *, taken_up: bool) -> FeatureStep:
         """Have the work judged, and take it in or put it aside."""
         judge = partial(self._judged, result)
-        judged = await self.once(key_of(JUDGE, id, turn), judge, id, turn, idempotent=True)
+        if self.accepting_acts:
+            judged = await self.once(key_of(JUDGE, id, turn), judge, id, turn, idempotent=True)
+        else:
+            judged = await judge(id, turn)
         took_s = work.duration_s + judged.duration_s
         if judged.verdict is None:
             return self._not_judged(IterationKind.TURN, id, judged, turn=turn, result=result, duration_s=took_s)
@@ -133,8 +140,8 @@ class FeatureSteps(FeatureTelling):
 
     # a feature that passes
 
-    async def _judge_anew(self, id: str) -> FeatureStep:
-        """Look whether a feature that passes still does."""
+    async def _judge_anew(self, id: str) -> FeatureStep | None:
+        """Look whether a feature that passes still does; None if it does, and that is to be told with the next step."""
         opens = self.state.run is None
         if opens and (refused := await self._bearings()) is not None:
             return refused
@@ -148,12 +155,26 @@ class FeatureSteps(FeatureTelling):
         if judged.verdict is None:
             return self._not_judged(IterationKind.RECHECK, id, judged, duration_s=judged.duration_s)
         state = rechecked(self._opened(), self._policy, id, judged.verdict, self.now())
-        passed = judged.verdict.passed
-        status = IterationStatus.PASSED if passed else IterationStatus.SET_BACK
-        note = f"feature {id}: passes still" if passed else ""
+        if judged.verdict.passed:
+            self._at.rechecked.append(id)
+            if state.run is not None and await self._may_wait():
+                self.update_state(lambda _: state)
+                return None
         return self._made(
-            state, IterationKind.RECHECK, status, note, id=id, verdict=judged.verdict, duration_s=judged.duration_s
+            state,
+            IterationKind.RECHECK,
+            IterationStatus.PASSED if judged.verdict.passed else IterationStatus.SET_BACK,
+            id=id,
+            verdict=judged.verdict,
+            duration_s=judged.duration_s,
         )
+
+    async def _may_wait(self) -> bool:
+        """Return whether what was seen may be recorded with the next step: lost, it is soon seen again."""
+        # Others, and orders to this harness, have their turn although there is no step.
+        await trio.lowlevel.checkpoint()
+        stopping = self._surroundings("step").control.stopping
+        return not stopping and trio.current_time() - self._at.stepped_at < _UNRECORDED_S
 
     # the beginning and the end of a run
 

@@ -29,6 +29,8 @@ from harnesses.step import StepYield
 
 FeatureStep: TypeAlias = StepYield[Iteration, IterationResult]
 
+_SHOWN = 5
+"""Ids that a note names."""
 _MAX_ORDERS = 100
 """Orders that are followed in one step."""
 
@@ -88,7 +90,8 @@ class FeatureTelling(FeatureParts):
         if state.run is not None and self._surroundings("step").control.stopping:
             # It came to its end although the harness is to stop; there is no other step to hand off in.
             state = interrupted(state, None, self.now(), "a stop")
-        note = "; ".join(filter(None, (note, *answers)))
+        rechecked, at.rechecked = tuple(at.rechecked), []
+        note = "; ".join(filter(None, (note, _still(rechecked), *answers)))
         at.ended = ended(before, state)
         # One that was cut off goes on, unless whoever has cut it off ends the attempt.
         at.over = at.ended is not None and at.ended.status is not RunStatus.INTERRUPTED
@@ -109,6 +112,7 @@ class FeatureTelling(FeatureParts):
             verdict=verdict,
             health=at.health,
             ended=at.ended,
+            rechecked=rechecked,
             duration_s=round(duration_s, 6),
         )
         at.remark, at.health = "", None
@@ -125,11 +129,17 @@ class FeatureTelling(FeatureParts):
         at = self._at
         if at.settled or self.current_step < at.made:
             return
-        at.settled, at.working = True, None
+        at.settled, at.working, at.stepped_at = True, None, trio.current_time()
         if at.ended is not None and at.ended.status is not RunStatus.SUCCEEDED:
             self._phases.fail(at.ended.note)
         elif at.ended is not None or self._phases.phase is Phase.INITIALIZER:
             self._phases.succeed()
+
+
+def _still(ids: Sequence[str]) -> str:
+    """Say what passes still."""
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return f"judged anew, and passing still: {', '.join(ids[:_SHOWN])}{more}" if ids else ""
 
 
 def _new(before: Sequence[ProgressEntry], after: Sequence[ProgressEntry]) -> Iterable[ProgressEntry]:

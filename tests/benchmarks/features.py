@@ -26,8 +26,7 @@ FEATURES = 200
 def features(folder: Path) -> dict[str, Any]:
     """Return milliseconds a feature: with a file, and in memory, where nothing is written; medians of five.
 
-    Each feature is one try (an effect for the agent, one for the validator, a step), and about two looks whether features that
-    pass still do.
+    Each feature is one try (an effect for the agent, and a step), and about two looks whether features that pass still do.
     """
     stored, bare, commit, processor = [], [], [], []
     for number in range(5):

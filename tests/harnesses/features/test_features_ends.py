@@ -395,10 +395,10 @@ async def test_under_the_latch_no_agent_is_asked_and_the_run_is_handed_off(tmp_p
     Latch(tmp_path / "run.db").take_off()
     again = await ended(second, store)
 
-    # It came on while the first agent was at work: its work is on record, and the validator has not been asked.
+    # It came on while the first agent was at work: that is judged, for a verdict is no act.
     assert (outcome.kind, worker.tries) == ("blocked", ["a1"])
     assert again.kind == "completed"
-    assert [run.turns for run in second.state.runs] == [3]
+    assert [(str(run.status), run.turns) for run in second.state.runs] == [("interrupted", 1), ("succeeded", 3)]
 
 
 async def test_under_the_latch_from_the_beginning_nothing_but_the_list_is_recorded(tmp_path):

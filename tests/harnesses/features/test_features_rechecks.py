@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from harnesses import Ending, Waiting
-from harnesses.features import FeatureStatus
-from tests.harnesses.features.worked import UNLIMITED, Judge, Worker, harness, passing, told
+from harnesses import Ending, LocalRuntime, Waiting
+from harnesses.features import FeatureHarness, FeatureStatus, NoHealthCheck
+from tests.harnesses.features.worked import UNLIMITED, Judge, Worker, features, harness, passing, told
 
 
 async def test_before_each_new_feature_one_at_risk_is_judged_anew_and_at_the_end_all(autojump_clock):
@@ -59,3 +59,66 @@ async def test_what_is_judged_anew_is_the_work_that_was_accepted(autojump_clock)
     await harness(validator=judge).run()
 
     assert judge.judged == ["a1", "a2", "b1", "a2", "c1", "a2", "b1"]
+
+
+async def test_what_is_seen_quickly_is_told_with_the_next_step(autojump_clock):
+    work = harness(Worker(), Judge(seconds=0))
+
+    await work.run()
+
+    assert told(work) == ["initialize done", "turn a1 passed", "turn b1 passed", "turn c1 passed", "recheck b passed"]
+    assert [step.output.rechecked for step in work.step_history] == [(), (), (), ("a",), ("a", "b")]
+    assert "judged anew, and passing still: a, b" in work.step_history[-1].output.note
+    assert work.step_history[-1].output.ended is not None
+
+
+async def test_what_takes_its_time_is_a_step_of_its_own(autojump_clock):
+    work = harness(Worker(seconds=0), Judge(seconds=0.3), list=features("abcd"))
+
+    await work.run()
+
+    assert [step.output.rechecked for step in work.step_history][-2:] == [("b", "a"), ("c",)]
+    assert told(work)[-2:] == ["recheck a passed", "recheck c passed"]
+
+
+async def test_a_set_back_is_a_step_of_its_own_that_tells_what_passed_before_it(autojump_clock):
+    policy = evolve(UNLIMITED, recheck_sample=0)
+    work = harness(validator=Judge(seconds=0, rotten={"b": 1}), policy=policy)
+
+    await work.run()
+
+    step = next(step for step in work.step_history if step.output.status == "set_back")
+    assert (step.input.feature_id, step.output.rechecked) == ("b", ("a",))
+
+
+async def test_a_stop_has_what_was_seen_recorded(autojump_clock):
+    runtime = LocalRuntime("work")
+
+    class Stopping(Judge):
+        async def validate(self, feature, work):
+            if feature.passes:
+                runtime.control.stop()
+            return await super().validate(feature, work)
+
+    work = harness(validator=Stopping(seconds=0))
+
+    await work.run(runtime)
+
+    assert told(work)[-1] == "recheck a passed"
+    assert work.state.runs[-1].status == "interrupted"
+
+
+async def test_a_verdict_that_is_acted_on_is_on_record_before_it_is(autojump_clock):
+    seen = []
+
+    class Acting(FeatureHarness):
+        accepting_acts = True
+
+        async def _accept(self, feature, turn, result, verdict):
+            seen.append([effect.key for effect in self.effects])
+
+    for kind in (FeatureHarness, Acting):
+        work = kind(Worker().agent, Judge(), objective="Do.", features=features("a"), health_check=NoHealthCheck())
+        await work.run()
+
+    assert seen == [["work a 1", "judge a 1"]]
