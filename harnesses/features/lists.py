@@ -14,9 +14,11 @@ from typing import Any
 from harnesses.features.errors import InvalidRequest, MemoryFailed
 from harnesses.features.feature import Feature
 from harnesses.features.manifest import SessionManifest
+from harnesses.features.texts import is_storable, says_something
 
 MAX_ID = 500
 """Characters of an id: node ids of parametrised tests are long."""
+MAX_PRIORITY = 1_000_000
 
 
 def check_features(features: Iterable[object]) -> tuple[Feature, ...]:
@@ -92,11 +94,14 @@ def differences(stored: Sequence[Feature], given: Sequence[Feature]) -> str:
     return "; ".join(filter(None, said))
 
 
-def same_list(stored: Sequence[Feature], given: Sequence[Feature]) -> bool:
-    """Return whether two lists specify the same features in the same order. What passes does not matter."""
-    return len(stored) == len(given) and all(
-        one is other or lock(one) == lock(other) for one, other in zip(stored, given, strict=True)
-    )
+def is_id(value: object) -> bool:
+    """Return whether a value can name a feature: it is safe to show on one line, and to turn nothing around."""
+    return says_something(value) and len(value) <= MAX_ID and value == value.strip() and value.isprintable()
+
+
+def is_priority(value: object) -> bool:
+    """Return whether a value can be the priority of a feature."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_PRIORITY
 
 
 def _checked(feature: object, number: int) -> Feature:
@@ -112,22 +117,13 @@ def _checked(feature: object, number: int) -> Feature:
     return feature
 
 
-def _says_something(text: object) -> bool:
-    return isinstance(text, str) and bool(text.strip())
-
-
-def _shows(id: object) -> bool:
-    """Return whether an id is safe to show on one line: no control characters, no marks that turn the line around."""
-    return isinstance(id, str) and id.isprintable() and id == id.strip() and 0 < len(id) <= MAX_ID
-
-
 _RULES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
-    ("id", f"1 to {MAX_ID} printable characters, without space around them", _shows),
-    ("description", "a text that says something", _says_something),
-    ("category", "a text", lambda given: isinstance(given, str)),
-    ("steps", "at least one, each a text that says something", lambda given: bool(given) and all(map(_says_something, given))),
+    ("id", f"1 to {MAX_ID} printable characters, without space around them", is_id),
+    ("description", "a text that says something", says_something),
+    ("category", "a text", is_storable),
+    ("steps", "at least one, each a text that says something", lambda given: bool(given) and all(map(says_something, given))),
     ("passes", "False, as only a validator sets it", lambda given: given is False),
-    ("priority", "a whole number", lambda given: type(given) is int),
+    ("priority", f"a whole number between -{MAX_PRIORITY} and {MAX_PRIORITY}", is_priority),
     ("depends_on", "ids of features", lambda given: all(isinstance(id, str) for id in given)),
     ("required", "True or False", lambda given: isinstance(given, bool)),
 )

@@ -21,9 +21,9 @@ from attrs import frozen
 
 from harnesses.coding.sources.problems import Problems, meant
 from harnesses.features.feature import Feature
-from harnesses.features.lists import MAX_ID
+from harnesses.features.lists import MAX_ID, MAX_PRIORITY, is_id, is_priority
+from harnesses.features.texts import says_something
 
-MAX_PRIORITY = 1_000_000
 _SYNONYMS = {
     "name": "id",
     "key": "id",
@@ -125,36 +125,16 @@ def _check_rings(features: Sequence[Feature], known: Set[str], problems: Problem
         problems.add("", f"features wait for each other: {ring}: expected an order in which they can be worked; cut one")
 
 
-def is_text(value: object) -> bool:
-    """Return whether a value is a text that is not blank and can be stored and handed to a program."""
-    return isinstance(value, str) and bool(value.strip()) and "\0" not in value and not any(map(_is_surrogate, value))
-
-
-def is_id(value: object) -> bool:
-    """Return whether a value can name a feature."""
-    if not isinstance(value, str) or not is_text(value):
-        return False
-    return len(value) <= MAX_ID and value == value.strip() and value.isprintable()
-
-
-def _is_surrogate(letter: str) -> bool:
-    return "\ud800" <= letter <= "\udfff"
-
-
 def _are_texts(value: object) -> bool:
     if isinstance(value, str):
-        return is_text(value)
-    return isinstance(value, list) and value != [] and all(map(is_text, cast(list[object], value)))
+        return says_something(value)
+    return isinstance(value, list) and value != [] and all(map(says_something, cast(list[object], value)))
 
 
 def _are_ids(value: object) -> bool:
     if isinstance(value, str):
         return is_id(value)
     return isinstance(value, list) and all(map(is_id, cast(list[object], value)))
-
-
-def _is_priority(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_PRIORITY
 
 
 def _is_bool(value: object) -> bool:
@@ -167,10 +147,10 @@ def _is_false(value: object) -> bool:
 
 _FIELDS: Mapping[str, tuple[bool, str, Callable[[object], bool]]] = {
     "id": (True, f"a text of its own, of at most {MAX_ID} characters, on one line", is_id),
-    "description": (True, "a text that says what is wanted", is_text),
+    "description": (True, "a text that says what is wanted", says_something),
     "steps": (True, "at least one text that says how one sees that it works", _are_texts),
-    "category": (False, "a text", is_text),
-    "priority": (False, f"a whole number between -{MAX_PRIORITY} and {MAX_PRIORITY}", _is_priority),
+    "category": (False, "a text", says_something),
+    "priority": (False, f"a whole number between -{MAX_PRIORITY} and {MAX_PRIORITY}", is_priority),
     "depends_on": (False, "a list of ids", _are_ids),
     "required": (False, "true or false", _is_bool),
     "passes": (False, "false, for a file can prove nothing", _is_false),

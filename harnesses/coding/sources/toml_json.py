@@ -18,9 +18,10 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from harnesses.coding.sources.entries import FeatureList, check_ids, check_order, entry_of, is_text
+from harnesses.coding.sources.entries import FeatureList, check_ids, check_order, entry_of
 from harnesses.coding.sources.problems import Problems, meant
 from harnesses.features.errors import InvalidRequest
+from harnesses.features.texts import says_something
 
 
 def parse_toml(text: str, where: str) -> FeatureList:
@@ -79,7 +80,7 @@ def _list_of(data: Mapping[str, object], where: str, *, key: str, wanted: str, w
             problem = f"unknown key {other!r}: expected one of {', '.join(known)}"
             problems.add("", problem + (meant(other, known) or "; correct or remove it"))
     objective = data.get("objective")
-    if objective is not None and not is_text(objective):
+    if objective is not None and not says_something(objective):
         problems.add("objective", f"expected a text, was {objective!r:.100}; correct or remove it")
     tables = data.get(key, [])
     if not isinstance(tables, list):
