@@ -24,6 +24,9 @@ _COMMENT = re.compile(r"<!--.*?(?P<end>-->|$)")
 _DEEPER = 2
 """Columns to the right that make an item part of another one; one column is an unsteady hand."""
 
+_DEEPEST = 50
+"""Items within one another; nobody means more."""
+
 
 class Box(Enum):
     """What stands before the text of an item."""
@@ -164,6 +167,9 @@ class _Reader:
         if not self.stack and indent >= 4 and not self.going_on:
             self.prose = None  # code, by its indentation
             return
+        if len(self.stack) == _DEEPEST:
+            self.problems.add(f"line {number}", f"expected items at most {_DEEPEST} deep within one another; move it left")
+            self.stack.pop()
         box, text = self._box(number, rest)
         item = Item(number, indent, box, [[text]], self.heading)
         (self.stack[-1].items if self.stack else self.found).append(item)

@@ -316,3 +316,11 @@ def at(lines: list[str]) -> list[int]:
         if "[ ]" in line and (line.startswith("- ") or not open_above):
             found.append(place)
     return found
+
+
+@pytest.mark.parametrize("deep", [51, 1_500])
+def test_items_within_one_another_without_end_are_refused(deep: int):
+    text = "".join(f"{'  ' * one}- [ ] x{one}\n" for one in range(deep))
+
+    with pytest.raises(InvalidRequest, match="line 51: expected items at most 50 deep"):
+        parse_markdown(text, "TODO.md")

@@ -54,12 +54,14 @@ async def test_a_prompt_by_order_is_of_that_feature_alone_and_lasts_over_a_resta
     assert [(asked.feature.id, asked.prompt) for asked in worker.asked] == [("b", "only this")]
 
 
-async def test_a_prompt_by_order_is_taken_back_by_one_without_text(autojump_clock):
+@pytest.mark.parametrize("nothing", [{}, {"text": None}, {"text": " \n"}])
+async def test_a_prompt_by_order_is_taken_back_by_one_without_text(autojump_clock, nothing):
     worker = Worker()
     work = harness(worker, policy=RunPolicy())
 
-    await ordered(work, {"prompt": {"feature": "a", "text": "only this"}}, {"prompt": {"feature": "a"}})
+    await ordered(work, {"prompt": {"feature": "a", "text": "only this"}}, {"prompt": {"feature": "a", **nothing}})
 
+    assert work.step_history[1].output.note.endswith("feature a is asked as usual")
     assert "Bring about a." in worker.asked[0].prompt
 
 
@@ -72,6 +74,11 @@ async def test_a_prompt_by_order_is_taken_back_by_one_without_text(autojump_cloc
         ({"block": "a", "because": "x"}, "it is not known"),
         ({"prompt": {"feature": "zebra", "text": "x"}}, "'zebra' is not there"),
         ({"prompt": {"feature": "a", "text": 7}}, "it is not known"),
+        ({"prompt": {"feature": "a", "text": False}}, "it is not known"),
+        ({"prompt": {"feature": "a", "text": "p" * 20_001}}, "expected at most 20000 characters, was 20001"),
+        ({"prompt": {"feature": "z" * 9_000, "text": "x"}}, "is not there"),
+        ({"unblock": "z" * 9_000}, "is not there"),
+        ({"block": "z" * 9_000}, "is not there"),
         ({"dance": True}, "it is not known"),
         ("dance", "it is not known"),
         (None, "it is not known"),
@@ -84,6 +91,7 @@ async def test_an_order_that_can_not_be_followed_is_answered_and_changes_nothing
     assert (answer.input.kind, answer.state_delta.modified) == ("orders", ())
     assert "was not followed" in answer.output.note
     assert says in answer.output.note
+    assert len(answer.output.note) < 600
     assert passing(work.state) == "abc"
 
 
