@@ -11,6 +11,10 @@ class HarnessError(OrchestratorError):
     """A harness broke a rule of the programming model. The harness's author can mend it."""
 
 
+class NoRestart(HarnessError):
+    """What is wrong stays wrong however often the harness is started: it fails at once, whatever its `restart` says."""
+
+
 class HarnessMisuse(HarnessError):
     """A method was called at a moment, or with a value, that the model does not allow."""
 
@@ -68,6 +72,7 @@ class Stopping(BaseException):
 
 _OURS: tuple[type[HarnessError], ...] = (
     HarnessError,
+    NoRestart,
     HarnessMisuse,
     StateError,
     Unstorable,

@@ -18,7 +18,7 @@ from attrs import define, evolve, frozen
 from harnesses.base import BaseHarness
 from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
-from harnesses.errors import BudgetExhausted, DeadlineExceeded, OrchestratorError, Unstorable, Waiting
+from harnesses.errors import BudgetExhausted, DeadlineExceeded, NoRestart, OrchestratorError, Unstorable, Waiting
 from harnesses.once import Effects
 from harnesses.step import Step
 from harnesses.ticks import TickBook
@@ -379,7 +379,7 @@ class Child:
             await self._follow_order()
         elif exit.ending is Ending.STOPPED:
             await self._finish(self._stopped())
-        elif error is not None and (isinstance(error, DeadlineExceeded) or self._stopping is not None):
+        elif error is not None and (found(error, DeadlineExceeded, NoRestart) or self._stopping is not None):
             await self._fail(error)
         else:
             await self._obey(judge(self, crashed=error is not None, now=trio.current_time()), error)

@@ -6,6 +6,9 @@
     │   ├── StateError               a change returned no usable state
     │   ├── Unstorable               a value that can not be put on disk and read back
     │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
+    │   ├── NoRestart                no restart can mend it: the harness fails at once
+    │   │   └── InvalidRequest       a feature list or policy that can not be; see `harnesses.features.errors`
+    │   ├── FeatureError             … and the other five kinds of errors of feature lists
     │   ├── Refused                  the world has said no to an effect: it has certainly not happened
     │   ├── Waiting                  a person has to decide: the harness is blocked
     │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
@@ -39,6 +42,7 @@ from harnesses.errors import (
     HarnessError,
     HarnessMisuse,
     Latched,
+    NoRestart,
     OrchestratorError,
     Refused,
     ScopeError,
@@ -60,6 +64,7 @@ __all__ = [
     "HarnessMisuse",
     "IllegalTransition",
     "Latched",
+    "NoRestart",
     "OrchestratorError",
     "OwnedElsewhere",
     "OwnershipError",

@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from harnesses.errors import HarnessError
+from harnesses.errors import HarnessError, NoRestart
 
 
 class FeatureErrorKind(StrEnum):
@@ -40,7 +40,7 @@ class FeatureError(HarnessError):
         return f"{self.kind}: {super().__str__()}"
 
 
-class InvalidRequest(FeatureError):
+class InvalidRequest(FeatureError, NoRestart):
     """What was asked for can not be: the caller's mistake. Nothing was changed."""
 
     kind = FeatureErrorKind.INVALID_REQUEST

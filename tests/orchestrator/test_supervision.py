@@ -12,7 +12,7 @@ import trio
 from attrs import evolve, frozen
 from trio.testing import MockClock
 
-from harnesses import BaseHarness
+from harnesses import BaseHarness, NoRestart
 from orchestrator import (
     Backoff,
     GaveUp,
@@ -117,6 +117,19 @@ async def test_a_completed_harness_is_never_started_again(restart: Restart, auto
     assert handle.outcome is not None
     assert handle.outcome.kind is OutcomeKind.COMPLETED
     assert handle.attempt == 1
+
+
+
+async def test_an_error_that_no_restart_can_mend_fails_at_once(autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        raise NoRestart("the list is empty: expected one or more")
+        yield
+
+    with pytest.raises(ExceptionGroup):
+        async with Orchestrator() as orchestrator:
+            handle = orchestrator.start(Scripted(script), name="one", restart="permanent")
+
+    assert (handle.outcome.kind, handle.attempt) == (OutcomeKind.FAILED, 1)
 
 
 async def test_every_decision_is_an_event_in_the_store(autojump_clock: MockClock) -> None:
