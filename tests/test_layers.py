@@ -50,6 +50,7 @@ HARNESSES = (
     ("features.parts",),
     ("features.telling",),
     ("features.steps",),
+    ("features.leaving",),
     ("features.harness",),
     ("features",),
     # agents
@@ -112,6 +113,7 @@ HARNESSES = (
     ("trading.harness",),
     ("coding.site",),
     ("coding.tries",),
+    ("coding.described_reading",),
     ("coding.described_parts", "coding.harness"),
     ("coding.described",),
     ("coding", "trading"),

@@ -7,7 +7,25 @@ from datetime import datetime
 from attrs import define, field
 
 from harnesses.features.feature import Verdict
-from harnesses.features.record import RunOutcome
+from harnesses.features.record import RunOutcome, RunStatus
+
+
+@define(kw_only=True)
+class Made:
+    """The step that was made last."""
+
+    number: int = 0
+    settled: bool = False
+    """Whether it is known to be on record."""
+    ended: RunOutcome | None = None
+    """The hand-off that came with it."""
+    matters: bool = False
+    """Whether people are to see it at once in the hand-off files."""
+
+    @property
+    def over(self) -> bool:
+        """Whether its run was handed off. One that was cut off goes on, unless who has cut it off ends the attempt."""
+        return self.ended is not None and self.ended.status is not RunStatus.INTERRUPTED
 
 
 @define
@@ -28,16 +46,9 @@ class Attempt:
     """What the health check has seen, to be recorded with the next step."""
     chat_failures: int = 0
     """Turns in a row in which the agent has failed."""
-    made: int = 0
-    """The number of the last step that was made."""
-    settled: bool = True
-    """Whether it is known to be on record."""
-    ended: RunOutcome | None = None
-    """The hand-off that came with it."""
-    over: bool = False
-    """Whether its run was handed off."""
+    last: Made = field(factory=lambda: Made(settled=True))
     then: Exception | None = None
-    """To be raised when that step is recorded."""
+    """To be raised when the step that is made next is recorded."""
     cause: Exception | None = None
     """What the agent, or the validator, has raised last."""
     how: str = ""

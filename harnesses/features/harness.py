@@ -13,8 +13,8 @@ The laws:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,16 @@ from typing import Any
 import trio
 from attrs import evolve
 
-from harnesses.control import Ending
-from harnesses.errors import ScopeError, Waiting
+from harnesses.errors import Waiting
 from harnesses.features.aside import Aside
 from harnesses.features.attempt import Attempt
 from harnesses.features.bearings import has_news
 from harnesses.features.changes import amended, checked_request, closed, initialised, initializer_result, interrupted
 from harnesses.features.errors import FeatureError, InvalidRequest, NotReady
 from harnesses.features.feature import Feature
-from harnesses.features.handoff import as_json, as_markdown
-from harnesses.features.handoff_files import write_files
 from harnesses.features.health import CommandHealthCheck
 from harnesses.features.hooks import Phase, PhaseHooks, Phases
+from harnesses.features.leaving import FeatureLeaving
 from harnesses.features.lists import differences
 from harnesses.features.manifest import (
     DEFAULT_BRANCH,
@@ -47,18 +45,13 @@ from harnesses.features.policy import RunPolicy
 from harnesses.features.protocols import FeatureSelector, HealthCheck, OutcomeValidator
 from harnesses.features.record import FeatureState, IterationKind, IterationStatus
 from harnesses.features.selectors import FirstPending
-from harnesses.features.steps import FeatureSteps
 from harnesses.features.streaming import FeatureAgent, TurnObserver
 from harnesses.features.telling import FeatureStep
-from harnesses.features.turn import Try, try_on_record, words_of
+from harnesses.features.turn import Try, try_on_record
 from harnesses.step import Constraints
 
-_LEAVING_S = 2.0
-"""For the hand-off files when the harness is cancelled."""
-_log = logging.getLogger(__name__)
 
-
-class FeatureHarness(FeatureSteps):
+class FeatureHarness(FeatureLeaving):
     """Has an agent work one feature after the other, and a validator prove each.
 
     One start works one run: as many features, turns and retries as its policy allows. It is complete when every required
@@ -82,7 +75,8 @@ class FeatureHarness(FeatureSteps):
         stream: whether the observer is told what happens in a turn while it happens.
         observer: is told so.
         hooks: are told of the phases. Hooks and observer can neither break nor delay a run.
-        handoff: directory for `HANDOFF.md` and `HANDOFF.json`.
+        handoff: directory of its own for `HANDOFF.md` and `HANDOFF.json`. In the middle of a run they are written once a
+            second at most, but at once when it ends and when something is set back or blocked.
         amend: whether a list that differs from the one being worked changes that, also if that is complete.
         chat_delay_s: seconds before a turn that follows a failed one of the agent; doubled each time, up to half a minute.
         metadata: kept in the manifest.
@@ -185,9 +179,11 @@ class FeatureHarness(FeatureSteps):
     async def execute(self) -> AsyncIterator[FeatureStep]:
         self._at = Attempt(stepped_at=trio.current_time())
         self._aside, self._health, self._created = Aside(), "", False
+        self._claims, self._files = ExitStack(), None
         self._phases = Phases(self._hooks, self._aside, self.name)
         try:
             await self._open()
+            self._claim()
             while (made := await self._next_step()) is not None:
                 yield made
                 await self._recorded()
@@ -206,7 +202,7 @@ class FeatureHarness(FeatureSteps):
             return await self._turn(begun.feature_id, begun.turn, taken_up=True)
         if begun is not None or (self.state.run is not None and not self._at.own_run):
             return await self._recover(begun)
-        if self._at.over:
+        if self._at.last.over:
             if (wait := stuck(self.state)) is not None:
                 raise Waiting(wait.reason)
             return None
@@ -275,51 +271,3 @@ class FeatureHarness(FeatureSteps):
         id = None if begun is None else begun.feature_id
         state = interrupted(self._opened(), id, self.now(), "the end of its program")
         return self._made(state, IterationKind.RECOVER, IterationStatus.INTERRUPTED, id=id)
-
-    # the end of a step, and of all of them
-
-    async def _recorded(self) -> None:
-        """Go on after a step that is on record."""
-        self._settle_phase()
-        await self._write_handoff()
-        if self._at.then is not None:
-            raise self._at.then
-
-    async def _leave(self) -> None:
-        at = self._at
-        self._settle_phase()
-        self._phases.fail(at.how or "ended")
-        with trio.move_on_after(_LEAVING_S, shield=True):
-            await self._write_handoff()
-        self._aside.close()
-        try:
-            await self._close()
-        except Exception:
-            _log.warning("harness %r could not tidy up", self.name, exc_info=True)
-
-    async def _write_handoff(self) -> None:
-        """Write the hand-off files. They are views: that they can not be written is no reason to stop."""
-        if self._handoff is None:
-            return
-        state, at = self.state, self._at
-        texts = {
-            "HANDOFF.md": as_markdown(state, cut_off=at.working, ended=at.how),
-            "HANDOFF.json": as_json(state, cut_off=at.working, ended=at.how),
-        }
-        try:
-            await write_files(self._handoff, texts)
-        except Exception:
-            _log.warning("harness %r could not write its hand-off to %s", self.name, self._handoff, exc_info=True)
-
-    def _how(self, error: BaseException) -> str:
-        """Return how an attempt ends that an error has ended, in a few words; an empty text if it came to its end."""
-        if isinstance(error, Exception):
-            return words_of(error)
-        control = self._surroundings("end").control
-        if isinstance(error, GeneratorExit) and control.failure is None:
-            return "stopped" if control.ending is Ending.STOPPED else ""
-        why = control.failure or control.why_cancelled()
-        if why is None:
-            return "cancelled" if control.aborted else "stopped"
-        # Who cancels it from outside may not have said so yet.
-        return "cancelled" if isinstance(why, ScopeError) else words_of(why)

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import trio
 
+from harnesses.features.attempt import Made
 from harnesses.features.changes import ended, interrupted
-from harnesses.features.feature import TurnResult, Verdict
+from harnesses.features.feature import FeatureStatus, TurnResult, Verdict
 from harnesses.features.hooks import Phase, Phases
 from harnesses.features.orders import obeyed
 from harnesses.features.parts import FeatureParts
@@ -92,10 +93,9 @@ class FeatureTelling(FeatureParts):
             state = interrupted(state, None, self.now(), "a stop")
         rechecked, at.rechecked = tuple(at.rechecked), []
         note = "; ".join(filter(None, (note, _still(rechecked), *answers)))
-        at.ended = ended(before, state)
-        # One that was cut off goes on, unless whoever has cut it off ends the attempt.
-        at.over = at.ended is not None and at.ended.status is not RunStatus.INTERRUPTED
-        at.made, at.settled = self.current_step + 1, False
+        over = ended(before, state)
+        matters = bool(over or answers or status is IterationStatus.SET_BACK or _blocks(id, state))
+        at.last = Made(number=self.current_step + 1, ended=over, matters=matters)
         given = Iteration(
             kind=kind,
             run=self._run_number(state),
@@ -111,7 +111,7 @@ class FeatureTelling(FeatureParts):
             result=result,
             verdict=verdict,
             health=at.health,
-            ended=at.ended,
+            ended=over,
             rechecked=rechecked,
             duration_s=round(duration_s, 6),
         )
@@ -120,20 +120,26 @@ class FeatureTelling(FeatureParts):
 
     def _run_number(self, state: FeatureState) -> int:
         """Return the run that the step being made belongs to; 0 if to none."""
-        if self._at.ended is not None:
-            return self._at.ended.run
+        if (over := self._at.last.ended) is not None:
+            return over.run
         return 0 if state.run is None else state.run.number
 
     def _settle_phase(self) -> None:
         """Note that the step that was made is on record, if it is."""
         at = self._at
-        if at.settled or self.current_step < at.made:
+        if at.last.settled or self.current_step < at.last.number:
             return
-        at.settled, at.working, at.stepped_at = True, None, trio.current_time()
-        if at.ended is not None and at.ended.status is not RunStatus.SUCCEEDED:
-            self._phases.fail(at.ended.note)
-        elif at.ended is not None or self._phases.phase is Phase.INITIALIZER:
+        at.last.settled, at.working, at.stepped_at = True, None, trio.current_time()
+        over = at.last.ended
+        if over is not None and over.status is not RunStatus.SUCCEEDED:
+            self._phases.fail(over.note)
+        elif over is not None or self._phases.phase is Phase.INITIALIZER:
             self._phases.succeed()
+
+
+def _blocks(id: str | None, state: FeatureState) -> bool:
+    """Return whether a feature is blocked."""
+    return any(one.feature_id == id and one.status is FeatureStatus.BLOCKED for one in state.standings)
 
 
 def _still(ids: Sequence[str]) -> str:

@@ -455,3 +455,14 @@ async def test_hand_off_files_that_can_not_be_written_hide_no_error(tmp_path, ca
         await work.run()
 
     assert "could not write its hand-off" in caplog.text
+
+
+async def test_a_directory_of_another_harness_is_left_as_it_is(tmp_path):
+    (tmp_path / "HANDOFF.json").write_text('{"session": "other"}')
+    work = harness(Worker(seconds=0), Judge(seconds=0), handoff=tmp_path)
+
+    with pytest.raises(InvalidRequest, match="that of 'other'"):
+        await work.run()
+
+    assert told(work) == []
+    assert (tmp_path / "HANDOFF.json").read_text() == '{"session": "other"}'
