@@ -42,7 +42,7 @@ def main() -> None:
                     sys.exit(f"killed {moment} {number}: expected\n{wanted}\nwas\n{world}")
                 kills += 1
                 shutil.rmtree(case)
-                if number % 10 == 0:
+                if kills % 10 == 0:
                     print(f"{moment} {number}: {kills} kills, {time.monotonic() - begin:.0f} s", flush=True)
     what = "git process" if options.git else "commit"
     print(f"killed at each {what}: {kills} kills; features and tree as uninterrupted ({time.monotonic() - begin:.0f} s)")

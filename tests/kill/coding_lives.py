@@ -164,6 +164,17 @@ def killed_once(folder: Path, *arguments: str, git: tuple[str, int] | None = Non
     return case.world()
 
 
+def killed_around(folder: Path, *gits: tuple[str, int]) -> World:
+    """Return what a program leaves that is killed around a git process in each of its first lives."""
+    case = Case(folder)
+    case.prepare()
+    for git in gits:
+        assert case.live(git=git), f"it was not killed {git}"
+        wait_until_gone(folder)
+    case.finish()
+    return case.world()
+
+
 def killed_each_life(folder: Path, every: int, moment: str) -> tuple[World, int]:
     """Return what a program leaves that is killed so many commits after each start, and how often it was killed."""
     case = Case(folder)
