@@ -24,7 +24,8 @@ from typing import Any, Literal, cast
 from attrs import evolve
 from msgspec import UNSET, Struct, UnsetType
 
-from harnesses.coding.described_parts import agent_of, features_of, placed, read, validator_of
+from harnesses.coding.described_parts import agent_of, features_of, validator_of
+from harnesses.coding.described_reading import placed, read, tried
 from harnesses.coding.git import Identity
 from harnesses.coding.harness import DEFAULT_POLICY, CodingHarness
 from harnesses.coding.sources.problems import Problems
@@ -92,7 +93,7 @@ class _Table(Struct):
     init_plan: Any = UNSET
     identity: Any = UNSET
     max_context_steps: int | UnsetType = UNSET
-    constraints: Any = UNSET
+    constraints: dict[str, Any] | UnsetType = UNSET
 
 
 def described(*, beside: Path | str = ".", **table: object) -> CodingHarness:
@@ -117,6 +118,10 @@ def arguments_of(table: Mapping[str, object], beside: Path) -> dict[str, Any]:
     problems = Problems(SUBJECT)
     found = read(table, _Table, "", problems)
     arguments = {key: part(table[key], beside, problems) for key, part in _PARTS.items() if key in table}
+    for key, least in _LEAST.items():
+        number = table.get(key)
+        if isinstance(number, int) and number < least:
+            problems.add(key, f"expected {least} or more, was {number!r}; correct it")
     problems.check()
     assert found is not None
     for key, value in _given(found).items():
@@ -133,7 +138,7 @@ def _policy(data: object, _: Path, problems: Problems) -> RunPolicy | None:
     given.update({key: kind(given[key]) for key, kind in (("mode", RunMode), ("on_exhausted", OnExhausted)) if key in given})
     if "fail_fast" in given:
         given["fail_fast"] = _fail_fast(given["fail_fast"], problems)
-    return evolve(DEFAULT_POLICY, **given)
+    return tried(lambda: evolve(DEFAULT_POLICY, **given), "policy", problems)
 
 
 def _fail_fast(data: object, problems: Problems) -> FailFast:
@@ -179,6 +184,7 @@ def _given(found: Struct) -> dict[str, Any]:
     return {name: value for name in found.__struct_fields__ if (value := getattr(found, name)) is not UNSET}
 
 
+_LEAST = {"confirmations": 1, "max_context_steps": 0}
 _PLACES = ("repository", "workspace", "handoff")
 _PARTS: Mapping[str, Callable[[object, Path, Problems], object]] = {
     "agent": agent_of,

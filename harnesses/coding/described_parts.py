@@ -19,42 +19,29 @@ Paths are relative to where the table was written.
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
-import msgspec
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from harnesses.agents import Bubblewrap, CommandAgent, Dialect, ScriptedAgent, aider, claude_code, codex, read_attempts
 from harnesses.coding.candidate import Candidate
+from harnesses.coding.described_reading import as_type, placed, read, tried
 from harnesses.coding.sources import FailingTests, FeatureFile
 from harnesses.coding.sources.entries import check_ids, check_order, entry_of
 from harnesses.coding.sources.problems import Problems, meant
 from harnesses.coding.sources.protocol import FeatureSource
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
 from harnesses.errors import HarnessError
-from harnesses.features.errors import FeatureError
 from harnesses.features.feature import Feature
 from harnesses.features.protocols import OutcomeValidator
 from harnesses.features.streaming import FeatureAgent
 from harnesses.features.validators import accept_all, all_of
 
-PartT = TypeVar("PartT", bound=Struct)
 Validator: TypeAlias = OutcomeValidator[Candidate]
 _DIALECTS: Mapping[str, Callable[..., Dialect]] = {"claude_code": claude_code, "codex": codex, "aider": aider}
-_WORDS = {
-    "object": "a table",
-    "array": "a list",
-    "str": "a text",
-    "bool": "true or false",
-    "float": "a number",
-    "int": "a whole number",
-}
-_EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`")
-_MISSING = re.compile(r"Object missing required field `(?P<key>[^`]*)`")
 
 
 class Part(Struct, forbid_unknown_fields=True):
@@ -73,56 +60,49 @@ class Part(Struct, forbid_unknown_fields=True):
         return self
 
 
-class ByCommand(Part):
+class ByProgram(Part, kw_only=True):
+    """How a program is run that is an agent."""
+
+    limit_s: float = 1_800.0
+    env: dict[str, str] = {}
+    inherit_env: bool = True
+    sandbox: Literal["bwrap"] | dict[str, list[str]] | None = None
+    may_gain_privileges: bool = False
+    name: str | None = None
+
+    def run_by(self, beside: Path, **what: Any) -> FeatureAgent:
+        """Return the agent that runs `what` in this way."""
+        return CommandAgent(
+            limit_s=self.limit_s,
+            env=self.env,
+            inherit_env=self.inherit_env,
+            sandbox=_sandbox(self.sandbox, beside),
+            may_gain_privileges=self.may_gain_privileges,
+            name=self.name,
+            **what,
+        )
+
+
+class ByCommand(ByProgram):
     """An agent that is a command."""
 
     key = "command"
     command: list[str]
     resume: list[str] | None = None
     prompt: Literal["stdin", "argument", "file"] | None = None
-    limit_s: float = 1_800.0
-    env: dict[str, str] = {}
-    inherit_env: bool = True
-    sandbox: Literal["bwrap"] | dict[str, list[str]] | None = None
-    may_gain_privileges: bool = False
-    name: str | None = None
 
     def made(self, beside: Path) -> FeatureAgent:
-        return CommandAgent(
-            self.command,
-            resume=self.resume,
-            prompt=self.prompt,
-            limit_s=self.limit_s,
-            env=self.env,
-            inherit_env=self.inherit_env,
-            sandbox=_sandbox(self.sandbox, beside),
-            may_gain_privileges=self.may_gain_privileges,
-            name=self.name,
-        )
+        return self.run_by(beside, command=self.command, resume=self.resume, prompt=self.prompt)
 
 
-class ByDialect(Part):
+class ByDialect(ByProgram):
     """A known command-line agent."""
 
     key = "dialect"
     dialect: str | dict[str, Any]
-    limit_s: float = 1_800.0
-    env: dict[str, str] = {}
-    inherit_env: bool = True
-    sandbox: Literal["bwrap"] | dict[str, list[str]] | None = None
-    may_gain_privileges: bool = False
-    name: str | None = None
 
     def made(self, beside: Path) -> FeatureAgent:
-        return CommandAgent(
-            dialect=_dialect(self.dialect),
-            limit_s=self.limit_s,
-            env=self.env,
-            inherit_env=self.inherit_env,
-            sandbox=_sandbox(self.sandbox, beside),
-            may_gain_privileges=self.may_gain_privileges,
-            name=self.name,
-        )
+        return self.run_by(beside, dialect=_dialect(self.dialect))
 
 
 class ByScript(Part):
@@ -242,13 +222,13 @@ _VALIDATORS = (OfCommand, OfPytest, OfPaths, OfTestsKept, OfSuiteKept, OfNothing
 
 def agent_of(data: object, beside: Path, problems: Problems) -> FeatureAgent | None:
     """Return the agent that a table describes; None, with the problems noted, if it describes none."""
-    return cast("FeatureAgent | None", _made(data, "agent", _AGENTS, beside, problems))
+    return cast("FeatureAgent | None", _one_of(data, "agent", _AGENTS, beside, problems))
 
 
 def features_of(data: object, beside: Path, problems: Problems) -> FeatureSource | tuple[Feature, ...] | None:
     """Return the features that a text, a table or a list of tables describes."""
     if isinstance(data, str):
-        return cast("FeatureSource | None", _tried(lambda: FeatureFile(data), "features", problems))
+        return cast("FeatureSource | None", tried(lambda: FeatureFile(data), "features", problems))
     if isinstance(data, list):
         found = [entry_of(table, number, problems) for number, table in enumerate(cast(list[object], data), 1)]
         entries = [entry for entry in found if entry is not None]
@@ -256,46 +236,21 @@ def features_of(data: object, beside: Path, problems: Problems) -> FeatureSource
         if len(entries) == len(found):
             check_order(entries, problems)
         return tuple(entry.feature for entry in entries)
-    return cast("FeatureSource | None", _made(data, "features", _SOURCES, beside, problems))
+    return cast("FeatureSource | None", _one_of(data, "features", _SOURCES, beside, problems))
 
 
 def validator_of(data: object, beside: Path, problems: Problems) -> Validator | None:
     """Return the validator that a table describes, or all of a list of tables together."""
     if not isinstance(data, list):
-        return cast("Validator | None", _made(data, "validator", _VALIDATORS, beside, problems))
+        return cast("Validator | None", _one_of(data, "validator", _VALIDATORS, beside, problems))
     tables = list(enumerate(cast(list[object], data), 1))
-    found = [_made(one, f"validator {number}", _VALIDATORS, beside, problems) for number, one in tables]
+    found = [_one_of(one, f"validator {number}", _VALIDATORS, beside, problems) for number, one in tables]
     parts = [cast(Validator, part) for part in found if part is not None]
-    return (
-        cast("Validator | None", _tried(lambda: all_of(*parts), "validator", problems)) if len(parts) == len(found) else None
-    )
+    return tried(lambda: all_of(*parts), "validator", problems) if len(parts) == len(found) else None
 
 
-def read(data: object, cls: type[PartT], where: str, problems: Problems) -> PartT | None:
-    """Return a table as a `cls`; None, with the problems noted, if it is not as expected."""
-    if not isinstance(data, Mapping):
-        problems.add(where, f"expected a table, was {data!r:.100}; write one")
-        return None
-    table = cast(Mapping[str, object], data)
-    known = cls.__struct_fields__
-    unknown = [key for key in table if key not in known]
-    for key in unknown:
-        way_out = meant(key, known) or "; correct or remove it"
-        problems.add(where, f"unknown key {key!r}: expected one of {', '.join(known)}{way_out}")
-    try:
-        made = convert({key: table[key] for key in table if key in known}, cls)
-    except msgspec.ValidationError as error:
-        problems.add(where, _told(str(error), table, cls))
-        return None
-    return None if unknown else made
-
-
-def placed(path: str, beside: Path) -> Path:
-    """Return where a path leads that was written beside something."""
-    return beside.absolute() / Path(path).expanduser()
-
-
-def _made(data: object, where: str, kinds: Sequence[type[Part]], beside: Path, problems: Problems) -> object | None:
+def _one_of(data: object, where: str, kinds: Sequence[type[Part]], beside: Path, problems: Problems) -> object | None:
+    """Return what a table stands for that is of one of several kinds; None, with the problems noted, if it is of none."""
     keys = [kind.key for kind in kinds]
     table = cast(Mapping[str, object], data if isinstance(data, Mapping) else {})
     given = [key for key in table if key in keys]
@@ -304,36 +259,7 @@ def _made(data: object, where: str, kinds: Sequence[type[Part]], beside: Path, p
         problems.add(where, f"expected a table with one of {', '.join(keys)}, {was}; for several, write a table for each")
         return None
     part = read(table, next(kind for kind in kinds if kind.key == given[0]), where, problems)
-    return None if part is None else _tried(lambda: part.checked().made(beside), where, problems)
-
-
-def _tried(make: Callable[[], object], where: str, problems: Problems) -> object | None:
-    try:
-        return make()
-    except (HarnessError, OSError) as error:
-        said = str(error)
-        problems.add(where, said.removeprefix(f"{error.kind}: ") if isinstance(error, FeatureError) else said)
-        return None
-
-
-def _told(message: str, table: Mapping[str, object], cls: type[Struct]) -> str:
-    """Return what `msgspec` says, with the value instead of its type."""
-    if match := _MISSING.match(message):
-        return f"has no {match['key']}: expected one; add it"
-    message, _, path = message.partition(" - at `$.")
-    path = path.rstrip("`")
-    key = re.split(r"[.\[]", path)[0]
-    value = table.get(key)
-    match = _EXPECTED.match(message)
-    if match is None:
-        return f"{path}: expected one of {', '.join(_choices(get_type_hints(cls)[key]))}, was {value!r:.100}; correct it"
-    wanted = " or ".join(_WORDS.get(one, one) for one in match["wanted"].split(" | ") if one != "null")
-    return f"{path}: expected {wanted}, was {value!r:.100}; correct it"
-
-
-def _choices(hint: Any) -> list[str]:
-    """Return the texts that a type allows."""
-    return [hint] if isinstance(hint, str) else [text for part in get_args(hint) for text in _choices(part)]
+    return None if part is None else tried(lambda: part.checked().made(beside), where, problems)
 
 
 def _sandbox(given: str | dict[str, list[str]] | None, beside: Path) -> Bubblewrap | None:
@@ -354,11 +280,13 @@ def _dialect(given: str | dict[str, Any]) -> Dialect:
             f"dialect: expected one of {', '.join(_DIALECTS)}, was {name!r}{meant(name, _DIALECTS) or '; correct it'}"
         )
     known = inspect.signature(_DIALECTS[name]).parameters
+    problems = Problems("dialect")
     for key, value in table.items():
         if key not in known:
-            raise HarnessError(f"dialect: unknown key {key!r}: expected one of name, {', '.join(known)}; correct or remove it")
-        if (key == "arguments") != isinstance(value, list):
-            raise HarnessError(f"dialect: {key}: expected {'a list' if key == 'arguments' else 'a text'}, was {value!r:.100}")
+            problems.add("", f"unknown key {key!r}: expected one of name, {', '.join(known)}; correct or remove it")
+            continue
+        as_type(value, list[str] if key == "arguments" else str, key, "", problems)
+    problems.check()
     return _DIALECTS[name](**table)
 
 

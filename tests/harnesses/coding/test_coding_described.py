@@ -195,6 +195,20 @@ def test_the_rest_is_read_as_well():
         ({"init_plan": "git status"}, "init_plan: expected a list of commands, was 'git status'; write one"),
         ({"init_plan": [7]}, "init_plan: expected lists of words, or tables with script and shell, was 7; write one"),
         ({"health_check": {"limit_s": 0}}, "health_check: limit_s: expected seconds above 0, was 0"),
+        (
+            {"policy": {"max_turns_per_feature": 0}},
+            "policy: run policy has an unusable max_turns_per_feature: expected a whole",
+        ),
+        ({"policy": {"fail_fast": 7}}, "policy: fail_fast: expected a table, was 7; correct it"),
+        (
+            {"agent": {"dialect": {"name": "codex", "arguments": [1]}}},
+            "agent: dialect: arguments[0]: expected a text, was [1]",
+        ),
+        ({"agent": {"dialect": {"name": "codex", "program": 1}}}, "agent: dialect: program: expected a text, was 1"),
+        ({"agent": {"command": [1]}}, "agent: command[0]: expected a text, was [1]; correct it"),
+        ({"constraints": 5}, "constraints: expected a table, was 5; correct it"),
+        ({"confirmations": 0}, "confirmations: expected 1 or more, was 0; correct it"),
+        ({"max_context_steps": -1}, "max_context_steps: expected 0 or more, was -1; correct it"),
         ({"identity": "Ada"}, "identity: expected a table, was 'Ada'; write one"),
         ({"confirmation": 3}, "unknown key 'confirmation': expected one of repository, agent, "),
     ],
@@ -213,6 +227,28 @@ def test_all_mistakes_are_told_at_once():
         "features",
         "validator",
         "policy",
+    ]
+
+
+def test_all_mistakes_of_one_table_are_told_with_those_of_its_parts():
+    told = mistakes(
+        repository=7,
+        stream="yes",
+        confirmations=0,
+        agent={"command": "a", "limit": 7, "env": []},
+        policy={"max_turns_per_feature": 0, "mode": "unlimited_batch"},
+        health_check={"limit_s": 0},
+    )
+
+    assert [line.partition(": expected")[0].partition(", was")[0] for line in told] == [
+        "repository",
+        "stream",
+        "agent: unknown key 'limit'",
+        "agent: command",
+        "agent: env",
+        "policy: run policy has an unusable max_turns_per_feature",
+        "health_check: limit_s",
+        "confirmations",
     ]
 
 
