@@ -49,6 +49,7 @@ def after_turn(
     result: TurnResult | None = None,
     verdict: Verdict | None = None,
     error: str | None = None,
+    session: str | None = None,
     commit: str | None = None,
     now: datetime,
 ) -> FeatureState:
@@ -58,6 +59,7 @@ def after_turn(
         result: what the agent handed in; None if it failed.
         verdict: what the validator found.
         error: why the agent failed, if it did; then there is no verdict.
+        session: the conversation in which it failed, if that is known; else the next try goes on with the one before.
         commit: the new last known good commit, if the work was accepted and there is a repository.
     """
     if (verdict is None) == (error is None):
@@ -72,9 +74,8 @@ def after_turn(
         features=_last(run.features, feature_id),
         rechecked=0,
     )
-    tried = evolve(
-        before, turns=turns, tries=before.tries + 1, session=_kept_session(result.session) if result else before.session
-    )
+    session = _kept_session(result.session) if result else session or before.session
+    tried = evolve(before, turns=turns, tries=before.tries + 1, session=session)
     if verdict is not None and verdict.passed:
         return _accepted(state, policy, at, run, tried, result, verdict, commit, now)
     why = last_part(error if verdict is None else verdict.evidence)  # type: ignore[arg-type]

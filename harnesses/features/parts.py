@@ -21,7 +21,7 @@ from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
 from harnesses.features.protocols import OutcomeValidator
 from harnesses.features.record import Assignment, FeatureState, Iteration, IterationResult
 from harnesses.features.streaming import FeatureAgent, TurnObserver, watched
-from harnesses.features.turn import Judged, Worked, checked_result, checked_verdict, order_in, sole, words_of
+from harnesses.features.turn import Judged, Worked, checked_result, checked_verdict, order_in, session_in, sole, words_of
 from harnesses.step import Constraints
 
 AnswerT = TypeVar("AnswerT")
@@ -133,7 +133,7 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
             if control.stopping:
                 return Worked(cut_off=f"a stop ({words_of(error)})", duration_s=_since(started))
             self._at.cause = _as_exception(error)
-            return Worked(error=words_of(error), duration_s=_since(started))
+            return Worked(error=words_of(error), session=session_in(error), duration_s=_since(started))
         return Worked(result=result, duration_s=_since(started))
 
     async def _judged(self, result: TurnResult, feature_id: str, turn: int) -> Judged:

@@ -174,7 +174,7 @@ class Assignment:
     objective: str
     last_failure: str | None = None
     session: str | None = None
-    """The agent's conversation of the last try, to be resumed."""
+    """The conversation of the last try, to be resumed; of one that failed too, where its error has named it as `session`."""
     progress: tuple[ProgressEntry, ...] = ()
     health: str = ""
     """What the health check saw."""

@@ -106,7 +106,7 @@ class FeatureSteps(FeatureTelling):
     async def _not_worked(self, id: str, turn: int, work: Worked) -> FeatureStep:
         """Count a try in which the agent has failed."""
         await self._put(id, self._reject, self._feature(id), turn, None, work.error)
-        state = after_turn(self._opened(), self._policy, id, error=work.error, now=self.now())
+        state = after_turn(self._opened(), self._policy, id, error=work.error, session=work.session, now=self.now())
         self._at.chat_failures += 1
         if self._policy.fail_fast.on_chat_error:
             self._at.then = self._caused(ChatFailed(f"feature {id!r}: the agent failed: {work.error}"))

@@ -20,7 +20,7 @@ from harnesses.features.turn import (
     words_of,
 )
 from orchestrator.testing import run_to_end
-from tests.harnesses.features.worked import features, harness
+from tests.harnesses.features.worked import Judge, Worker, features, harness
 
 
 def effect(key: str, outcome: str) -> Effect:
@@ -152,6 +152,16 @@ def test_an_error_may_name_the_conversation_that_it_ended(session, known):
 
     assert session_in(ExceptionGroup("outer", [error])) == known
     assert session_in(ValueError("odd")) is None
+
+
+async def test_a_try_goes_on_with_the_conversation_of_one_that_failed(autojump_clock):
+    error = ConnectionError("overloaded")
+    error.session = "abc"
+    worker = Worker({"a1": error, "a2": ConnectionError("overloaded")})
+
+    await run_to_end(harness(worker, Judge(a=4), list=features("a")))
+
+    assert [asked.session for asked in worker.asked] == [None, "abc", "abc"]
 
 
 @pytest.mark.parametrize(
