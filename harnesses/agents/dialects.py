@@ -52,7 +52,8 @@ def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permi
 
     Args:
         arguments: more of them, such as `["--model", "opus", "--allowedTools", "Bash(pytest:*)"]`.
-        permission_mode: "acceptEdits" lets it edit files; "bypassPermissions" lets it do everything: in a sandbox only.
+        permission_mode: "acceptEdits" lets it edit files, and run of commands only those that `--allowedTools` names: without
+            any it can not run tests. "bypassPermissions" lets it do everything: in a sandbox only, and not as root.
 
     Sources: https://docs.anthropic.com/en/docs/claude-code/cli-reference, https://docs.claude.com/en/docs/claude-code/headless;
     sessions by directory: https://github.com/anthropics/claude-code/issues/58591.
