@@ -54,7 +54,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         CommandAgent(["my-agent", "--task", "{prompt}"], prompt="argument", limit_s=600)
 
     Its output goes to the log line by line. Cancelled, or past its limit, it is killed with all that it has started. What it
-    leaves in the directory is its work, whatever it says; a turn that fails keeps its conversation for the next: `AgentFailed`.
+    leaves in the directory is its work, whatever it says; one that fails keeps its conversation for the next: `AgentFailed`.
 
     Args:
         command: the program and its arguments; None is the dialect's. In it, `{prompt}`, `{session}` and `{directory}` are
