@@ -47,6 +47,7 @@ class HandoffFiles:
         self._next_at = -inf
         self._shown = self._written = 0
         self._writing = Lock()
+        self._last: tuple[FeatureState, str | None, str] | None = None
 
     def __enter__(self) -> HandoffFiles:
         other = _in_use.get(self._directory) or _session_in(self._directory / _JSON)
@@ -72,6 +73,8 @@ class HandoffFiles:
         """
         if not at_once and trio.current_time() < self._next_at:
             return
+        if (state, cut_off, ended) == self._last:
+            return
         self._next_at = trio.current_time() + SELDOM_S
         self._shown += 1
         markdown, rows = self._rows
@@ -80,6 +83,7 @@ class HandoffFiles:
             _JSON: as_json(state, cut_off=cut_off, ended=ended, rows=rows),
         }
         await trio.to_thread.run_sync(self.write, self._shown, texts, abandon_on_cancel=True)
+        self._last = state, cut_off, ended
 
     def write(self, number: int, texts: Mapping[str, str]) -> None:
         """Write texts, unless later ones are there. A thread that was left to itself may come late."""

@@ -134,6 +134,9 @@ class FeatureHarness(FeatureLeaving):
             metadata=tuple(sorted((metadata or {}).items())),
         )
         checked_request(self._request)
+        unknown = set(self._prompts) - {feature.id for feature in features}
+        if features and unknown:
+            raise InvalidRequest(f"prompt_overrides: expected ids of features, was {min(unknown)!r} too; correct it")
         if type(chat_delay_s) not in (int, float) or not 0 <= chat_delay_s < inf:
             raise InvalidRequest(f"chat_delay_s: expected seconds, 0 or more, was {chat_delay_s!r}; correct it")
         if not isinstance(policy, RunPolicy | None):  # pyright: ignore[reportUnnecessaryIsInstance]

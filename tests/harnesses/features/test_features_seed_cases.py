@@ -581,3 +581,8 @@ async def test_an_agent_that_hands_in_something_else_has_failed(autojump_clock):
 
 def test_a_feature_takes_one_step_as_a_text():
     assert Feature("a", "Do a.", steps="it is done").steps == ("it is done",)
+
+
+def test_a_prompt_for_a_feature_that_is_not_there_is_refused():
+    with pytest.raises(InvalidRequest, match=r"prompt_overrides.*'z'"):
+        harness(prompt_overrides={"a": "Do.", "z": "Do."})
