@@ -59,6 +59,8 @@ class Together(Composable):
             for validator in validators
             for part in (validator.validators if isinstance(validator, Together) else (validator,))
         ]
+        if any(getattr(part, "guards_tests", False) for part in parts):
+            parts = [part.unguarded() if hasattr(part, "unguarded") else part for part in parts]
         self.validators: tuple[OutcomeValidator[Candidate], ...] = tuple(sorted(parts, key=_cost))
 
     def __repr__(self) -> str:
@@ -68,6 +70,11 @@ class Together(Composable):
     def proves(self) -> bool:
         """Whether one of them runs something."""
         return any(bool(getattr(validator, "proves", True)) for validator in self.validators)
+
+    @property
+    def depends_on_feature(self) -> bool:
+        """Whether one of those that run something can say one thing of one feature and another of another."""
+        return any(map(depends_on_feature, self.validators))
 
     async def validate(self, feature: Feature, work: Candidate) -> Verdict:
         """Return what the first that refuses has found, or else what all have."""
@@ -83,6 +90,11 @@ class Together(Composable):
             commit=work.commit,
             duration_s=sum(verdict.duration_s for verdict in found),
         )
+
+
+def depends_on_feature(validator: object) -> bool:
+    """Return whether a validator runs something that is about the feature; one that does not say is taken to."""
+    return bool(getattr(validator, "proves", True)) and bool(getattr(validator, "depends_on_feature", True))
 
 
 def _cost(validator: object) -> int:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.validators.base import CandidateValidator
+from harnesses.coding.validators.base import CandidateValidator, told
 from harnesses.coding.validators.ground import Ground, survey
-from harnesses.coding.validators.overlay import lay_over
 from harnesses.coding.validators.paths import glob_pattern
 from harnesses.coding.validators.surroundings import fresh_surroundings, hash_seed
+from harnesses.coding.validators.words import judging
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 from harnesses.process import Ran, run_bounded
@@ -25,25 +25,30 @@ _READ_BY = {
     "nox": ("noxfile.py",),
 }
 """What a tool reads without being told to."""
+_FEATURE = "{feature}"
 _TEST_TOOLS = frozenset({"pytest", "py.test", "unittest"})
 
 
 class Command(CandidateValidator):
     """Runs a command in a fresh worktree of the commit, with a clean environment and nothing to read.
 
-    What judges is as it is at the base: the files that the command names, those that match `protect`, and what the tool is
-    known to read (a Makefile, say). What those in turn call has to be named in `protect`: this can not be told from outside.
+    What judges stays as it is at the base: a commit is refused if it touches a file that the command runs (see `words`), that
+    matches `protect`, that the tool is known to read (a Makefile, say), or that is named and holds what is expected, by its
+    own name: once merged, it would judge the next feature. What those in turn call has to be named in `protect`: this can not
+    be told from outside.
     Sought on PATH, never in the worktree; a command like `./check.sh` is in it, and is protected if it is there at the base.
 
     To run pytest take `PytestNodes`: a program under test can make pytest end with 0.
 
     Args:
-        argv: the command, not given to a shell.
+        argv: the command, not given to a shell. `{feature}` in it is the id of the feature, which `FEATURE` in its
+            environment is as well. Without it the command says the same of every feature, so work that changes nothing
+            is no proof of one.
         limit_s: seconds until it is killed with all that it started.
         env: additions to the clean environment.
         code: the exit code that stands for yes.
         cwd: where it runs, from the root of the repository.
-        protect: glob patterns of the files that are laid over from the base.
+        protect: glob patterns of other files that judge.
     """
 
     def __init__(
@@ -75,55 +80,47 @@ class Command(CandidateValidator):
         """It runs something."""
         return True
 
+    @property
+    def depends_on_feature(self) -> bool:
+        """Whether it can say one thing of one feature and another of another."""
+        return any(_FEATURE in word for word in self._argv)
+
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Run the command and return how it ended."""
+        argv = tuple(word.replace(_FEATURE, feature.id) for word in self._argv)
         ground = await survey(candidate)
         named = self._named(ground)
+        touched = sorted(change.path for change in ground.changes if self._protects(change.path, named, ground))
+        if touched:
+            return False, told([f"{path}: it judges, and the commit touches it: put it back" for path in touched])
         seed = hash_seed(candidate.commit, candidate.confirmation)
         async with candidate.checkouts.at(candidate.commit) as root:
-            laid = await lay_over(root, candidate, ground.changes, lambda path: self._protects(path, named, ground))
             cwd = root / self._cwd
             if not cwd.is_dir() or not cwd.resolve().is_relative_to(root.resolve()):
                 return False, f"the directory {self._cwd} is not there in the commit: put it back"
-            async with fresh_surroundings(self._env, seed=seed) as around:
-                ran = await run_bounded(self._argv, limit_s=self._limit_s, cwd=cwd, env=around.env)
-        return ran.code == self._code, self._told(ran, laid, seed, str(root))
+            async with fresh_surroundings({"FEATURE": feature.id, **self._env}, seed=seed) as around:
+                ran = await run_bounded(argv, limit_s=self._limit_s, cwd=cwd, env=around.env)
+        return ran.code == self._code, self._told(argv, ran, seed, str(root))
 
     def _named(self, ground: Ground) -> frozenset[str]:
-        """Return the files at the base that the command names, whole or within a word such as `--config=a.toml`."""
-        words = {word for argument in self._argv for word in (argument, argument.partition("=")[2], *_split(argument))}
-        paths = {posixpath.normpath(posixpath.join(self._cwd, word)) for word in words if word}
-        modules = {
-            posixpath.normpath(posixpath.join(self._cwd, after.replace(".", "/")))
-            for before, after in zip(self._argv, self._argv[1:], strict=False)
-            if before == "-m"
-        }
-        paths |= {f"{module}{end}" for module in modules for end in (".py", "/__main__.py")}
+        """Return the files at the base that the command names as what judges."""
+        paths = {posixpath.normpath(posixpath.join(self._cwd, word)) for word in judging(self._argv) if word}
         return frozenset(paths.intersection(ground.files))
 
     def _protects(self, path: str, named: frozenset[str], ground: Ground) -> bool:
         if path in named or any(pattern.fullmatch(path) for pattern in self._patterns):
             return True
-        return bool(_TEST_TOOLS.intersection(map(_tool, self._argv))) and ground.judges(path)
+        looked_at = posixpath.relpath(path, self._cwd) in self._argv
+        return ground.judges(path) and (looked_at or bool(_TEST_TOOLS.intersection(map(_tool, self._argv))))
 
-    def _told(self, ran: Ran, laid: Sequence[str], seed: int, root: str) -> str:
+    def _told(self, argv: tuple[str, ...], ran: Ran, seed: int, root: str) -> str:
         additions = "".join(f" {key}={value}" for key, value in sorted({**self._env, "PYTHONHASHSEED": str(seed)}.items()))
         ended = "was killed at its time limit" if ran.code is None else f"ended with code {ran.code}"
         lines = [
-            f"`{shlex.join(self._argv)}` in {self._cwd}, clean environment and{additions}",
+            f"`{shlex.join(argv)}` in {self._cwd}, clean environment and{additions}",
             f"{ended} after {ran.duration_s:.1f} s; expected code {self._code} within {self._limit_s:g} s",
         ]
-        if laid:
-            lines.append(f"as at the base, whatever the commit says: {', '.join(laid[:10])}")
         return "\n".join([*lines, ran.tail.replace(f"{root}/", "")]).rstrip()
-
-
-def _split(argument: str) -> list[str]:
-    """Return the words of a script that is given in one argument."""
-    try:
-        return shlex.split(argument.replace(";", " ").replace("&", " ").replace("|", " "))
-    except ValueError:
-        return []
 
 
 def _tool(word: str) -> str:

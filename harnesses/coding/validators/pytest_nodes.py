@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 
 import trio
@@ -18,6 +19,7 @@ from harnesses.coding.validators.pytest_report import SessionReport, answering
 from harnesses.coding.validators.steps import node_in
 from harnesses.coding.validators.surroundings import hash_seed
 from harnesses.coding.validators.tells import looks_at_stack
+from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 
@@ -29,7 +31,7 @@ class PytestNodes(CandidateValidator):
 
     A feature is proven if each of its nodes was collected and passed in setup, call and teardown: not skipped, not expected
     to fail, in a session that came to its end. What a test stands for is decided by the base: a test that the commit changes
-    is run as it was.
+    is run as it was, and a commit that `TestsKept` refuses is refused: once merged, it would judge the next feature.
 
     It can not be told whether code computes an answer, or holds the very answers that the tests ask for: that takes tests
     that ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off.
@@ -55,6 +57,13 @@ class PytestNodes(CandidateValidator):
         if self.nodes == ():
             raise InvalidRequest("PytestNodes: nodes: expected one or more, was none; leave it out for the feature's steps")
         self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
+        self._guard: TestsKept | None = TestsKept()
+
+    def unguarded(self) -> PytestNodes:
+        """Return the same for use beside a `TestsKept`, which then decides what may become of tests."""
+        other = copy(self)
+        other._guard = None
+        return other
 
     def __repr__(self) -> str:
         return f"PytestNodes({', '.join(self.nodes or ())})"
@@ -69,6 +78,10 @@ class PytestNodes(CandidateValidator):
         nodes = self.nodes if self.nodes is not None else tuple(node_in(step) for step in feature.steps)
         if not nodes:
             raise InvalidRequest(f"feature {feature.id!r} has no tests: expected pytest node ids as its steps, was none")
+        if self._guard is not None:
+            kept, why = await self._guard.find(feature, candidate)
+            if not kept:
+                return False, why
         ground = await survey(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
         async with candidate.checkouts.at(candidate.commit) as root:
             laid = await lay_over(root, candidate, ground.changes, ground.judges)

@@ -44,6 +44,8 @@ class TestsKept(CandidateValidator):
     def __repr__(self) -> str:
         return "TestsKept()"
 
+    guards_tests = True
+
     @property
     def proves(self) -> bool:
         """It only looks."""

@@ -37,16 +37,16 @@ async def test_a_command_that_fails_keeps_the_end_of_its_output(repository: Repo
     assert verdict.evidence.endswith("NotImplementedError")
 
 
-async def test_a_script_that_the_commit_changes_is_run_as_it_was(repository: Repository) -> None:
+async def test_a_commit_that_changes_the_script_that_judges_is_refused(repository: Repository) -> None:
     candidate = await repository.commit({"check.sh": "exit 0\n"})
 
     verdict = await Command(["sh", "check.sh"]).validate(FEATURE, candidate)
 
     assert not verdict.passed
-    assert "as at the base, whatever the commit says: check.sh" in verdict.evidence
+    assert verdict.evidence == "check.sh: it judges, and the commit touches it: put it back"
 
 
-async def test_a_script_that_became_a_link_is_put_back_and_the_link_is_not_followed(
+async def test_a_script_that_became_a_link_is_refused_and_the_link_is_not_followed(
     repository: Repository, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").write_text("exit 0\n")
@@ -58,12 +58,30 @@ async def test_a_script_that_became_a_link_is_put_back_and_the_link_is_not_follo
     assert (tmp_path / "elsewhere").read_text() == "exit 0\n"
 
 
-async def test_what_matches_protect_is_as_it_was_and_what_was_added_is_gone(repository: Repository) -> None:
+async def test_a_commit_that_adds_what_matches_protect_is_refused(repository: Repository) -> None:
     candidate = await repository.commit({"lib/easy.sh": "exit 0\n"})
 
     verdict = await Command(["sh", "-c", "test -e lib/easy.sh"], protect=["lib/"]).validate(FEATURE, candidate)
 
     assert not verdict.passed
+
+
+async def test_a_file_that_a_command_only_looks_at_is_judged(repository: Repository) -> None:
+    candidate = await repository.commit({"shop.py": DONE})
+
+    verdict = await Command(["grep", "-q", "sum", "shop.py"]).validate(FEATURE, candidate)
+
+    assert verdict.passed
+
+
+async def test_a_command_is_told_the_feature(repository: Repository) -> None:
+    command = Command(["sh", "-c", 'test "$FEATURE" = "$1"', "sh", "{feature}"])
+
+    verdict = await command.validate(FEATURE, await repository.commit({}))
+
+    assert verdict.passed
+    assert command.depends_on_feature
+    assert not Command(["make", "check"]).depends_on_feature
 
 
 async def test_a_command_finds_nothing_of_this_programs_environment(
@@ -129,10 +147,19 @@ async def test_a_node_that_fails_is_told_with_its_reason(repository: Repository)
     assert "assert 2 == 3" in verdict.evidence
 
 
+async def test_a_commit_that_weakens_a_test_is_refused(repository: Repository) -> None:
+    candidate = await repository.commit({"tests/test_shop.py": "def test_total():\n    pass\n", "shop.py": DONE})
+
+    verdict = await PytestNodes(env=ENV).validate(FEATURE, candidate)
+
+    assert not verdict.passed
+    assert "tests/test_shop.py" in verdict.evidence
+
+
 async def test_a_test_that_the_commit_changes_is_run_as_it_was(repository: Repository) -> None:
     candidate = await repository.commit({"tests/test_shop.py": "def test_total():\n    pass\n"})
 
-    verdict = await PytestNodes(env=ENV).validate(FEATURE, candidate)
+    verdict = await (PytestNodes(env=ENV) & TestsKept(allow=["tests/*"])).validate(FEATURE, candidate)
 
     assert not verdict.passed
     assert "as at the base, whatever the commit says: tests/test_shop.py" in verdict.evidence
