@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from tempfile import mkstemp
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import trio
 
@@ -130,5 +130,5 @@ def _session_in(path: Path) -> str | None:
         said: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    session = said.get("session") if isinstance(said, dict) else None
+    session: object = cast(dict[str, object], said).get("session") if isinstance(said, dict) else None
     return session if isinstance(session, str) else None
