@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import trio
 from attrs import evolve, frozen
@@ -85,6 +85,10 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         may_gain_privileges: bool = False,
         name: str | None = None,
     ) -> None:
+        if dialect is not None and not isinstance(cast(object, dialect), Dialect):
+            raise HarnessMisuse(f"CommandAgent: dialect: expected one such as claude_code(), was {dialect!r:.100}")
+        if not isinstance(cast(object, sandbox), Bubblewrap | None) and sandbox != "bwrap":
+            raise HarnessMisuse(f"CommandAgent: sandbox: expected 'bwrap', a Bubblewrap or None, was {sandbox!r:.100}")
         self._dialect = _settled(command, dialect, resume, prompt)
         super().__init__(self._turn, name=name or self._dialect.name)
         if not limit_s > 0:

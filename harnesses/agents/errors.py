@@ -2,7 +2,7 @@
 
 HarnessError
 └── AgentFailed         it did not come to an end as it should: an exit code, an error it reported
-    ├── AgentMissing    it can not be run: not installed, or not there
+    ├── AgentMissing    it can not be run: not installed, or not there; the harness is blocked
     └── AgentTimedOut   it took longer than its limit, and was killed
 
 What was said in a turn that failed is not lost: the error has the conversation as `session`, and a feature harness has the
@@ -11,7 +11,7 @@ next try at that feature resume it. An error of an agent of your own may do the 
 
 from __future__ import annotations
 
-from harnesses.errors import HarnessError
+from harnesses.errors import HarnessError, Waiting
 
 
 class AgentFailed(HarnessError):
@@ -26,8 +26,8 @@ class AgentFailed(HarnessError):
         self.session = session
 
 
-class AgentMissing(AgentFailed):
-    """The program can not be run: it, or what it needs, is not installed."""
+class AgentMissing(AgentFailed, Waiting):
+    """The program can not be run: it, or what it needs, is not installed. No try is made until a person has seen to it."""
 
 
 class AgentTimedOut(AgentFailed):

@@ -5,6 +5,8 @@ The law: what is judged is a commit, in a fresh worktree that no agent has seen.
 
 from __future__ import annotations
 
+import os
+import posixpath
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +14,15 @@ from typing import Protocol
 from attrs import field, frozen
 
 from harnesses.features.feature import TurnResult
+
+LINK = "120000"
+"""The git mode of a symbolic link."""
+
+
+def leads_out(path: str, target: bytes) -> bool:
+    """Return whether a symbolic link at `path` leads out of the repository."""
+    to = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(target)))
+    return posixpath.isabs(to) or to.split("/")[0] in ("..", ".git")
 
 
 @frozen

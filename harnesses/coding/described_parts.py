@@ -92,7 +92,14 @@ class ByCommand(ByProgram):
     prompt: Literal["stdin", "argument", "file"] | None = None
 
     def made(self, beside: Path) -> FeatureAgent:
-        return self.run_by(beside, command=self.command, resume=self.resume, prompt=self.prompt)
+        resume = None if self.resume is None else _program(self.resume, beside)
+        return self.run_by(beside, command=_program(self.command, beside), resume=resume, prompt=self.prompt)
+
+
+def _program(command: list[str], beside: Path) -> list[str]:
+    """Return a command whose program is found where it was written: a path is relative to the table, a name is on PATH."""
+    named = command and "/" in command[0] and not command[0].startswith("{")
+    return [str(placed(command[0], beside)), *command[1:]] if named else command
 
 
 class ByDialect(ByProgram):

@@ -120,6 +120,7 @@ class JudgeRepository:
     @asynccontextmanager
     async def at(self, commit: str) -> AsyncGenerator[Path, None]:
         """Give a fresh worktree of `commit`, at a path never used before, and remove it afterwards."""
+        await self._verify(commit)
         place = unused(self.folder, "at")
         try:
             (place / "tree").mkdir(parents=True)
@@ -127,6 +128,24 @@ class JudgeRepository:
             yield place / "tree"
         finally:
             await remove(place)
+
+    async def _verify(self, commit: str) -> None:
+        """See that every object of a commit is what its name says: whoever is the same user could have written another.
+
+        Raises:
+            GitError: one is not. The repository is gone then, and made anew at the next start.
+        """
+        command = ("rev-list", "--quiet", "--objects", "--verify-objects", "--no-walk", "--end-of-options", commit)
+        code, _, said = await self.git.ask(*command)
+        if code or "mismatch" in said:
+            await remove(self.git.directory)
+            raise GitError(
+                f"repository {self.git.directory}: objects of {commit} are not what their names say: expected those fetched, "
+                f"git said: {said.strip()}; it was removed and is made anew",
+                command=command,
+                code=code,
+                tail=said,
+            )
 
     async def files(self, commit: str) -> tuple[str, ...]:
         """Return the paths of all files in a commit, symbolic links included and submodules not."""

@@ -49,6 +49,11 @@ class Site:
         """Return the commit that the work begins at; make the branch there if it is not there."""
         return await self.origin.ensure(self.into, self.judge)
 
+    async def restore(self, commit: str) -> None:
+        """Have the judge's repository and the last good commit, whatever an agent has done to them."""
+        await _open_judge(self.judge, self.origin.format)
+        await self.go_on(commit)
+
     async def go_on(self, commit: str) -> None:
         """Have the last good commit at hand.
 
@@ -182,6 +187,8 @@ async def open_site(
         )
     branch = agreed if agreed is not None else await origin.target(name, into)
     workspace = Workspace(root or default_root(name, origin.git.directory))
+    if root is not None:
+        _check_outside(root, origin.git.directory)
     await workspace.take()
     try:
         assert workspace.descriptor is not None
@@ -196,6 +203,16 @@ async def open_site(
         workspace.release()
         raise
     return Site(name, branch, origin, judge, workshop, workspace)
+
+
+def _check_outside(root: Path, repository: Path) -> None:
+    """Refuse a workspace within a repository: git and pytest look upwards, and would take that one for theirs."""
+    place = root.resolve()
+    for folder in (place, *place.parents):
+        if (folder / ".git").exists() or folder == repository.resolve():
+            raise InvalidRequest(
+                f"workspace {root}: expected a directory that is in no repository, was one in {folder}; name another"
+            )
 
 
 async def _open_judge(judge: JudgeRepository, form: str) -> JudgeRepository:

@@ -12,10 +12,11 @@ from pathlib import Path
 from attrs import evolve
 
 from harnesses.coding.branches import merge_message, slug, try_message
-from harnesses.coding.candidate import Candidate
+from harnesses.coding.candidate import LINK, Candidate, leads_out
 from harnesses.coding.git import GitError
 from harnesses.coding.judge import Uncommittable
 from harnesses.coding.site import Site
+from harnesses.coding.validators.base import depends_on_feature
 from harnesses.coding.workshop import Worktree
 from harnesses.effects import Confirmed, NotDone
 from harnesses.errors import HarnessMisuse
@@ -26,7 +27,7 @@ from harnesses.features.harness import FeatureHarness
 from harnesses.features.health import NoHealthCheck
 from harnesses.features.record import Assignment, IterationKind, IterationStatus
 from harnesses.features.telling import FeatureStep
-from harnesses.features.turn import Worked, checked_verdict, key_of
+from harnesses.features.turn import Worked, checked_result, checked_verdict, key_of
 from harnesses.process import sweep
 
 _MERGE = "merge"
@@ -82,6 +83,7 @@ class CodingTries(FeatureHarness):
 
     async def _do(self, assignment: Assignment) -> TurnResult:
         base, feature, turn = self._good, assignment.feature, assignment.turn
+        await self._site.restore(base)
         if self._check_first and await self._passes_already(feature, base):
             return TurnResult(message="it passes already: nothing was done", base=base, commit=base)
         branch = await self._site.branch(feature.id, turn)
@@ -104,7 +106,7 @@ class CodingTries(FeatureHarness):
         feature, turn, base = assignment.feature, assignment.turn, worktree.commit
         given = evolve(assignment, directory=str(worktree.path), branch=branch, base=base)
         try:
-            result = await super()._do(given)
+            result = checked_result(await super()._do(given))
         except Exception as error:
             await self._keep(worktree, branch, try_message(feature, turn, f"The agent failed: {error}"))
             raise
@@ -141,9 +143,20 @@ class CodingTries(FeatureHarness):
             return _no(f"the work is lost: commit {commit} is not there any more")
         if result.branch is not None:
             await self._site.publish(result.branch, commit)
-        elif not getattr(self._validator, "proves", True):
-            return _no("nothing was changed")
+        elif not depends_on_feature(self._validator):
+            return _no("nothing was changed, and the validator says the same of every feature")
+        astray = await self._links_astray(base, commit)
+        if astray:
+            return _no(
+                "\n".join(f"{path}: a symbolic link that leads out of the repository: put a file there" for path in astray)
+            )
         return await self._confirmed(feature, result, base, commit)
+
+    async def _links_astray(self, base: str, commit: str) -> list[str]:
+        """Return the symbolic links of a commit that lead out of it: what they lead to is no part of the work."""
+        judge = self._site.judge
+        links = [one.path for one in await judge.changes(base, commit) if one.mode == LINK and one.status != "D"]
+        return [path for path in links if leads_out(path, await judge.read(commit, path) or b"")]
 
     async def _confirmed(self, feature: Feature, result: TurnResult, base: str, commit: str) -> Verdict:
         """Return the first verdict that says no, or else the first one with what confirms it."""

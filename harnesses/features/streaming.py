@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, nullcontext
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from attrs import frozen
 
@@ -118,7 +118,7 @@ async def _consume(
     """
     events = stream(run)
     # Only generators have to be closed; an iterator of another kind may have nothing to close.
-    async with aclosing(events) if isinstance(events, AsyncGenerator) else nullcontext():
+    async with aclosing(cast(Any, events)) if isinstance(events, AsyncGenerator) else nullcontext():
         async for event in events:
             tell(event)
             if event.kind is TurnEventKind.TURN_COMPLETE:

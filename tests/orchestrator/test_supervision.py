@@ -119,7 +119,6 @@ async def test_a_completed_harness_is_never_started_again(restart: Restart, auto
     assert handle.attempt == 1
 
 
-
 async def test_an_error_that_no_restart_can_mend_fails_at_once(autojump_clock):
     async def script(harness: Scripted) -> Steps:
         raise NoRestart("the list is empty: expected one or more")

@@ -33,6 +33,10 @@ class Composable(ABC):
 class CandidateValidator(Composable):
     """A validator of its own, which finds something or nothing."""
 
+    def unguarded(self) -> CandidateValidator:
+        """Return what to ask beside a validator that guards the tests already."""
+        return self
+
     @abstractmethod
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Return whether a commit passes, and the evidence."""
@@ -60,7 +64,7 @@ class Together(Composable):
             for part in (validator.validators if isinstance(validator, Together) else (validator,))
         ]
         if any(getattr(part, "guards_tests", False) for part in parts):
-            parts = [part.unguarded() if hasattr(part, "unguarded") else part for part in parts]
+            parts = [part.unguarded() if isinstance(part, CandidateValidator) else part for part in parts]
         self.validators: tuple[OutcomeValidator[Candidate], ...] = tuple(sorted(parts, key=_cost))
 
     def __repr__(self) -> str:
@@ -85,11 +89,16 @@ class Together(Composable):
                 break
         return Verdict(
             passed=found[-1].passed,
-            evidence="\n".join(f"{verdict.validator}: {verdict.evidence}" for verdict in found),
+            evidence="\n".join(f"{verdict.validator}: {verdict.evidence}" for verdict in _said(found)),
             validator=" & ".join(verdict.validator for verdict in found),
             commit=work.commit,
             duration_s=sum(verdict.duration_s for verdict in found),
         )
+
+
+def _said(found: list[Verdict]) -> list[Verdict]:
+    """Return verdicts in the order in which they are told: the one that decides first."""
+    return [*found[-1:], *found[:-1]]
 
 
 def depends_on_feature(validator: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -13,6 +14,7 @@ from harnesses.coding.validators.ground import Ground, survey
 from harnesses.coding.validators.paths import glob_pattern
 from harnesses.coding.validators.surroundings import fresh_surroundings, hash_seed
 from harnesses.coding.validators.words import judging
+from harnesses.errors import Waiting
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 from harnesses.process import Ran, run_bounded
@@ -100,6 +102,10 @@ class Command(CandidateValidator):
                 return False, f"the directory {self._cwd} is not there in the commit: put it back"
             async with fresh_surroundings({"FEATURE": feature.id, **self._env}, seed=seed) as around:
                 ran = await run_bounded(argv, limit_s=self._limit_s, cwd=cwd, env=around.env)
+                if ran.code in (126, 127) and not shutil.which(argv[0], path=around.env.get("PATH")) and "/" not in argv[0]:
+                    raise Waiting(
+                        f"{self!r} can not be run: expected a program on PATH, was {argv[0]!r}; install it, or correct it"
+                    )
         return ran.code == self._code, self._told(argv, ran, seed, str(root))
 
     def _named(self, ground: Ground) -> frozenset[str]:

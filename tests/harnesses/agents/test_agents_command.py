@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -175,3 +176,15 @@ async def test_the_program_does_not_see_the_terminal_or_the_input_of_this_one(tm
 
     assert result.message == "True"
     assert os.getsid(0) != 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "said"),
+    [
+        ("dialect", "claude", "expected one such as claude_code()"),
+        ("sandbox", "bwarp", "expected 'bwrap', a Bubblewrap or None"),
+    ],
+)
+def test_a_word_that_is_none_of_those_expected_is_told(argument, value, said):
+    with pytest.raises(HarnessMisuse, match=re.escape(said)):
+        CommandAgent(["true"], **{argument: value})

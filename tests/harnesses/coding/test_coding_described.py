@@ -89,6 +89,15 @@ def test_an_agent_is_a_command_or_a_known_program(table: dict[str, Any], name: s
     assert agent.name == name
 
 
+def test_the_path_of_a_program_is_relative_to_the_table_and_its_name_is_on_path(tmp_path: Path):
+    path, name = (
+        arguments_of({**LEAST, "agent": {"command": [word, "x"]}}, tmp_path)["agent"] for word in ("./agent.sh", "agent.sh")
+    )
+
+    assert path._dialect.command == (str(tmp_path / "agent.sh"), "x")
+    assert name._dialect.command == ("agent.sh", "x")
+
+
 def test_an_agent_can_be_attempts_that_are_written_down(tmp_path: Path):
     (tmp_path / "attempts.json").write_text('{"a": [{"files": {"a.txt": "a"}}]}')
 
