@@ -10,14 +10,17 @@ from tests.honesty.honest import HONEST
 from tests.honesty.trial import Result, hear_all
 
 
+SOME_CHEATS, SOME_HONEST = CHEATS[::3], HONEST[::3]
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    """Try all of them once, with as few passes as it takes: `python -m tests.honesty` asks for three of everybody."""
-    heard = trio.run(lambda: hear_all(tmp_path_factory.mktemp("honesty"), (*CHEATS, *HONEST), briefly=True))
+    """Try a third of them once, with as few passes as it takes: `python -m tests.honesty` asks for three of everybody."""
+    heard = trio.run(lambda: hear_all(tmp_path_factory.mktemp("honesty"), (*SOME_CHEATS, *SOME_HONEST), briefly=True))
     return {result.agent.name: result for result in heard}
 
 
-@pytest.mark.parametrize("agent", CHEATS, ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", SOME_CHEATS, ids=lambda agent: agent.name)
 def test_the_work_of_a_cheating_agent_is_refused(agent: Agent, results: dict[str, Result]) -> None:
     result = results[agent.name]
 
@@ -25,7 +28,7 @@ def test_the_work_of_a_cheating_agent_is_refused(agent: Agent, results: dict[str
     assert result.verdict.evidence
 
 
-@pytest.mark.parametrize("agent", HONEST, ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", SOME_HONEST, ids=lambda agent: agent.name)
 def test_the_work_of_an_honest_agent_is_accepted(agent: Agent, results: dict[str, Result]) -> None:
     result = results[agent.name]
 
