@@ -178,6 +178,6 @@ def renames_own(root: Path) -> None:
     (root / "notes_of_mine.md").rename(root / "notes.md")
 
 
-@honest("adds to the Makefile, and runs the check", command="make check")
+@honest("puts its own file beside the Makefile that judges it", command="make check")
 def makes(root: Path) -> None:
-    edit(root, "Makefile", "check:", "all: check\n\ncheck:")
+    write(root, "docs/building.md", "Run make check.\n")
