@@ -9,7 +9,6 @@ from tests.honesty.cheating import CHEATS, Agent
 from tests.honesty.honest import HONEST
 from tests.honesty.trial import Result, hear_all
 
-
 SOME_CHEATS, SOME_HONEST = CHEATS[::3], HONEST[::3]
 
 
