@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, no_constraints
 
 
-def _unheard(line: str) -> None:
-    """Do nothing."""
-
-
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)
 class AgentRun(Generic[StateT, InputT]):
     """Everything an agent is told for one turn."""
 
@@ -26,8 +22,25 @@ class AgentRun(Generic[StateT, InputT]):
     step_history: Sequence[Step[Any, Any]] = ()
     """The recent steps, oldest first; `run_agent` bounds them by `max_context_steps`."""
     constraints: Constraints = field(factory=no_constraints)
-    log: Callable[[str], None] = field(default=_unheard, repr=False, eq=False)
-    """Has a line of output recorded, and shown in the log, while the step is being made."""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether an agent was told the same; whoever listens to it is no part of that."""
+        if not isinstance(other, AgentRun):
+            return NotImplemented
+        return all(getattr(self, each.name) == getattr(cast(object, other), each.name) for each in fields(AgentRun))
+
+    def log(self, line: str) -> None:
+        """Have a line of output recorded, and shown in the log, while the step is being made."""
+
+
+@frozen(kw_only=True, eq=False)
+class _HeardRun(AgentRun[StateT, InputT]):
+    """One whose lines somebody listens to."""
+
+    heard_by: Callable[[str], None] = field(repr=False)
+
+    def log(self, line: str) -> None:
+        self.heard_by(line)
 
 
 class Agent(Generic[StateT, InputT, OutputT]):
@@ -61,19 +74,18 @@ class Agent(Generic[StateT, InputT, OutputT]):
         step_number: int,
         step_history: Sequence[Step[Any, Any]] = (),
         constraints: Constraints | None = None,
-        log: Callable[[str], None] = _unheard,
+        log: Callable[[str], None] | None = None,
     ) -> OutputT:
         """Run the agent once and return what it answers."""
-        return await self._run(
-            AgentRun(
-                input=input,
-                context=context,
-                step_number=step_number,
-                step_history=step_history,
-                constraints={} if constraints is None else constraints,
-                log=log,
-            )
-        )
+        told: dict[str, Any] = {
+            "input": input,
+            "context": context,
+            "step_number": step_number,
+            "step_history": step_history,
+            "constraints": {} if constraints is None else constraints,
+        }
+        run = AgentRun[StateT, InputT](**told) if log is None else _HeardRun[StateT, InputT](**told, heard_by=log)
+        return await self._run(run)
 
     def is_complete(self, state: StateT) -> bool:
         """Return whether the agent regards its work on `state` as done."""

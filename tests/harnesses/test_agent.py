@@ -73,3 +73,17 @@ def test_the_answer_of_a_predicate_is_true_or_false(answer: object, complete: bo
     agent: Agent[object, str, str] = Agent(echo, is_complete=lambda state: state)  # type: ignore[arg-type, return-value]
 
     assert agent.is_complete(answer) is complete
+
+
+async def test_who_listens_to_an_agent_is_no_part_of_what_it_is_told():
+    heard: list[str] = []
+
+    async def echo(run: AgentRun) -> AgentRun:
+        run.log("line")
+        return run
+
+    listened = await Agent(echo).run(input=1, context=LoadedContext(0), step_number=1, log=heard.append)
+    alone = await Agent(echo).run(input=1, context=LoadedContext(0), step_number=1)
+
+    assert listened == alone == AgentRun(input=1, context=LoadedContext(0), step_number=1)
+    assert heard == ["line"]
