@@ -78,7 +78,7 @@ def test_what_is_written_while_a_step_is_recorded_belongs_to_the_next_one():
 
 
 @pytest.mark.parametrize("store", [None, "run.db"])
-async def test_output_is_no_effect(store, tmp_path):
+async def test_output_is_no_effect(store, tmp_path, autojump_clock):
     path = None if store is None else tmp_path / store
     async with Orchestrator(path) as orchestrator:
         orchestrator.start(Talking(0), name="one")
