@@ -5,7 +5,6 @@ The law: what is judged is a commit, in a fresh worktree that no agent has seen.
 
 from __future__ import annotations
 
-import os
 import posixpath
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -15,13 +14,13 @@ from attrs import field, frozen
 
 from harnesses.features.feature import TurnResult
 
-LINK = "120000"
-"""The git mode of a symbolic link."""
+LINK, SUBMODULE, EXECUTABLE = "120000", "160000", "100755"
+"""Git's modes of a symbolic link, a submodule and a file that can be run."""
 
 
-def leads_out(path: str, target: bytes) -> bool:
+def leads_out(path: str, target: str) -> bool:
     """Return whether a symbolic link at `path` leads out of the repository."""
-    to = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(target)))
+    to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return posixpath.isabs(to) or to.split("/")[0] in ("..", ".git")
 
 
@@ -42,6 +41,10 @@ class Checkouts(Protocol):
 
     def at(self, commit: str) -> AbstractAsyncContextManager[Path]:
         """Give a fresh worktree of `commit`, at a path never used before, and remove it afterwards."""
+        ...
+
+    async def tree_of(self, commit: str) -> str:
+        """Return what stands for all files of a commit: two that hold the same have the same."""
         ...
 
     async def files(self, commit: str) -> tuple[str, ...]:

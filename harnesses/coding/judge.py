@@ -15,11 +15,10 @@ from typing import TypeAlias, TypeVar
 import trio
 from attrs import field, frozen
 
-from harnesses.coding.candidate import Change
+from harnesses.coding.candidate import SUBMODULE, Change
 from harnesses.coding.git import Git, GitError
 from harnesses.coding.trees import empty, is_directory, nested_repositories, remove, remove_sync, unused
 
-SUBMODULE = "160000"
 ValueT = TypeVar("ValueT")
 _Entries: TypeAlias = list[tuple[str, str]]
 _MOST_KNOWN = 3

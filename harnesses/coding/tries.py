@@ -6,6 +6,7 @@ is killed while it does so.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from harnesses.coding.candidate import LINK, Candidate, leads_out
 from harnesses.coding.git import GitError
 from harnesses.coding.judge import Uncommittable
 from harnesses.coding.site import Site
-from harnesses.coding.validators.base import depends_on_feature
 from harnesses.coding.workshop import Worktree
 from harnesses.effects import Confirmed, NotDone
 from harnesses.errors import HarnessMisuse
@@ -28,6 +28,7 @@ from harnesses.features.health import NoHealthCheck
 from harnesses.features.record import Assignment, IterationKind, IterationStatus
 from harnesses.features.telling import FeatureStep
 from harnesses.features.turn import Worked, checked_result, checked_verdict, key_of
+from harnesses.features.validators import depends_on_feature
 from harnesses.process import sweep
 
 _MERGE = "merge"
@@ -156,7 +157,7 @@ class CodingTries(FeatureHarness):
         """Return the symbolic links of a commit that lead out of it: what they lead to is no part of the work."""
         judge = self._site.judge
         links = [one.path for one in await judge.changes(base, commit) if one.mode == LINK and one.status != "D"]
-        return [path for path in links if leads_out(path, await judge.read(commit, path) or b"")]
+        return [path for path in links if leads_out(path, os.fsdecode(await judge.read(commit, path) or b""))]
 
     async def _confirmed(self, feature: Feature, result: TurnResult, base: str, commit: str) -> Verdict:
         """Return the first verdict that says no, or else the first one with what confirms it."""

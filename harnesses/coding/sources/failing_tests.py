@@ -19,9 +19,8 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.coding.candidate import Candidate, Change
-from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, is_python, message_in, node_of, steady
+from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, is_python, message_in, steady
 from harnesses.coding.sources.problems import NothingToDo
-from harnesses.coding.validators.base import CandidateValidator
 from harnesses.coding.validators.ground import survey
 from harnesses.coding.validators.pytest_nodes import PytestNodes, run_of
 from harnesses.coding.validators.pytest_process import PytestRun
@@ -42,31 +41,6 @@ class _How(TypedDict):
     python: str
     limit_s: float
     env: Mapping[str, str]
-
-
-class OwnTest(CandidateValidator):
-    """Runs the one test that a feature was made of."""
-
-    def __init__(self, how: _How) -> None:
-        self._how = how
-
-    def __repr__(self) -> str:
-        return "OwnTest()"
-
-    @property
-    def proves(self) -> bool:
-        """It runs the test."""
-        return True
-
-    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
-        """Run it and return what became of it."""
-        node = node_of(feature)
-        if node is None:
-            raise InvalidRequest(
-                f"feature {feature.id!r} was made of no test: expected one step, `pytest <node id>`, was {feature.steps!r}; "
-                "choose a validator"
-            )
-        return await PytestNodes([node], **self._how).unguarded().find(feature, candidate)
 
 
 class FailingTests:
@@ -103,7 +77,7 @@ class FailingTests:
     def validator(self) -> OutcomeValidator[Candidate] | None:
         """Return what proves such a feature: its test passes, no test was weakened, and what passed passes still."""
         how: _How = {"python": self._python, "limit_s": self._limit_s, "env": self._env}
-        return OwnTest(how) & TestsKept() & SuiteKept(**how)
+        return PytestNodes(**how) & TestsKept() & SuiteKept(**how)
 
     async def load(self, checkout: Path) -> tuple[Feature, ...]:
         """Run the tests and return a feature for each that fails, in the order in which pytest finds them.
@@ -194,6 +168,9 @@ class _Directory:
     @asynccontextmanager
     async def at(self, commit: str) -> AsyncGenerator[Path]:
         yield self.root
+
+    async def tree_of(self, commit: str) -> str:
+        return commit
 
     async def files(self, commit: str) -> tuple[str, ...]:
         return await trio.to_thread.run_sync(self._files)

@@ -73,12 +73,6 @@ def features_of(failures: Sequence[Failure]) -> tuple[Feature, ...]:
     return tuple(features)
 
 
-def node_of(feature: Feature) -> str | None:
-    """Return the node id that a feature was made of; None if it was made otherwise."""
-    step = feature.steps[0] if len(feature.steps) == 1 else ""
-    return step.removeprefix(STEP) if step.startswith(STEP) else None
-
-
 def message_in(text: str, root: str, *, is_module: bool = False) -> str:
     """Return the reason in what pytest shows of a failure, without what differs from run to run.
 

@@ -6,18 +6,18 @@
     TestsKept      no test was deleted, skipped or weakened             (guards)
     SuiteKept      every test that passed before passes still           (guards)
 
-`a & b` accepts what both accept. Each judges a commit in a fresh worktree, in which what judges is as it is at the base.
+`a & b` accepts what both accept. Each judges a commit in a fresh worktree; a commit that touches what judges is refused.
 
 The law: no word of the agent, nothing that it left lying about, and no exit code of a process that holds its code is believed.
 Code under test does run in the process of its tests. To answer for them it has to reach into pytest, which is watched for; to
 hold the very answers that they ask for can not be told from computing them. Run agents that you do not trust in a sandbox.
 """
 
-from harnesses.coding.validators.base import CandidateValidator, Together
+from harnesses.coding.validators.base import CandidateValidator
 from harnesses.coding.validators.command import Command
 from harnesses.coding.validators.paths import OnlyTouches
 from harnesses.coding.validators.pytest_nodes import PytestNodes
 from harnesses.coding.validators.suite_kept import SuiteKept
 from harnesses.coding.validators.tests_kept import TestsKept
 
-__all__ = ["CandidateValidator", "Command", "OnlyTouches", "PytestNodes", "SuiteKept", "TestsKept", "Together"]
+__all__ = ["CandidateValidator", "Command", "OnlyTouches", "PytestNodes", "SuiteKept", "TestsKept"]

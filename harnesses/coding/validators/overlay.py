@@ -12,11 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import trio
 
-from harnesses.coding.candidate import Candidate, Change
-
-_LINK = "120000"
-_EXECUTABLE = "100755"
-_SUBMODULE = "160000"
+from harnesses.coding.candidate import EXECUTABLE, LINK, SUBMODULE, Candidate, Change
 
 
 async def lay_over(
@@ -58,14 +54,14 @@ def _restore(root: Path, change: Change, content: bytes | None) -> None:
     _clear(path)
     if content is None:
         return
-    was_link = (change.status == "D" and change.mode == _LINK) or (
-        change.status == "T" and change.mode not in (_LINK, _SUBMODULE)
+    was_link = (change.status == "D" and change.mode == LINK) or (
+        change.status == "T" and change.mode not in (LINK, SUBMODULE)
     )
     if was_link:
         path.symlink_to(content.decode())
         return
     path.write_bytes(content)
-    if change.mode == _EXECUTABLE:
+    if change.mode == EXECUTABLE:
         path.chmod(0o755)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harnesses.coding.candidate import Candidate
+from harnesses.coding.candidate import LINK, Candidate
 from harnesses.coding.validators.base import CandidateValidator, told
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
@@ -45,7 +45,7 @@ class OnlyTouches(CandidateValidator):
         findings += [
             f"{change.path}: is a symbolic link, and leads elsewhere: put a file there"
             for change in changes
-            if change.mode == "120000" and change.status != "D"
+            if change.mode == LINK and change.status != "D"
         ]
         return not findings, told(findings) if findings else f"{len(changes)} changed paths, all of {allowed}"
 

@@ -59,8 +59,10 @@ class PytestNodes(CandidateValidator):
         self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
         self._guard: TestsKept | None = TestsKept()
 
-    def unguarded(self) -> PytestNodes:
-        """Return the same for use beside a `TestsKept`, which then decides what may become of tests."""
+    def beside(self, others: Sequence[object]) -> PytestNodes:
+        """Return the same without its guard beside a `TestsKept`, which then decides what may become of tests."""
+        if not any(isinstance(one, TestsKept) for one in others):
+            return self
         other = copy(self)
         other._guard = None
         return other

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 import trio
 from attrs import evolve
@@ -23,15 +22,6 @@ _TEXT = 1_000
 _ASKED_AGAIN = 2
 _MOST_ASKED_AGAIN = 200
 _MOST_KNOWN = 8
-
-
-@runtime_checkable
-class _Trees(Protocol):
-    """What can tell whether two commits hold the same files."""
-
-    async def tree_of(self, commit: str) -> str:
-        """Return the name of the tree of a commit."""
-        ...
 
 
 class SuiteKept(CandidateValidator):
@@ -76,8 +66,9 @@ class SuiteKept(CandidateValidator):
         Raises:
             NotReady: the suite does not come to its end at the base.
         """
-        tree = await _tree(candidate, candidate.commit)
-        if tree == await _tree(candidate, candidate.base):
+        tree_of = candidate.checkouts.tree_of
+        tree = await tree_of(candidate.commit)
+        if tree == await tree_of(candidate.base):
             return True, "no file differs from the base, so what passed there passes"
         if candidate.confirmation > 1:
             return True, "the suite is run at the first confirmation"
@@ -100,7 +91,7 @@ class SuiteKept(CandidateValidator):
     async def _kept(self, candidate: Candidate) -> tuple[str, ...]:
         """Return the tests that pass at the base."""
         async with self._running:
-            tree = await _tree(candidate, candidate.base)
+            tree = await candidate.checkouts.tree_of(candidate.base)
             if tree not in self._passing:
                 found, _ = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
                 if not found.whole:
@@ -152,11 +143,6 @@ class SuiteKept(CandidateValidator):
                 repeat=repeat,
             )
             return await run_to_end(root, run, go_on=go_on), laid
-
-
-async def _tree(candidate: Candidate, commit: str) -> str:
-    """Return what stands for the files of a commit."""
-    return await candidate.checkouts.tree_of(commit) if isinstance(candidate.checkouts, _Trees) else commit
 
 
 def _cut(results: Results, kept: Sequence[str]) -> bool:

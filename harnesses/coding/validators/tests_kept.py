@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from attrs import frozen
 
-from harnesses.coding.candidate import Candidate, Change
+from harnesses.coding.candidate import LINK, SUBMODULE, Candidate, Change, leads_out
 from harnesses.coding.validators.base import CandidateValidator, told
 from harnesses.coding.validators.ground import Ground, survey
 from harnesses.coding.validators.kept import arguments_of, changes_to_tests
@@ -18,7 +18,6 @@ from harnesses.coding.validators.tells import signs, signs_in_tests
 from harnesses.coding.validators.test_side import is_left_behind, loads_by_itself
 from harnesses.features.feature import Feature
 
-_LINK, _SUBMODULE = "120000", "160000"
 _CODE = (".js", ".jsx", ".ts", ".tsx", ".mjs", ".go", ".rs", ".rb", ".java", ".kt", ".c", ".cc", ".cpp", ".h", ".sh", ".php")
 _PASSED_OVER = ("skip", "ignore", "only", "todo", "xit", "xdescribe", "pending", "disabled", "return", "exit")
 
@@ -43,8 +42,6 @@ class TestsKept(CandidateValidator):
 
     def __repr__(self) -> str:
         return "TestsKept()"
-
-    guards_tests = True
 
     @property
     def proves(self) -> bool:
@@ -78,9 +75,9 @@ class _Look:
         if is_left_behind(path):
             return []
         found = list(self._of_place(change))
-        if change.mode == _LINK and change.status != "D":
+        if change.mode == LINK and change.status != "D":
             found += await self._of_link(path)
-        elif change.mode == _SUBMODULE:
+        elif change.mode == SUBMODULE:
             found += self._of_submodule(path)
         elif self.ground.side.covers(path):
             found += await self._of_test(change)
@@ -103,12 +100,11 @@ class _Look:
 
     async def _of_link(self, path: str) -> list[str]:
         target = await self._text(self.candidate.commit, path) or ""
-        whole = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         if self.ground.side.covers(path) or self._held_files(path):
             return [f"is a symbolic link to {target} in the place of tests: put the files there"]
-        if posixpath.isabs(target) or whole.startswith("..") or whole.partition("/")[0] == ".git":
+        if leads_out(path, target):
             return [f"is a symbolic link to {target}, which is outside of the repository: put a file there"]
-        if self.ground.side.covers(whole):
+        if self.ground.side.covers(posixpath.normpath(posixpath.join(posixpath.dirname(path), target))):
             return [f"is a symbolic link to {target}, which is a test's: put a file there"]
         return []
 

@@ -18,6 +18,7 @@ from harnesses.features.errors import InvalidRequest
 from harnesses.features.health import CommandHealthCheck, NoHealthCheck
 from harnesses.features.manifest import InitPlan, InitStep, Shell
 from harnesses.features.policy import FailFast, RunMode, RunPolicy
+from harnesses.features.validators import depends_on_feature
 from tests.harnesses.coding.repositories import git, make_repository
 
 ROOT = str(Path(__file__).parents[3])
@@ -125,6 +126,21 @@ def test_a_list_of_validators_is_all_of_them():
     made = arguments(validator=tables)["validator"]
 
     assert {repr(part) for part in made.validators} == {"Command('true')", "TestsKept()", "SuiteKept()", "accept_all()"}
+
+
+@pytest.mark.parametrize(("command", "depends"), [(["make", "check"], False), (["make", "check-{feature}"], True)])
+def test_a_command_that_says_the_same_of_every_feature_does_so_in_a_list_as_well(command: list[str], depends: bool):
+    together = arguments(validator=[{"command": command}, {"tests_kept": True}, {"only_touches": ["src/"]}])["validator"]
+
+    assert depends_on_feature(together) is depends
+
+
+def test_tests_are_guarded_once_and_as_the_table_says():
+    together = arguments_of({**LEAST, "validator": [{"pytest": True}, {"tests_kept": True, "allow": ["x"]}]}, Path())[
+        "validator"
+    ]
+
+    assert [one._guard for one in together.validators if isinstance(one, PytestNodes)] == [None]
 
 
 def test_of_a_policy_only_what_is_said_differs():

@@ -10,7 +10,7 @@ import pytest
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.sources import FailingTests, NothingToDo
-from harnesses.coding.sources.nodes import node_of
+from harnesses.coding.validators.steps import node_in
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 from harnesses.features.lists import check_features
@@ -72,7 +72,7 @@ def write(root: Path, **files: str) -> Path:
 
 
 async def nodes(root: Path, **how: object) -> list[str]:
-    return [node_of(feature) or "" for feature in await FailingTests(**{"env": ENV, **how}).load(root)]  # type: ignore[arg-type]
+    return [node_in(feature.steps[0]) for feature in await FailingTests(**{"env": ENV, **how}).load(root)]  # type: ignore[arg-type]
 
 
 async def test_whatever_fails_is_a_feature_and_nothing_else(tmp_path: Path):
@@ -90,7 +90,7 @@ async def test_whatever_fails_is_a_feature_and_nothing_else(tmp_path: Path):
     where = "tests/test_calc.py::"
     expected = ["test_add", "test_each[0]", "test_each[a b]", "TestFixtures::test_begin", "TestFixtures::test_end"]
     expected += ["TestFixtures::test_unknown", "test_told_apart"]
-    found = [node_of(feature) or "" for feature in features]
+    found = [node_in(feature.steps[0]) for feature in features]
     assert found[:7] == [where + name for name in expected]
     assert sorted(found[7:-1]) == [f"{where}test_sets[{name}]" for name in "pqrst"]
     assert found[-1] == "tests/test_more.py"
@@ -239,5 +239,7 @@ async def test_a_feature_that_it_has_not_found_it_can_not_prove(tmp_path: Path):
     commit = git(repository, "rev-parse", "HEAD")
     await judge.take(repository, commit)
 
-    with pytest.raises(InvalidRequest, match="feature 'a' was made of no test: expected one step, `pytest <node id>`"):
-        await validator.validate(feature, Candidate(commit=commit, base=commit, checkouts=judge))
+    verdict = await validator.validate(feature, Candidate(commit=commit, base=commit, checkouts=judge))
+
+    assert not verdict.passed
+    assert "look at it: did not run" in verdict.evidence

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, message_in, node_of, steady
+from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, message_in, steady
+from harnesses.coding.validators.steps import node_in
 from harnesses.features.lists import check_features
 
 SOURCE = '''
@@ -108,7 +109,7 @@ def test_a_module_is_a_feature_as_a_whole():
 def test_the_node_id_is_kept_to_the_letter_whatever_the_id(node: str):
     features = features_of([Failure(node=node)])
 
-    assert node_of(features[0]) == node
+    assert node_in(features[0].steps[0]) == node
     assert check_features(features) == features
     assert len(features[0].id) <= 150
 
@@ -125,9 +126,3 @@ def test_node_ids_that_are_alike_have_ids_of_their_own():
 
     assert len(set(ids)) == len(nodes)
     assert ids[1] == nodes[1]
-
-
-def test_a_feature_that_was_written_by_a_person_has_no_node():
-    feature = features_of([Failure(node="t.py")])[0]
-
-    assert node_of(type(feature)("a", "A", steps=("look at it",))) is None

@@ -83,7 +83,7 @@ async def test_a_link_that_leads_out_of_the_repository_proves_nothing(tmp_path: 
     ],
 )
 def test_where_a_link_leads_is_told_from_where_it_lies(path: str, target: str, out: bool) -> None:
-    assert leads_out(path, target.encode()) is out
+    assert leads_out(path, target) is out
 
 
 async def test_an_object_that_was_forged_in_the_repository_of_the_judge_is_not_believed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from harnesses import HarnessMisuse
 from harnesses.features import Feature, InvalidRequest, TurnResult, Verdict, accept_all, all_of
+from harnesses.features.validators import depends_on_feature
 
 FEATURE = Feature("a", "Do a.", steps="it is done")
 
@@ -71,6 +72,47 @@ async def test_the_commit_is_that_of_all(commits, commit):
     found = await judged(*(Says("x", [], commit=one) for one in commits))
 
     assert found.commit == commit
+
+
+async def test_what_refuses_is_told_first():
+    found = await judged(Says("guard", [], proves=False), Says("runs", [], passed=False))
+
+    assert found.evidence == "runs: runs has looked\nguard: guard has looked"
+
+
+async def test_what_runs_everything_is_asked_last_and_those_within_are_asked_like_the_others():
+    asked = []
+    suite = Says("suite", asked)
+    suite.runs_everything = True
+
+    await judged(all_of(suite, Says("runs", asked)), Says("guard", asked, proves=False))
+
+    assert asked == ["guard", "runs", "suite"]
+
+
+async def test_a_validator_may_be_asked_otherwise_beside_others():
+    asked = []
+
+    class Shy(Says):
+        def beside(self, others):
+            return Says(f"{self._name} beside {len(others)}", self._asked)
+
+    await judged(Shy("shy", asked), Says("other", asked))
+
+    assert asked == ["shy beside 2", "other"]
+
+
+@pytest.mark.parametrize(
+    ("proves", "depends", "together"),
+    [((True, False), (False, True), False), ((True, True), (False, True), True), ((None,), (None,), True)],
+)
+def test_they_say_something_of_the_feature_if_one_that_runs_something_does(proves, depends, together):
+    parts = [Says("x", [], proves=one) for one in proves]
+    for part, says in zip(parts, depends, strict=True):
+        if says is not None:
+            part.depends_on_feature = says
+
+    assert depends_on_feature(all_of(*parts)) is together
 
 
 def test_none_at_all_is_refused():
