@@ -84,7 +84,12 @@ class Agent(Generic[StateT, InputT, OutputT]):
             "step_history": step_history,
             "constraints": {} if constraints is None else constraints,
         }
-        run = AgentRun[StateT, InputT](**told) if log is None else _HeardRun[StateT, InputT](**told, heard_by=log)
+        return await self.answer(
+            AgentRun[StateT, InputT](**told) if log is None else _HeardRun[StateT, InputT](**told, heard_by=log)
+        )
+
+    async def answer(self, run: AgentRun[StateT, InputT]) -> OutputT:
+        """Run the agent once with what another was told: for agents that have others do their work."""
         return await self._run(run)
 
     def is_complete(self, state: StateT) -> bool:

@@ -87,14 +87,7 @@ def recording(
         before = await trio.to_thread.run_sync(_contents, root)
         attempt = _Recorded()
         try:
-            result = await agent.run(
-                input=turn.input,
-                context=turn.context,
-                step_number=turn.step_number,
-                step_history=turn.step_history,
-                constraints=turn.constraints,
-                log=turn.log,
-            )
+            result = await agent.answer(turn)
         except Exception as error:
             attempt.raises = f"{type(error).__name__}: {error}"
             raise

@@ -87,14 +87,7 @@ def watched(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAg
     async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:
         if isinstance(agent, StreamingAgent):
             return await _consume(agent.stream, run, tell)
-        result = await agent.run(
-            input=run.input,
-            context=run.context,
-            step_number=run.step_number,
-            step_history=run.step_history,
-            constraints=run.constraints,
-            log=run.log,
-        )
+        result = await agent.answer(run)
         tell(TurnEvent.complete(result))
         return result
 
