@@ -232,6 +232,11 @@ class Verbs:
         return self._surroundings("effects").effects.known()
 
     @_Look
+    def stopping(self) -> bool:
+        """Whether it is to stop: after the step being made there is no other."""
+        return self._surroundings("stopping").control.stopping
+
+    @_Look
     def name(self) -> str:
         """The durable name it runs under; the name of its class while it does not run."""
         return self._runs_as()

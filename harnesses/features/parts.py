@@ -122,7 +122,6 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
     async def _work(self, feature_id: str, turn: int) -> Worked:
         """Ask the agent. A stop cancels it."""
         started = trio.current_time()
-        control = self._surroundings("work").control
         try:
             result = checked_result(await self._or_stop(self._do, self._assigned(feature_id, turn)))
         except Stopping:
@@ -130,7 +129,7 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
         except Exception as error:
             if (order := order_in(error)) is not None:
                 raise order from error.__cause__
-            if control.stopping:
+            if self.stopping:
                 return Worked(cut_off=f"a stop ({words_of(error)})", duration_s=_since(started))
             self._at.cause = _as_exception(error)
             return Worked(error=words_of(error), session=session_in(error), duration_s=_since(started))

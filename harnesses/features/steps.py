@@ -173,8 +173,7 @@ class FeatureSteps(FeatureTelling):
         """Return whether what was seen may be recorded with the next step: lost, it is soon seen again."""
         # Others, and orders to this harness, have their turn although there is no step.
         await trio.lowlevel.checkpoint()
-        stopping = self._surroundings("step").control.stopping
-        return not stopping and trio.current_time() - self._at.stepped_at < _UNRECORDED_S
+        return not self.stopping and trio.current_time() - self._at.stepped_at < _UNRECORDED_S
 
     # the beginning and the end of a run
 

@@ -88,7 +88,7 @@ class FeatureTelling(FeatureParts):
         at, before = self._at, self.state
         note = note or "; ".join(entry.summary for entry in _new(before.progress, state.progress))
         state, answers = self._followed(state)
-        if state.run is not None and self._surroundings("step").control.stopping:
+        if state.run is not None and self.stopping:
             # It came to its end although the harness is to stop; there is no other step to hand off in.
             state = interrupted(state, None, self.now(), "a stop")
         rechecked, at.rechecked = tuple(at.rechecked), []
