@@ -7,9 +7,10 @@ back to itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from harnesses.features.errors import InvalidRequest, MemoryFailed
 from harnesses.features.feature import Feature
@@ -138,30 +139,19 @@ def _check_dependencies(features: Sequence[Feature]) -> None:
                     f"feature {feature.id!r} depends on one that is not there: expected an id of the list, was {other!r}; "
                     "add that feature, or take the dependency away"
                 )
-    if cycle := _cycle(needs):
+    if cycle := cycle_in(needs):
         raise InvalidRequest(
             f"feature {cycle[0]!r} depends on itself: expected an order in which each can be worked, "
             f"was {' -> '.join(cycle)!r}; take one of these dependencies away"
         )
 
 
-def _cycle(needs: dict[str, tuple[str, ...]]) -> list[str]:
+def cycle_in(needs: Mapping[str, Iterable[str]]) -> list[str]:
     """Return ids that lead from one back to itself, that one first and last; nothing if there are none."""
-    done: set[str] = set()
-    for start in needs:
-        path, ways, on_path = [start], [iter(needs[start])], {start}
-        while ways and start not in done:
-            step = next(ways[-1], None)
-            if step is None:
-                ways.pop()
-                on_path.discard(last := path.pop())
-                done.add(last)
-            elif step in on_path:
-                return [*path[path.index(step) :], step]
-            elif step not in done:
-                path.append(step)
-                on_path.add(step)
-                ways.append(iter(needs[step]))
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(reversed(cast(list[str], error.args[1])))
     return []
 
 

@@ -14,14 +14,13 @@ passes       false: a file can prove nothing                   false
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
 from attrs import frozen
 
 from harnesses.coding.sources.problems import Problems, meant
 from harnesses.features.feature import Feature
-from harnesses.features.lists import MAX_ID, MAX_PRIORITY, is_id, is_priority
+from harnesses.features.lists import MAX_ID, MAX_PRIORITY, cycle_in, is_id, is_priority
 from harnesses.features.texts import says_something
 
 _SYNONYMS = {
@@ -118,10 +117,8 @@ def check_order(entries: Sequence[Entry], problems: Problems, others: frozenset[
 
 def _check_rings(features: Sequence[Feature], known: Set[str], problems: Problems) -> None:
     others = {one.id: [other for other in one.depends_on if other in known and other != one.id] for one in features}
-    try:
-        TopologicalSorter(others).prepare()
-    except CycleError as error:
-        ring = " → ".join(repr(one) for one in reversed(cast(list[str], error.args[1])))
+    if found := cycle_in(others):
+        ring = " → ".join(map(repr, found))
         problems.add("", f"features wait for each other: {ring}: expected an order in which they can be worked; cut one")
 
 
