@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import trio
 from attrs import evolve, field, frozen
@@ -71,6 +72,21 @@ class Identity:
     email: str = "harness-orchestrator@localhost"
 
 
+class How(TypedDict, total=False):
+    """How a git command is run."""
+
+    stdin: bytes
+    tree: Path
+    """The work tree; default none."""
+    index: Path
+    """A file for the index; default the repository's."""
+    date: str
+    """Of author and committer; default now."""
+    most: int
+    """Bytes of output."""
+    limit_s: float
+
+
 @frozen
 class Git:
     """A repository, and how git is run on it."""
@@ -92,30 +108,13 @@ class Git:
         """Return the same, whose processes keep descriptors open."""
         return evolve(self, held=descriptors)
 
-    async def run(
-        self,
-        *arguments: str | Path,
-        stdin: bytes = b"",
-        tree: Path | None = None,
-        index: Path | None = None,
-        date: str | None = None,
-        most: int = MOST_OUTPUT,
-        limit_s: float = _LIMIT_S,
-    ) -> bytes:
+    async def run(self, *arguments: str | Path, **how: Unpack[How]) -> bytes:
         """Run a git command, and return what it wrote to standard output.
-
-        Args:
-            tree: the work tree; default none.
-            index: a file for the index; default the repository's.
-            date: of author and committer; default now.
-            most: bytes of output.
 
         Raises:
             GitError: it failed, wrote more or took longer.
         """
-        code, out, tail = await self.ask(
-            *arguments, stdin=stdin, tree=tree, index=index, date=date, most=most, limit_s=limit_s
-        )
+        code, out, tail = await self.ask(*arguments, **how)
         if code != 0:
             raise self._error(arguments, code, tail)
         return out
@@ -131,27 +130,19 @@ class Git:
             raise self._error(arguments, code, tail)
         return os.fsdecode(out).removesuffix("\n") if code == 0 else None
 
-    async def ask(
-        self,
-        *arguments: str | Path,
-        stdin: bytes = b"",
-        tree: Path | None = None,
-        index: Path | None = None,
-        date: str | None = None,
-        most: int = MOST_OUTPUT,
-        limit_s: float = _LIMIT_S,
-    ) -> tuple[int, bytes, str]:
+    async def ask(self, *arguments: str | Path, **how: Unpack[How]) -> tuple[int, bytes, str]:
         """Run a git command; return its exit code, its output and the end of its standard error."""
+        tree, most, limit_s = how.get("tree"), how.get("most", MOST_OUTPUT), how.get("limit_s", _LIMIT_S)
         command = [self.program, f"--git-dir={self.directory}"]
         if tree is not None:
             command += [f"--work-tree={tree}"]
         for key, value in (*_SETTINGS, *(_DURABLE if self.durable else ())):
             command += ["-c", f"{key}={value}"]
         command += [os.fspath(argument) for argument in arguments]
-        env = self.environment(index, date)
+        env = self.environment(how.get("index"), how.get("date"))
         out, err, code = bytearray(), bytearray(), None
         with trio.move_on_after(limit_s):
-            code = await self._communicate(command, env, stdin, out, err, most, tree or self.directory)
+            code = await self._communicate(command, env, how.get("stdin", b""), out, err, most, tree or self.directory)
         tail = err.decode(errors="replace").strip()
         if code is None:
             what = f"wrote more than {most} bytes" if len(out) > most else f"took longer than {limit_s} s"

@@ -12,9 +12,9 @@ The laws, beside those of `FeatureHarness`:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias, Unpack, cast
 
 from attrs import evolve
 
@@ -27,13 +27,11 @@ from harnesses.coding.tries import CodingTries
 from harnesses.features.bearings import agreed
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
-from harnesses.features.hooks import PhaseHooks
-from harnesses.features.manifest import InitializerRequest, InitPlan
+from harnesses.features.harness import FeatureOptions
+from harnesses.features.manifest import InitializerRequest
 from harnesses.features.policy import FailFast, RunMode, RunPolicy
-from harnesses.features.protocols import FeatureSelector, HealthCheck, OutcomeValidator
-from harnesses.features.record import FeatureState
-from harnesses.features.streaming import FeatureAgent, TurnObserver
-from harnesses.step import Constraints
+from harnesses.features.protocols import OutcomeValidator
+from harnesses.features.streaming import FeatureAgent
 
 DEFAULT_POLICY = RunPolicy(
     mode=RunMode.UNLIMITED_BATCH,
@@ -66,9 +64,7 @@ class CodingHarness(CodingTries):
         confirmations: passes in a row, each in a fresh worktree, that an acceptance needs.
         check_first: whether the validator is asked before the agent; default only for `FailingTests`.
         identity: who commits.
-        handoff: directory for `HANDOFF.md` and `HANDOFF.json`; default the workspace.
-
-    The others are those of `FeatureHarness`.
+        options: the others of `FeatureHarness`; `handoff` is by default the workspace.
     """
 
     def __init__(
@@ -85,19 +81,7 @@ class CodingHarness(CodingTries):
         confirmations: int = 3,
         check_first: bool | None = None,
         identity: Identity | None = None,
-        health_check: HealthCheck | None = None,
-        selector: FeatureSelector | None = None,
-        init_plan: InitPlan | None = None,
-        prompt_overrides: Mapping[str, str] | None = None,
-        stream: bool = False,
-        observer: TurnObserver | None = None,
-        hooks: PhaseHooks | None = None,
-        handoff: Path | str | None = None,
-        amend: bool = False,
-        metadata: Mapping[str, str] | None = None,
-        initial_state: FeatureState | None = None,
-        max_context_steps: int = 10,
-        constraints: Constraints | None = None,
+        **options: Unpack[FeatureOptions],
     ) -> None:
         source, given = _source_of(features)
         chosen = validator if validator is not None or source is None else source.validator()
@@ -114,19 +98,7 @@ class CodingHarness(CodingTries):
             objective=DEFAULT_OBJECTIVE if objective is None else objective,
             features=given,
             policy=policy,
-            health_check=health_check,
-            selector=selector,
-            init_plan=init_plan,
-            prompt_overrides=prompt_overrides,
-            stream=stream,
-            observer=observer,
-            hooks=hooks,
-            handoff=handoff,
-            amend=amend,
-            metadata=metadata,
-            initial_state=initial_state,
-            max_context_steps=max_context_steps,
-            constraints=constraints,
+            **options,
         )
         self._repository = Path(repository).expanduser().absolute()
         self._source = source

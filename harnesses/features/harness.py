@@ -1,12 +1,12 @@
 """`FeatureHarness`: works a list of features until every one is proven. The list is its state, a try is a step.
 
     initialise ──► bearings ──► recheck ──► agent ──TurnResult──► validator ──Verdict──► state ──► … ──► hand-off
-                   (each run)   (a sample)   once                  once
+                   (each run)   (a sample)   once
 
 The laws:
 
-    what is next is decided from the state, and what an agent or a validator has done is on record once it is done; so a
-    program that was killed goes on with it, and neither asks nor pays twice
+    what is next is decided from the state, and what an agent has done is on record once it is done; so a program that was
+    killed goes on with it, and neither asks nor pays twice
     a feature passes by a verdict, and by nothing else
     a run that ends is handed off in the same step; one that could not be is handed off at the next start
 """
@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import trio
 from attrs import evolve
@@ -49,6 +49,25 @@ from harnesses.features.streaming import FeatureAgent, TurnObserver
 from harnesses.features.telling import FeatureStep
 from harnesses.features.turn import Try, try_on_record
 from harnesses.step import Constraints
+
+
+class FeatureOptions(TypedDict, total=False):
+    """What a harness for another kind of work hands on to `FeatureHarness`, where each is described."""
+
+    health_check: HealthCheck | None
+    selector: FeatureSelector | None
+    init_plan: InitPlan | None
+    prompt_overrides: Mapping[str, str] | None
+    stream: bool
+    observer: TurnObserver | None
+    hooks: PhaseHooks | None
+    handoff: Path | str | None
+    amend: bool
+    chat_delay_s: float
+    metadata: Mapping[str, str] | None
+    initial_state: FeatureState | None
+    max_context_steps: int
+    constraints: Constraints | None
 
 
 class FeatureHarness(FeatureLeaving):
