@@ -8,7 +8,7 @@
     repository = "."                          relative to the run file, like all paths but those of features
     features = "TODO.md"                      default: the tests that fail
     agent = { dialect = "claude_code", sandbox = "bwrap" }
-    validator = [{ command = ["make", "check"], protect = ["checks/"] }, { tests_kept = true }]
+    validator = [{ command = ["make", "check-{feature}"], protect = ["checks/"] }, { tests_kept = true }]
     policy = { max_turns_per_feature = 5, max_retries_per_feature = 4 }
 
 What agents, features and validators may be is in `described_parts`; the other keys are the arguments of `CodingHarness`.

@@ -92,14 +92,8 @@ class ByCommand(ByProgram):
     prompt: Literal["stdin", "argument", "file"] | None = None
 
     def made(self, beside: Path) -> FeatureAgent:
-        resume = None if self.resume is None else _program(self.resume, beside)
-        return self.run_by(beside, command=_program(self.command, beside), resume=resume, prompt=self.prompt)
-
-
-def _program(command: list[str], beside: Path) -> list[str]:
-    """Return a command whose program is found where it was written: a path is relative to the table, a name is on PATH."""
-    named = command and "/" in command[0] and not command[0].startswith("{")
-    return [str(placed(command[0], beside)), *command[1:]] if named else command
+        command, resume = (words and [_program(words[0], beside), *words[1:]] for words in (self.command, self.resume))
+        return self.run_by(beside, command=command, resume=resume, prompt=self.prompt)
 
 
 class ByDialect(ByProgram):
@@ -298,7 +292,9 @@ def _dialect(given: str | dict[str, Any]) -> Dialect:
 
 
 def _python(given: str | None, beside: Path) -> str:
-    """Return an interpreter: a path is looked for beside the table, a name on PATH."""
-    if given is None:
-        return sys.executable
-    return str(placed(given, beside)) if "/" in given else given
+    return sys.executable if given is None else _program(given, beside)
+
+
+def _program(given: str, beside: Path) -> str:
+    """Return a program: a path is looked for beside the table, a name on PATH; one with a place in front stays."""
+    return str(placed(given, beside)) if "/" in given and not given.startswith("{") else given

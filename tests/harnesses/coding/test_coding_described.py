@@ -99,6 +99,13 @@ def test_the_path_of_a_program_is_relative_to_the_table_and_its_name_is_on_path(
     assert name._dialect.command == ("agent.sh", "x")
 
 
+@pytest.mark.parametrize("key", ["command", "resume"])
+def test_a_program_that_is_where_the_agent_works_is_looked_for_there(key: str):
+    agent = arguments(agent={"command": ["my-agent"], key: ["{directory}/agent.sh", "{session}"]})["agent"]
+
+    assert getattr(agent._dialect, key) == ("{directory}/agent.sh", "{session}")
+
+
 def test_an_agent_can_be_attempts_that_are_written_down(tmp_path: Path):
     (tmp_path / "attempts.json").write_text('{"a": [{"files": {"a.txt": "a"}}]}')
 
