@@ -89,22 +89,16 @@ class HandoffFiles:
         """Write texts, unless later ones are there. A thread that was left to itself may come late."""
         with self._writing:
             if number > self._written:
-                _write_all(self._directory, texts)
+                write_all(self._directory, texts)
                 self._written = number
 
 
-async def write_files(directory: Path, texts: Mapping[str, str]) -> None:
+def write_all(directory: Path, texts: Mapping[str, str]) -> None:
     """Write files, by name, in `directory`, which is made if need be.
-
-    Cancelled, it leaves the writing to its thread and goes on.
 
     Raises:
         OSError: it can not be done.
     """
-    await trio.to_thread.run_sync(_write_all, directory, dict(texts), abandon_on_cancel=True)
-
-
-def _write_all(directory: Path, texts: Mapping[str, str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         _replace(directory / name, text)

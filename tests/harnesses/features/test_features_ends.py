@@ -314,27 +314,17 @@ async def ended(work, store=None, **options):
     return outcome
 
 
-async def test_a_try_that_takes_longer_than_a_step_may_is_handed_off_at_the_next_start(autojump_clock):
+@pytest.mark.parametrize(("limit", "error"), [({"step_timeout_s": 10}, StepTimeout), ({"deadline_s": 70}, DeadlineExceeded)])
+async def test_a_try_that_is_out_of_time_is_handed_off_at_the_next_start(autojump_clock, limit, error):
     store, work = MemoryStore(), harness()
-    outcome = await ended(harness(Worker(seconds=60)), store, step_timeout_s=10)
+    outcome = await ended(harness(Worker(seconds=60)), store, **limit)
 
     again = await ended(work, store)
 
-    assert isinstance(outcome.error, StepTimeout)
+    assert isinstance(outcome.error, error)
     assert again.kind == "completed"
     assert runs(work) == [(1, "interrupted"), (2, "succeeded")]
-    assert work.state.standings[0].interruptions == 1
-
-
-async def test_a_run_past_its_deadline_is_handed_off_at_the_next_start(autojump_clock):
-    store, work = MemoryStore(), harness()
-    outcome = await ended(harness(Worker(seconds=60)), store, deadline_s=70)
-
-    again = await ended(work, store)
-
-    assert isinstance(outcome.error, DeadlineExceeded)
-    assert again.kind == "completed"
-    assert runs(work) == [(1, "interrupted"), (2, "succeeded")]
+    assert work.state.standings[0].interruptions == (error is StepTimeout)
 
 
 async def test_a_budget_that_is_spent_ends_the_run_as_interrupted(autojump_clock):
