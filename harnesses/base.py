@@ -7,7 +7,7 @@ recorded steps only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
@@ -25,6 +25,7 @@ from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.spending import Spending, limits
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
+from harnesses.values import detach
 from harnesses.verbs import Verbs
 
 _NO_CONSTRAINTS: Constraints = MappingProxyType({})
@@ -96,6 +97,13 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
     def load_context(self) -> LoadedContext[StateT]:
         """Return the state and at most `max_context_steps` recent steps, oldest first."""
         return self._state.load_context()
+
+    def know(self, knowledge: Mapping[str, object]) -> None:
+        """Have agents told this, too, from now on: the `relevant_knowledge` of their context. Data, never instructions.
+
+        It is no part of the state: a harness that is started again begins with none.
+        """
+        self._state.knowledge = MappingProxyType(dict(detach(knowledge)))
 
     async def run_agent(self, agent: Agent[StateT, AskT, AnswerT], input: AskT) -> AnswerT:
         """Ask `agent`, telling it this harness's context, the number of the step being made and the constraints."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from harnesses.attachments import attachment
 from harnesses.delta import Delta
 from harnesses.errors import HarnessError, HarnessMisuse, Unstorable, located
 from harnesses.meter import Meter
@@ -34,7 +35,7 @@ class Completable(Protocol):
 class StepLedger:
     """Takes the steps of one attempt from the loop to the runtime and back."""
 
-    __slots__ = ("_effects", "_harness", "_meter", "_runtime", "_state")
+    __slots__ = ("_effects", "_governor", "_harness", "_meter", "_runtime", "_state")
 
     def __init__(self, harness: Completable, state: PersistentState[Any, Any, Any], runtime: Runtime) -> None:
         self._harness = harness
@@ -42,6 +43,7 @@ class StepLedger:
         self._runtime = runtime
         self._effects = runtime.effects
         self._meter: Meter | None = runtime.meter
+        self._governor = runtime.governor
 
     def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
         if not isinstance(pair, _PAIRS) or len(pair) != 2:
@@ -64,6 +66,9 @@ class StepLedger:
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
         if self._meter is not None:
             self._meter.charge()
+        if self._governor is not None:
+            for finding in self._governor.look(step, delta, self._state.snapshot):
+                self._runtime.attach(attachment("guardrail", finding))
         return self._runtime.commit(step, delta, self._state.snapshot)
 
     def accept(self, step: Step[Any, Any]) -> None:
@@ -71,7 +76,11 @@ class StepLedger:
         self._effects.end_recording(recorded=True)
 
     def is_complete(self) -> bool:
-        return self._harness.is_complete()
+        if self._harness.is_complete():
+            return True
+        if self._governor is not None:
+            self._governor.check()
+        return False
 
     def take_back(self) -> None:
         self._state.untake_delta()

@@ -13,11 +13,14 @@ from typing import Protocol
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint
 
+from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
 from harnesses.effects import Journal
+from harnesses.errors import HarnessMisuse
+from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
 from harnesses.spending import LocalTill, Till
@@ -53,6 +56,15 @@ class Runtime(Journal, Protocol):
     @property
     def ticks(self) -> TickBook:
         """How far its tickers have come."""
+        ...
+
+    @property
+    def governor(self) -> Governor | None:
+        """Who watches its steps; None if nobody does."""
+        ...
+
+    def attach(self, attached: Attachment) -> None:
+        """Have something recorded in one commit with the next step."""
         ...
 
     def end_attempt(self) -> None:
@@ -98,6 +110,7 @@ class LocalRuntime:
 
     Args:
         budget: what the harness may spend while this object is used.
+        governor: who watches its steps.
         after: the surroundings that it ran in before: what is known of its effects is taken over from there.
     """
 
@@ -107,6 +120,7 @@ class LocalRuntime:
         control: Control | None = None,
         *,
         budget: Budget | None = None,
+        governor: Governor | None = None,
         after: LocalRuntime | None = None,
     ) -> None:
         self.name = name
@@ -118,16 +132,23 @@ class LocalRuntime:
         # Nobody else spends from it, so all the working time that is left is one slice.
         self.meter: Meter | None = meter_of(self.till, self.control, slice_s=inf)
         self.resumed = False
+        self.governor = governor
+        self.attached: list[tuple[int, Attachment]] = []
+        """What was attached to each step, by its number."""
+        self._attaching: list[Attachment] = []
         self._mailbox: deque[object] = deque()
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Let the other tasks run."""
         self.ticks.settle()
+        self.attached += [(step.step_number, attached) for attached in self._attaching]
+        self._attaching.clear()
         await cancel_shielded_checkpoint()
 
     def end_attempt(self) -> None:
         self.effects.end_attempt()
         self.ticks.put_back()
+        self._attaching.clear()
         if self.till is not None:
             self.till.end_attempt()
 
@@ -140,6 +161,11 @@ class LocalRuntime:
 
     def log(self, line: str, source: str = "") -> None:
         """Do nothing."""
+
+    def attach(self, attached: Attachment) -> None:
+        if len(self._attaching) >= MAX_ATTACHED:
+            raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
+        self._attaching.append(attached)
 
     def check_latch(self) -> None:
         """Return: a harness that runs alone has no latch."""

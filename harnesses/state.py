@@ -7,7 +7,7 @@ something that the previous state does not share.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from operator import eq
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeAlias, cast, overload
 
 from harnesses.delta import Baseline, Delta, modified
 from harnesses.errors import HarnessMisuse, StateError
-from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step
+from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step, no_constraints
 from harnesses.values import detach, is_private
 
 LoadSteps: TypeAlias = Callable[[int, int], Sequence[Step[Any, Any]]]
@@ -37,6 +37,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         "_open",
         "_state",
         "_summary",
+        "knowledge",
         "max_context_steps",
         "steps",
     )
@@ -45,6 +46,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         if not isinstance(cast(object, max_context_steps), int) or max_context_steps < 0:
             raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, was {max_context_steps!r}")
         self.max_context_steps = max_context_steps
+        self.knowledge: Mapping[str, object] = no_constraints()
+        """What agents get to know besides the state and the recent steps."""
         self._state: StateT = detach(initial_state)
         self._open = detach(self._state) is not self._state
         self._baseline = Baseline(self._state)
@@ -116,7 +119,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def load_context(self) -> LoadedContext[StateT]:
         """Return the state and at most `max_context_steps` recent steps: what an agent gets to see."""
-        return LoadedContext(self.state, self.recent_steps(self.max_context_steps))
+        return LoadedContext(self.state, self.recent_steps(self.max_context_steps), self.knowledge)
 
     def take_delta(self) -> tuple[StateDelta, Delta]:
         """Return what changed since the last call, as names and as values; the present state is the next baseline."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar, cast, overload
 
+from harnesses.attachments import attachment
 from harnesses.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.effects import Effect, EffectOutcome, Reconcile
 from harnesses.errors import HarnessError, HarnessMisuse, located
@@ -53,6 +54,15 @@ class Verbs:
         """
         if self._runtime is not None:
             self._runtime.log(line, source)
+
+    def attach(self, kind: str, value: object) -> None:
+        """Have something recorded beside the step being made, in one commit with it. Without a `yield` it did not happen.
+
+        Args:
+            kind: `evidence`, `task` or `guardrail`.
+            value: an object that JSON can carry: a dict or an attrs class.
+        """
+        self._surroundings("attach").attach(attachment(kind, value))
 
     def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
         """Reserve what is about to be spent, the most that it can be, for the time of an `async with`.

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from math import inf
+from types import MappingProxyType
 from typing import Any, cast
 
 import trio
 from attrs import define, frozen
 
+from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.base import BaseHarness
 from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
-from harnesses.errors import ScopeError, Unstorable, located
+from harnesses.errors import HarnessMisuse, ScopeError, Unstorable, located
+from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
 from harnesses.spending import Till
@@ -63,6 +66,8 @@ class Savings:
     snapshot_bytes: int = 0
     ticks: TickBook | None = None
     """How far its tickers have come; made when the first one begins."""
+    governance: Mapping[str, Any] = MappingProxyType({})
+    """What its governor has kept with the last step."""
 
 
 class Mailbox:
@@ -123,9 +128,11 @@ class Actor(Slot):
         effects: those of the step being made; it outlives attempts.
         check_latch: raises `Latched` if no effect of the harness called so may begin.
         till: where its spends are charged.
+        governor: who watches its steps.
     """
 
     __slots__ = (
+        "_attached",
         "_attempt",
         "_check_latch",
         "_epoch",
@@ -140,6 +147,7 @@ class Actor(Slot):
         "clock",
         "control",
         "effects",
+        "governor",
         "meter",
         "name",
         "resumed",
@@ -164,6 +172,7 @@ class Actor(Slot):
         check_latch: Callable[[str], None],
         clock: WallClock,
         till: Till | None = None,
+        governor: Governor | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -180,6 +189,10 @@ class Actor(Slot):
         self._check_latch = check_latch
         self.till = till
         self.meter = meter_of(till, control)
+        self.governor = governor
+        if governor is not None:
+            governor.restore(savings.governance)
+        self._attached: list[Attachment] | None = None
         self._exit: Exit | None = None
         self._lost = False
         self._output: Output | None = None
@@ -239,7 +252,8 @@ class Actor(Slot):
         try:
             ticks = self.savings.ticks
             kept = None if ticks is None else ticks.as_data()
-            body = encode_step(step, delta, kept)
+            governance = None if self.governor is None else self.governor.kept()
+            body = encode_step(step, delta, kept, governance)
             saved = self._snapshot_if_due(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
@@ -248,6 +262,9 @@ class Actor(Slot):
         used = self._mailbox.taken
         if used:
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
+        if self._attached:
+            self.notes = tuple(self._row_of(attached.kind, attached.body, step.step_number) for attached in self._attached)
+            self._attached = None
         if self._output is not None:
             self._output.begin_recording()
         try:
@@ -255,7 +272,9 @@ class Actor(Slot):
         except BaseException:
             self._lost = True
             raise
-        self.row = None
+        self.row, self.notes = None, ()
+        if governance is not None:
+            self.savings.governance = governance
         if self._output is not None:
             for line in self._output.end_recording():
                 self._recorder.enqueue_soon(self._noting("output", line, step.step_number + 1))
@@ -272,9 +291,17 @@ class Actor(Slot):
             self.savings.ticks = TickBook()
         return self.savings.ticks
 
+    def attach(self, attached: Attachment) -> None:
+        """Have something recorded in one commit with the next step."""
+        if self._attached is None:
+            self._attached = []
+        if len(self._attached) >= MAX_ATTACHED:
+            raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
+        self._attached.append(attached)
+
     def end_attempt(self) -> None:
         """Give back what was taken for a step that was not recorded."""
-        self._output = None
+        self._output = self._attached = None
         self.effects.end_attempt()
         if self.savings.ticks is not None:
             self.savings.ticks.put_back()
@@ -303,10 +330,11 @@ class Actor(Slot):
 
     def _noting(self, kind: str, body: str, step: int | None = None) -> Slot:
         slot = Slot()
-        step = step or self._harness.current_step + 1
-        now = time.time_ns() // 1000
-        slot.effect = EffectRow(self._number, self._epoch, self._attempt, step, now, body, kind)
+        slot.effect = self._row_of(kind, body, step or self._harness.current_step + 1)
         return slot
+
+    def _row_of(self, kind: str, body: str, step: int) -> EffectRow:
+        return EffectRow(self._number, self._epoch, self._attempt, step, time.time_ns() // 1000, body, kind)
 
     def _sent(self, slot: Slot) -> Awaitable[object]:
         """Have a row committed; return what to await for that. A plain function: a step passes here."""

@@ -19,6 +19,7 @@ from harnesses.base import BaseHarness
 from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, NoRestart, OrchestratorError, Unstorable, Waiting
+from harnesses.governor import Governor
 from harnesses.once import Effects
 from harnesses.step import Step
 from harnesses.ticks import TickBook
@@ -74,6 +75,7 @@ class Child:
         "_effects",
         "_epoch",
         "_expired",
+        "_governor",
         "_grace_s",
         "_idle",
         "_number",
@@ -108,6 +110,7 @@ class Child:
         parent: Supervisor,
         common: Common,
         pools: tuple[str, ...] = (),
+        governor: Governor | None = None,
     ) -> None:
         self.name = name
         self.harness = harness
@@ -122,6 +125,7 @@ class Child:
         self.mailbox = Mailbox(self.bell)
         self._terms = terms
         self._pools = pools
+        self._governor = governor
         self._common = common
         self._control: Control | None = None
         self._claiming: Receipt | None = None
@@ -280,9 +284,10 @@ class Child:
         self._number, self._epoch = claimed.harness, claimed.epoch
         self.status, self.attempt = claimed.status, claimed.attempt
         self._savings = Savings(claimed.unsaved_steps, 0, len(claimed.state))
-        if claimed.ticks:
+        if ticks := claimed.kept.get("ticks"):
             self._savings.ticks = TickBook()
-            self._savings.ticks.restore(claimed.ticks)
+            self._savings.ticks.restore(ticks)
+        self._savings.governance = claimed.kept.get("governance", {})
         if self._paused is None:
             self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self.mailbox.merge(claimed.mailbox)
@@ -351,6 +356,7 @@ class Child:
             check_latch=self._common.check_latch,
             clock=self._common.clock,
             till=self._till(control),
+            governor=self._governor,
         )
 
     def _till(self, control: Control) -> StoreTill | None:

@@ -50,11 +50,14 @@ def decode(text: str | bytes) -> Any:
     return _decode(text)
 
 
-def encode_step(step: Step[Any, Any], delta: Delta, ticks: Mapping[str, Any] | None = None) -> str:
+def encode_step(
+    step: Step[Any, Any], delta: Delta, ticks: Mapping[str, Any] | None = None, governance: Mapping[str, Any] | None = None
+) -> str:
     """Return the body of a step's record.
 
     Args:
         ticks: how far the tickers of the harness have come.
+        governance: what its governor keeps.
 
     Raises:
         Unstorable: with the path to what can not be stored, from `input`, `output` or `state`.
@@ -65,6 +68,8 @@ def encode_step(step: Step[Any, Any], delta: Delta, ticks: Mapping[str, Any] | N
         body["summary"] = summary
     if ticks:
         body["ticks"] = ticks
+    if governance:
+        body["governance"] = governance
     try:
         return str(_encode(body), "utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -120,9 +125,13 @@ def effect_record(
     )
 
 
-def ticks_of(body: str | bytes) -> dict[str, Any]:
-    """Return where the tickers stood at a step."""
-    return _decode(body).get("ticks", {}) if '"ticks"' in str(body) else {}
+def kept_of(body: str | bytes) -> dict[str, dict[str, Any]]:
+    """Return what is kept with a step for the next one, by its name: `ticks` and `governance`, where there is any."""
+    text = str(body)
+    if not any(f'"{name}"' in text for name in _KEPT):
+        return {}
+    fields = _decode(body)
+    return {name: fields[name] for name in _KEPT if name in fields}
 
 
 def replay(state: str | bytes, bodies: Iterable[str | bytes]) -> str:
@@ -289,6 +298,7 @@ def _explain_step(step: Step[Any, Any], delta: Delta) -> str:
     return "the step can not be stored"
 
 
+_KEPT = ("ticks", "governance")
 _UNREADABLE = (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError)
 
 

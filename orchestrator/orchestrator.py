@@ -21,6 +21,7 @@ import trio
 from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.clock import WallClock
+from harnesses.governor import Governor
 from orchestrator.actor import Mailbox
 from orchestrator.child import Child, Common
 from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
@@ -140,6 +141,7 @@ class Orchestrator:
         take_over: bool = False,
         supervisor: Supervisor | None = None,
         budget: Budget | Pool | None = None,
+        governor: Governor | None = None,
     ) -> Handle:
         """Start a harness, or resume it if the store knows the name. Does not wait.
 
@@ -152,6 +154,7 @@ class Orchestrator:
             supervisor: from `supervisor()`; default is the root.
             budget: what it may spend, over all runs and restarts; or a pool, from `pool()`, that it spends from with others.
                 It spends from its supervisors' budgets, and from the orchestrator's, too.
+            governor: who watches its steps, such as a `harnesses.governance.Watch`; one for each harness.
 
         Raises:
             AlreadyRunning: a harness of that name runs here.
@@ -167,7 +170,7 @@ class Orchestrator:
         if name in parent.supervisors:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
         own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget)
-        child = Child(name, harness, terms, parent, self._common, self._chain(own, parent))
+        child = Child(name, harness, terms, parent, self._common, self._chain(own, parent), governor)
         child.claim()
         before = self._children.get(name)
         if before is not None:

@@ -16,11 +16,13 @@ from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Opera
 class Slot:
     """One sender's place in the channel; it is used again for each of its steps."""
 
-    __slots__ = ("consumed", "effect", "operation", "result", "row", "task")
+    __slots__ = ("consumed", "effect", "notes", "operation", "result", "row", "task")
 
     def __init__(self) -> None:
         self.row: StepRow | None = None
         self.consumed: tuple[ConsumedRow, ...] = ()
+        self.notes: tuple[EffectRow, ...] = ()
+        """What is recorded beside `row`: written if it is, and only then."""
         self.effect: EffectRow | None = None
         self.operation: Operation | None = None
         self.task: Task | None = None
@@ -70,16 +72,17 @@ class Batch:
         steps: list[Any] = [slot.row for slot in self.steps]
         operations: list[Any] = [slot.operation for slot in self.operations]
         consumed = [row for slot in self.steps if slot.consumed for row in slot.consumed]
-        if not self.effects:
+        notes = [row for slot in self.steps if slot.notes for row in slot.notes]
+        if not self.effects and not notes:
             return store.commit(steps, operations, consumed=consumed, wait=wait)
-        effects: list[Any] = [slot.effect for slot in self.effects]
+        effects: list[Any] = [*(slot.effect for slot in self.effects), *notes]
         return store.commit(steps, operations, effects=effects, consumed=consumed, wait=wait)
 
     def settle(self, committed: Committed) -> int:
         """Wake the senders; return the newest `seq`."""
         newest = max(max(committed.seqs, default=0), max(committed.effects, default=0))
         # A store that knows nothing of effects gives no numbers for them: then none is recorded.
-        noted = committed.effects or [0] * len(self.effects)
+        noted = committed.effects[: len(self.effects)] or [0] * len(self.effects)
         for slots, seqs in ((self.steps, committed.seqs), (self.effects, noted)):
             if all(seqs):
                 for slot in slots:

@@ -19,7 +19,8 @@ HARNESSES = (
     # nouns
     ("errors", "step"),
     ("agent", "budget", "clock", "config", "effects", "schedule", "values"),
-    ("delta", "entries", "pools", "returned"),
+    ("attachments", "delta", "entries", "pools", "returned"),
+    ("governor",),
     # orders, and the loop that obeys them
     ("control", "once", "spending", "ticks"),
     ("meter",),
@@ -192,10 +193,12 @@ PURE = (
     "harnesses.config",
     "harnesses.coding.branches",
     "harnesses.coding.validators.steps",
+    "harnesses.attachments",
     "harnesses.delta",
     "harnesses.effects",
     "harnesses.entries",
     "harnesses.errors",
+    "harnesses.governor",
     "harnesses.features.agreeing",
     "harnesses.features.changes",
     "harnesses.features.errors",

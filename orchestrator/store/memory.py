@@ -11,7 +11,7 @@ from attrs import define, field
 
 from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
-from orchestrator.codec import decode, decode_step, encode, replay, ticks_of
+from orchestrator.codec import decode, decode_step, encode, kept_of, replay
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
@@ -20,6 +20,7 @@ from orchestrator.store.budget_books import Books, MemoryShelf
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.protocol import (
+    EFFECT_KINDS,
     Append,
     Claim,
     Claimed,
@@ -187,7 +188,7 @@ class MemoryStore:
     def _add_effect(self, row: EffectRow) -> int:
         harness = self._harnesses[row.harness]
         seq = self._add(harness.name, row.attempt, row.step, row.time_us, row.kind, row.body, ours=row.epoch > 0)
-        if row.kind != "output":
+        if row.kind in EFFECT_KINDS:
             harness.effects.append((seq, row))
         return seq
 
@@ -246,7 +247,7 @@ class MemoryStore:
             supervision=decode(harness.supervision),
             unsaved_steps=head - saved,
             marks=harness.marks(),
-            ticks=ticks_of(harness.steps[-1][1].body) if harness.steps else {},
+            kept=kept_of(harness.steps[-1][1].body) if harness.steps else {},
         )
 
     def _append(self, append: Append) -> int:

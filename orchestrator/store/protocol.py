@@ -44,7 +44,7 @@ class StepRow(NamedTuple):
 
 
 class EffectRow(NamedTuple):
-    """The intent or the outcome of an effect, or a line of output, on its way to the store."""
+    """The intent or the outcome of an effect, a line of output, or what is attached to a step, on its way to the store."""
 
     harness: int
     epoch: int
@@ -56,7 +56,11 @@ class EffectRow(NamedTuple):
     """JSON object: `key`; of an intent `arguments`, `idempotent` if it is; of an outcome `outcome`, `result`, `reason`. Of
     output: `line`, and `source` if it has one."""
     kind: str
-    """`intent`, `outcome` or `output`."""
+    """`intent`, `outcome` or `output`; or one of `harnesses.attachments.KINDS`, of the step in the same commit."""
+
+
+EFFECT_KINDS = ("intent", "outcome")
+"""Of the records that say what is known of effects."""
 
 
 class ConsumedRow(NamedTuple):
@@ -171,8 +175,8 @@ class Claimed:
     """Steps since the last snapshot."""
     marks: tuple[tuple[str, str], ...] = ()
     """Kind and body of each intent and outcome that belongs to the step after `step`, oldest first."""
-    ticks: Mapping[str, Any] = MappingProxyType({})
-    """Where the tickers of the harness stood at its last step."""
+    kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """What was kept with the last step, by its name: `ticks`, where the tickers of the harness stood; `governance`."""
 
 
 class Committed(NamedTuple):

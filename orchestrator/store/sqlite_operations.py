@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from harnesses.errors import OrchestratorError
-from orchestrator.codec import decode, encode, replay, ticks_of
+from orchestrator.codec import decode, encode, kept_of, replay
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
@@ -116,7 +116,7 @@ class Operations:
             supervision=decode(supervision),
             unsaved_steps=unsaved,
             marks=tuple(self._db.execute(MARKS, {"harness": harness, "step": step + 1})),
-            ticks=self._ticks(harness, step),
+            kept=self._kept(harness, step),
         )
 
     def _make(self, claim: Claim, holdings: Holdings) -> Claimed:
@@ -181,12 +181,12 @@ class Operations:
         )
         return seq
 
-    def _ticks(self, harness: int, step: int) -> dict[str, Any]:
+    def _kept(self, harness: int, step: int) -> dict[str, dict[str, Any]]:
         row = self._db.execute(
             "SELECT r.body FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?",
             (harness, step),
         ).fetchone()
-        return ticks_of(row[0]) if row else {}
+        return kept_of(row[0]) if row else {}
 
     def _settle(self, settle: Settle) -> int:
         row = self._db.execute("SELECT id, owner FROM harnesses WHERE name = ?", (settle.name,)).fetchone()

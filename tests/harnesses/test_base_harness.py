@@ -682,3 +682,20 @@ async def _count_for_ever(harness: Scripted) -> AsyncIterator[tuple[int, int]]:
     while True:
         number += 1
         yield number, number
+
+
+async def test_what_a_harness_knows_is_told_to_its_agents():
+    told = []
+
+    class Knowing(BaseHarness[int, int, int]):
+        async def execute(self):
+            self.know({"episodes": ["it was slow"]})
+            yield 1, await self.run_agent(Agent(self.tell), 1)
+
+        async def tell(self, run):
+            told.append(dict(run.context.relevant_knowledge))
+            return run.input
+
+    await Knowing(0).run()
+
+    assert told == [{"episodes": ["it was slow"]}]
