@@ -18,8 +18,10 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("errors", "step"),
-    ("agent", "budget", "clock", "config", "effects", "schedule", "values"),
-    ("attachments", "delta", "entries", "pools", "returned"),
+    ("agent", "budget", "clock", "config", "schedule", "values"),
+    ("approval",),
+    ("attachments", "delta", "effects", "pools", "returned"),
+    ("entries",),
     ("governor",),
     # orders, and the loop that obeys them
     ("control", "once", "spending", "ticks"),
@@ -129,7 +131,7 @@ ORCHESTRATOR = (
     ("failure", "latch", "lifecycle", "terms"),
     ("records",),
     # what remembers
-    ("store.budget_schema", "store.budgets", "store.owner"),
+    ("store.budget_schema", "store.budgets", "store.owner", "store.seal_schema"),
     ("store.protocol", "store.schema"),
     ("codec", "store.sqlite_file"),
     ("store.budget_books", "store.folding", "store.settling"),
@@ -193,6 +195,7 @@ PURE = (
     "harnesses.config",
     "harnesses.coding.branches",
     "harnesses.coding.validators.steps",
+    "harnesses.approval",
     "harnesses.attachments",
     "harnesses.delta",
     "harnesses.effects",
@@ -248,6 +251,7 @@ PURE = (
     "orchestrator.store.budgets",
     "orchestrator.store.protocol",
     "orchestrator.store.schema",
+    "orchestrator.store.seal_schema",
     "orchestrator.supervisor",
     "orchestrator.terms",
     "orchestrator.text",
@@ -256,8 +260,8 @@ PURE = (
 
 PURE_IMPORTS = (
     frozenset({"__future__", "abc", "ast", "attrs", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum"})
-    | frozenset({"functools", "graphlib", "hashlib", "itertools", "json", "math", "msgspec", "operator", "re", "tomllib"})
-    | frozenset({"types", "typing", "unicodedata", "uuid"})
+    | frozenset({"functools", "graphlib", "hashlib", "hmac", "itertools", "json", "math", "msgspec", "operator", "re"})
+    | frozenset({"tomllib", "types", "typing", "unicodedata", "uuid"})
 )
 IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "uuid1", "uuid4", "urandom", "getenv"})
 

@@ -8,12 +8,14 @@ effect_index where the intents and outcomes of effects are; filled together with
 snapshots    whole states, at steps far enough apart that their size is paid for by the deltas between them
 harnesses    one row each: who owns it, and where it is in its life
 mailbox      messages, and the step that used each up
+seals        hashes that tell whether any of it was changed: `orchestrator.store.seal_schema`
 meta         one row of counters; `ownership` changes whenever a harness changes hands
 """
 
 from __future__ import annotations
 
 from orchestrator.store.budget_schema import BUDGET_TABLES
+from orchestrator.store.seal_schema import SEAL_TABLES
 
 APPLICATION_ID = 0x4861726E
 """`PRAGMA application_id` of our files: "Harn"."""
@@ -153,7 +155,7 @@ CREATE VIEW events AS
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES)
+MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
 VERSION = len(MIGRATIONS)
