@@ -1,0 +1,104 @@
+"""Governance: nothing counts as done on words alone. Opt-in for each harness; nothing here calls a model.
+
+contracts      what builders and validators hand in, from and to JSON
+completeness   whether work that is said to be done is complete, and who may say so
+evidence       entries of the ledger: graded, bound to content, stale when that changes
+policy         which evidence a pass needs
+claiming       the attempt under way: what may be handed in for it, and whether another may begin
+judging        the verdict on it
+retry          what follows from the verdict
+guardrails     limits that are held by code
+"""
+
+from harnesses.governance.claiming import Claim, check_claimed, refused_claim, stamped
+from harnesses.governance.completeness import completeness, file_checks, independent
+from harnesses.governance.contracts import (
+    BuilderContract,
+    BuilderStatus,
+    Check,
+    Identity,
+    MemorySummary,
+    Recommendation,
+    StageSummary,
+    ValidatorContract,
+    ValidatorStatus,
+    read_builder,
+    read_validator,
+    to_json,
+)
+from harnesses.governance.errors import (
+    ContractError,
+    EvidenceError,
+    GuardrailError,
+    GuardrailTripped,
+    NoProgressMade,
+    NotClaimed,
+)
+from harnesses.governance.evidence import (
+    Bound,
+    Evidence,
+    EvidenceStatus,
+    Grade,
+    bind,
+    read_entry,
+    read_ledger,
+    read_reported,
+    reported,
+    stale,
+)
+from harnesses.governance.guardrails import Guardrails, NoProgress, read_guardrails, tightened
+from harnesses.governance.judging import judge, quality, unreadable
+from harnesses.governance.policy import EvidencePolicy
+from harnesses.governance.retry import Decision, Retry, TaskStatus, decide, feedback, follow
+
+__all__ = [
+    "Bound",
+    "BuilderContract",
+    "BuilderStatus",
+    "Check",
+    "Claim",
+    "ContractError",
+    "Decision",
+    "Evidence",
+    "EvidenceError",
+    "EvidencePolicy",
+    "EvidenceStatus",
+    "Grade",
+    "GuardrailError",
+    "GuardrailTripped",
+    "Guardrails",
+    "Identity",
+    "MemorySummary",
+    "NoProgress",
+    "NoProgressMade",
+    "NotClaimed",
+    "Recommendation",
+    "Retry",
+    "StageSummary",
+    "TaskStatus",
+    "ValidatorContract",
+    "ValidatorStatus",
+    "bind",
+    "check_claimed",
+    "completeness",
+    "decide",
+    "feedback",
+    "file_checks",
+    "follow",
+    "independent",
+    "judge",
+    "quality",
+    "read_builder",
+    "read_entry",
+    "read_guardrails",
+    "read_ledger",
+    "read_reported",
+    "read_validator",
+    "refused_claim",
+    "reported",
+    "stale",
+    "stamped",
+    "tightened",
+    "to_json",
+    "unreadable",
+]

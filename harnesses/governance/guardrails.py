@@ -1,0 +1,274 @@
+"""Guardrails: limits that are held by code. The nouns, and how they are read. Pure.
+
+    guardrail                                             default   held by
+    max_task_attempts                                     2         `attempts_for`: counted from the store before a claim
+    max_destructive_task_attempts                         1         the same, for tasks that destroy something
+    max_tool_calls_per_task                               40        `counting.limited`: counted by us, stopped at the limit
+    max_messages_per_task                                 25        the same
+    require_builder_contract                              true      `judging.judge`
+    require_validator_contract                            true      `judging.judge`
+    require_evidence_for_pass                             true      `policy.EvidencePolicy`
+    require_user_approval_for_destructive_actions         true      `commands`, approvals
+    require_user_approval_for_publish_deploy_or_force_push true     `commands`, approvals
+    max_steps, max_cost                                   none      the harness's `Budget`: see `budget`
+    deadline_s                                            none      the harness's `deadline_s`
+    max_drawdown, max_daily_loss, max_position            none      `watching.Watch`, from figures of the state
+    no_progress                                           none      `watching.Watch`
+
+The laws: a limit that can not be read is an error that names it, never a default in its place; and of two sets of limits the
+tighter one of each holds: see `tightened`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, cast
+
+from attrs import Attribute, field, fields, frozen
+
+from harnesses.budget import Budget
+from harnesses.governance.errors import GuardrailError
+
+MOST = 1_000_000_000
+POLICIES = ("tell", "restart", "block")
+
+
+def _count(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    optional = value is None and attribute.default is None
+    if not optional and (type(value) is not int or not 0 <= value <= MOST):
+        _refuse(owner, attribute.name, f"a whole number from 0 to {MOST}", value)
+
+
+def _flag(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if type(value) is not bool:
+        _refuse(owner, attribute.name, "true or false", value)
+
+
+def _part(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and not (isinstance(value, Decimal) and value.is_finite() and 0 < value <= 1):
+        _refuse(owner, attribute.name, 'a part above 0 and at most 1, such as "0.2"', value)
+
+
+def _amount(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and not (isinstance(value, Decimal) and value.is_finite() and 0 <= value < 10**24):
+        _refuse(owner, attribute.name, 'an amount from 0 up, such as "10.00"', value)
+
+
+def _seconds(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and not (
+        type(value) in (int, float) and isfinite(cast(float, value)) and 0 < cast(float, value) <= 1e9
+    ):
+        _refuse(owner, attribute.name, "a number of seconds above 0", value)
+
+
+def _guard(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and not isinstance(value, NoProgress):
+        _refuse(owner, attribute.name, 'a table such as { steps = 5, policy = "block" }', value)
+
+
+def _refuse(owner: Any, name: str, wanted: str, value: object) -> None:
+    subject = "no_progress" if isinstance(owner, NoProgress) else "guardrails"
+    raise GuardrailError(f"{subject}: {name}: expected {wanted}, was {_shown(value)}; correct it")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value!r:.80}" if not isinstance(value, int) or value.bit_length() < 200 else "a far larger one"
+
+
+def _names(value: object) -> Any:
+    return tuple(cast("list[object]", value)) if isinstance(value, list | tuple) else value
+
+
+def _check_policy(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if value not in POLICIES:
+        _refuse(owner, "policy", "tell, restart or block", value)
+
+
+def _check_ignore(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    names: Any = value
+    if not isinstance(names, tuple) or not all(isinstance(one, str) and one for one in cast("tuple[object, ...]", names)):
+        _refuse(owner, "ignore", 'names of fields of the state, such as ["count"]', value)
+
+
+def _check_steps(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if type(value) is not int or not 1 <= value <= MOST:
+        _refuse(owner, "steps", f"a whole number from 1 to {MOST}", value)
+
+
+@frozen
+class NoProgress:
+    """What is done about a harness that does the same again and again. What the same is: see `fingerprints`."""
+
+    steps: int = field(validator=_check_steps)
+    """How many steps may show again what was there before."""
+    policy: str = field(default="block", validator=_check_policy)
+    """`tell`: it is a finding, and a line of output. `restart`: the attempt ends, and a fresh one begins, as the harness's
+    supervision allows. `block`: a person has to decide."""
+    ignore: tuple[str, ...] = field(default=(), converter=_names, validator=_check_ignore)
+    """Fields of the state that are no progress, such as counters and times."""
+
+
+def _attempts(default: int | None) -> Any:
+    return field(default=default, validator=_count)
+
+
+def _true() -> Any:
+    return field(default=True, validator=_flag)
+
+
+@frozen(kw_only=True)
+class Guardrails:
+    """Limits of one harness, and of each of its tasks.
+
+    Raises:
+        GuardrailError: one of them is none.
+    """
+
+    max_task_attempts: int = _attempts(2)
+    max_destructive_task_attempts: int = _attempts(1)
+    max_tool_calls_per_task: int = _attempts(40)
+    max_messages_per_task: int = _attempts(25)
+    require_builder_contract: bool = _true()
+    require_validator_contract: bool = _true()
+    require_evidence_for_pass: bool = _true()
+    require_user_approval_for_destructive_actions: bool = _true()
+    require_user_approval_for_publish_deploy_or_force_push: bool = _true()
+    max_steps: int | None = _attempts(None)
+    max_cost: Decimal | None = field(default=None, validator=_amount)
+    """In the currency of the harness's spends."""
+    max_drawdown: Decimal | None = field(default=None, validator=_part)
+    """The part of the highest equity that may be lost."""
+    max_daily_loss: Decimal | None = field(default=None, validator=_part)
+    """The part of the equity at the end of the day before (UTC) that may be lost in a day."""
+    max_position: Decimal | None = field(default=None, validator=_amount)
+    """The most that any position may come to, long or short, in the unit of the figures."""
+    deadline_s: float | None = field(default=None, validator=_seconds)
+    no_progress: NoProgress | None = field(default=None, validator=_guard)
+
+    def attempts_for(self, *, destructive: bool = False) -> int:
+        """Return how many attempts a task may have."""
+        return min(self.max_task_attempts, self.max_destructive_task_attempts) if destructive else self.max_task_attempts
+
+    @property
+    def budget(self) -> Budget | None:
+        """What of them the harness's budget holds; None for nothing."""
+        if self.max_steps is None and self.max_cost is None:
+            return None
+        return Budget(steps=self.max_steps, money=self.max_cost)
+
+    @property
+    def watches(self) -> bool:
+        """Whether there is something to watch the steps for."""
+        limits = (self.max_drawdown, self.max_daily_loss, self.max_position, self.no_progress)
+        return any(limit is not None for limit in limits)
+
+    def summary(self) -> tuple[str, ...]:
+        """Return them as lines for a prompt: that an agent knows what will stop it."""
+        told = ((each.name, getattr(self, each.name)) for each in fields(Guardrails) if each.name != "no_progress")
+        return tuple(f"{name}: {_told(value)}" for name, value in told if value is not None)
+
+
+def _told(value: object) -> str:
+    return _shown(value) if isinstance(value, bool) else str(value)
+
+
+_DECIMALS = frozenset({"max_cost", "max_drawdown", "max_daily_loss", "max_position"})
+
+
+def read_guardrails(table: object) -> Guardrails:
+    """Return the guardrails that a table names; the others have their defaults. Strict: nothing is guessed or let pass.
+
+    Amounts may be text, so that nothing is rounded: `max_cost = "5.00"`.
+
+    Raises:
+        GuardrailError: in one line, with everything that is wrong.
+    """
+    if not isinstance(table, Mapping):
+        raise GuardrailError(
+            f"guardrails: expected a table such as {{ max_task_attempts = 3 }}, was {_shown(table)}; correct it"
+        )
+    given = cast("Mapping[object, object]", table)
+    known = {each.name: each for each in fields(Guardrails)}
+    read: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, value in given.items():
+        try:
+            if name not in known:
+                raise GuardrailError(_unknown(name, tuple(known), "guardrails"))
+            one: dict[str, Any] = {str(name): _value(str(name), value)}
+            Guardrails(**one)
+            read |= one
+        except GuardrailError as error:
+            problems.append(str(error))
+    if problems:
+        raise GuardrailError("; ".join(problems)[:2000])
+    return Guardrails(**read)
+
+
+def _value(name: str, value: object) -> object:
+    if name == "no_progress":
+        return read_no_progress(value)
+    if name in _DECIMALS and (isinstance(value, str) or type(value) in (int, float)):
+        try:
+            return Decimal(str(value))
+        except (InvalidOperation, ValueError):
+            return value
+    return value if name != "deadline_s" or type(value) is not int else _float(value)
+
+
+def _float(value: int) -> object:
+    return float(value) if value.bit_length() < 60 else value
+
+
+def read_no_progress(table: object) -> NoProgress:
+    """Return the guard that a table describes.
+
+    Raises:
+        GuardrailError: it describes none.
+    """
+    if isinstance(table, NoProgress):
+        return table
+    if not isinstance(table, Mapping):
+        wanted = 'a table such as { steps = 5, policy = "block" }'
+        raise GuardrailError(f"guardrails: no_progress: expected {wanted}, was {_shown(table)}; correct it")
+    given = cast("Mapping[object, Any]", table)
+    known = ("steps", "policy", "ignore")
+    for name in given:
+        if name not in known:
+            raise GuardrailError(_unknown(name, known, "no_progress"))
+    if "steps" not in given:
+        raise GuardrailError("no_progress: steps: expected a whole number from 1 up, was missing; add it")
+    return NoProgress(**{str(name): value for name, value in given.items()})
+
+
+def _unknown(name: object, known: tuple[str, ...], where: str) -> str:
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in str(name)[:100])
+    near = get_close_matches(snake, known, 1)
+    wanted = repr(near[0]) if near else f"one of {', '.join(known)}"
+    return f"{where}: unknown key {_shown(name)}: expected {wanted}; correct or remove it"
+
+
+def tightened(one: Guardrails, *others: Guardrails | None) -> Guardrails:
+    """Return the tighter limit of each, of guardrails that hold together: those of all harnesses and those of this one.
+
+    Of two `no_progress` guards the last one that is given holds: they are of different kinds.
+    """
+    made: dict[str, Any] = {each.name: getattr(one, each.name) for each in fields(Guardrails)}
+    for other in filter(None, others):
+        for name, value in made.items():
+            also = getattr(other, name)
+            made[name] = (
+                _tighter(name)(value, also) if value is not None and also is not None else (also if value is None else value)
+            )
+    return Guardrails(**made)
+
+
+def _tighter(name: str) -> Callable[[Any, Any], Any]:
+    if name == "no_progress":
+        return lambda one, other: other
+    return max if name.startswith("require_") else min
