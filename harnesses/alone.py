@@ -41,7 +41,7 @@ async def run_alone(harness: Any, runtime: LocalRuntime) -> Ending:
 
     async def watch() -> None:
         try:
-            await trio.sleep_until(control.deadline)
+            await control.wait_deadline()
             control.expire()
             await trio.sleep_forever()
         finally:

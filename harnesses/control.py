@@ -12,6 +12,7 @@ from enum import StrEnum
 from math import inf
 
 import trio
+from attrs import define, field
 
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, HarnessError, ScopeError, StepTimeout, Stopping
 
@@ -25,6 +26,19 @@ class Ending(StrEnum):
     """`execute()` returned."""
     STOPPED = "stopped"
     """It was told to stop."""
+
+
+@define
+class _Parked:
+    """The clocks as they were when they were stopped."""
+
+    since: float
+    deadline: float
+    limit: float
+    step_until: float
+    work_until: float
+    times: int = 0
+    over: trio.Event = field(factory=trio.Event)
 
 
 class Control:
@@ -42,6 +56,7 @@ class Control:
         "_limit",
         "_naps",
         "_overworked",
+        "_parked",
         "_scope",
         "_step_until",
         "aborted",
@@ -49,6 +64,7 @@ class Control:
         "failure",
         "grace_s",
         "held",
+        "parked_s",
         "paused",
         "step_timeout_s",
         "stopping",
@@ -78,6 +94,14 @@ class Control:
         """Moment on Trio's clock at which the working time reserved for the step is over."""
         self._overworked = False
         self._step_until = inf
+        self._parked: _Parked | None = None
+        self.parked_s = 0.0
+        """Seconds for which a person was waited for: by so much the deadline was put off."""
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether a person is waited for, and so no clock of the harness runs."""
+        return self._parked is not None
 
     @property
     def deadline(self) -> float:
@@ -213,6 +237,44 @@ class Control:
                 self._naps.discard(nap)
         if nap.cancelled_caught:
             raise Stopping
+
+    async def wait_deadline(self) -> None:
+        """Return when the deadline has come, which is put off for as long as a person is waited for."""
+        while self._parked is not None or self._deadline > trio.current_time():
+            await (self._parked.over.wait() if self._parked is not None else trio.sleep_until(self._deadline))
+
+    def park(self) -> None:
+        """Stop the clocks of the harness: its step, its deadline, its working time. As often as called, `unpark`."""
+        if self._parked is None:
+            self._parked = _Parked(trio.current_time(), self._deadline, self._limit, self._step_until, self.work_until)
+            self._deadline = self._step_until = self.work_until = inf
+            if not self.stopping:
+                self._limit = inf
+            self._set_scope()
+        self._parked.times += 1
+
+    def unpark(self) -> float:
+        """Let the clocks go on; return for how many seconds they have stood still, 0 while others still wait."""
+        parked = self._parked
+        assert parked is not None
+        parked.times -= 1
+        if parked.times:
+            return 0.0
+        self._parked = None
+        parked.over.set()
+        stood_s = trio.current_time() - parked.since
+        self.parked_s += stood_s
+        # What was ordered meanwhile counts if it is sooner.
+        self._deadline = min(self._deadline, parked.deadline + stood_s)
+        self._limit = min(self._limit, parked.limit + stood_s)
+        self._step_until = parked.step_until + stood_s
+        self.work_until = parked.work_until + stood_s
+        self._set_scope()
+        return stood_s
+
+    def _set_scope(self) -> None:
+        if self._scope is not None and not self._scope.cancel_called:
+            self._scope.deadline = min(self._limit, self._step_until, self.work_until)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, or raise `Stopping` as soon as the harness is to stop."""

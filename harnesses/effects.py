@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeAlias
 
 from attrs import frozen
 
+from harnesses.approval import Action, Grant
+
 
 class EffectOutcome(StrEnum):
     """What is known of an effect."""
@@ -76,6 +78,15 @@ class Journal(Protocol):
 
     def note_soon(self, kind: str, body: str) -> None:
         """Have it recorded without waiting."""
+        ...
+
+    async def approve(self, key: str, action: Action) -> Grant:
+        """Return when a person has approved an action of the step being made; the approval is taken up then.
+
+        Raises:
+            ApprovalDenied, ApprovalExpired, ApprovalInvalid: it may not be done.
+            Stopping: the harness is to stop. It is asked no second time when it is started again.
+        """
         ...
 
     def check_latch(self) -> None:

@@ -58,6 +58,18 @@ class Latched(Waiting):
     """The latch is on: no effect may begin."""
 
 
+class ApprovalDenied(Refused):
+    """A person has said no to an action. It is not done, and not asked for again in its step."""
+
+
+class ApprovalExpired(Waiting):
+    """Nobody has answered in time, or what was approved was not done in time. Started again, the harness asks anew."""
+
+
+class ApprovalInvalid(Waiting):
+    """What is on record of an approval is malformed, or not genuine. Nothing is done with it."""
+
+
 class BudgetExhausted(HarnessError):
     """A budget does not allow a spend. Nothing was spent. Let it pass: the outcome is then "budget spent", not a crash."""
 
@@ -82,6 +94,9 @@ _OURS: tuple[type[HarnessError], ...] = (
     Waiting,
     UnknownOutcome,
     Latched,
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalInvalid,
     BudgetExhausted,
 )
 

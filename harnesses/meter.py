@@ -80,6 +80,12 @@ class Meter:
             self._begun = inf
             self._control.end_work()
 
+    def go_on(self, stood_s: float) -> None:
+        """Have the clock go on after it has stood still for so long: a person was waited for."""
+        if self._begun != inf:
+            self._begun += stood_s
+            self._news.set()
+
     def charge(self, *, steps: int = 1) -> None:
         """Settle what was reserved for the step, together with what is recorded next. Does nothing the second time."""
         self.stop()

@@ -22,7 +22,9 @@ from typing import Any
 
 import msgspec
 import trio
+from attrs import evolve
 
+from harnesses.approval import Action
 from harnesses.effects import OPEN, Confirmed, Effect, EffectOutcome, Journal, NotDone, Reconcile, Undecided
 from harnesses.entries import (
     MAX_REASON,
@@ -119,6 +121,7 @@ class Effects:
         reconcile: Reconcile | None = None,
         idempotent: bool = False,
         timeout_s: float | None = None,
+        approval: Action | None = None,
     ) -> Any:
         """Do an effect unless it is done; see `BaseHarness.once`."""
         check_key(key)
@@ -147,10 +150,23 @@ class Effects:
             entry = self._entries[key] = Entry(key, arguments)
         entry.busy, entry.idempotent = True, idempotent
         try:
+            if approval is not None:
+                await self._approve(journal, entry, approval, is_new=is_new)
             await self._begin(journal, entry, is_new=is_new)
             return await self._call(journal, entry, function, args, reconcile, decode, inf if timeout_s is None else timeout_s)
         finally:
             entry.busy = False
+
+    async def _approve(self, journal: Journal, entry: Entry, action: Action, *, is_new: bool) -> None:
+        """Have a person approve the effect with these very arguments."""
+        if action.arguments is None:
+            action = evolve(action, arguments=_decode(entry.arguments))
+        was = entry.outcome
+        # Nothing of it is on record yet: whoever gives up waiting leaves nothing open.
+        entry.outcome = EffectOutcome.NOT_DONE if is_new else was
+        await journal.approve(entry.key, action)
+        entry.outcome = was
+        journal.check_latch()
 
     async def settle(self, journal: Journal, key: str, reconcile: Reconcile) -> EffectOutcome:
         """Find out what became of an effect of unknown outcome, without doing it; see `BaseHarness.settle`."""

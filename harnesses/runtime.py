@@ -6,20 +6,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint
 
+from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
 from harnesses.effects import Journal
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import ApprovalDenied, HarnessMisuse, Waiting
 from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
@@ -27,6 +28,10 @@ from harnesses.spending import LocalTill, Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from harnesses.values import detach
+
+ApprovalRule: TypeAlias = Callable[[str, tuple[Any, ...]], Action | str | None]
+"""Gets key and arguments of an effect; returns the action that has to be approved, or its category, or None."""
+Approver: TypeAlias = Callable[[str, Action], bool | Awaitable[bool]]
 
 
 class Runtime(Journal, Protocol):
@@ -65,6 +70,11 @@ class Runtime(Journal, Protocol):
 
     def attach(self, attached: Attachment) -> None:
         """Have something recorded in one commit with the next step."""
+        ...
+
+    @property
+    def rule(self) -> ApprovalRule | None:
+        """Says which effects need a person's approval, besides those that say so themselves."""
         ...
 
     def end_attempt(self) -> None:
@@ -111,6 +121,9 @@ class LocalRuntime:
     Args:
         budget: what the harness may spend while this object is used.
         governor: who watches its steps.
+        rule: says which effects need an approval.
+        approver: is asked for one, with the key and the action, and returns whether it is given. Without it nobody is there
+            to ask: what needs an approval is blocked.
         after: the surroundings that it ran in before: what is known of its effects is taken over from there.
     """
 
@@ -121,6 +134,8 @@ class LocalRuntime:
         *,
         budget: Budget | None = None,
         governor: Governor | None = None,
+        rule: ApprovalRule | None = None,
+        approver: Approver | None = None,
         after: LocalRuntime | None = None,
     ) -> None:
         self.name = name
@@ -133,6 +148,8 @@ class LocalRuntime:
         self.meter: Meter | None = meter_of(self.till, self.control, slice_s=inf)
         self.resumed = False
         self.governor = governor
+        self.rule = rule
+        self._approver = approver
         self.attached: list[tuple[int, Attachment]] = []
         """What was attached to each step, by its number."""
         self._attaching: list[Attachment] = []
@@ -166,6 +183,24 @@ class LocalRuntime:
         if len(self._attaching) >= MAX_ATTACHED:
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
         self._attaching.append(attached)
+
+    async def approve(self, key: str, action: Action) -> Grant:
+        if self._approver is None:
+            raise Waiting(
+                f"{key!r} needs an approval ({action.category}: {action.summary}), and {self.name!r} runs alone: "
+                "start it in an Orchestrator, or give its LocalRuntime an `approver`"
+            )
+        self.control.park()
+        try:
+            answer = self._approver(key, action)
+            given = await answer if hasattr(answer, "__await__") else answer
+        finally:
+            stood_s = self.control.unpark()
+            if self.meter is not None:
+                self.meter.go_on(stood_s)
+        if given is not True:
+            raise ApprovalDenied(f"{key!r}: {action.summary}: it was denied")
+        return Grant("", "approver")
 
     def check_latch(self) -> None:
         """Return: a harness that runs alone has no latch."""

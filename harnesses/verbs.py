@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar, cast, overload
 
+from harnesses.approval import Action, Grant, action_of
 from harnesses.attachments import attachment
 from harnesses.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.effects import Effect, EffectOutcome, Reconcile
+from harnesses.entries import check_key
 from harnesses.errors import HarnessError, HarnessMisuse, located
 from harnesses.ledger import place
 from harnesses.runtime import Runtime
@@ -168,6 +170,7 @@ class Verbs:
         reconcile: Reconcile | None = None,
         idempotent: bool = False,
         timeout_s: float | None = None,
+        approval: Action | str | None = None,
     ) -> AnswerT: ...
 
     @overload
@@ -179,6 +182,7 @@ class Verbs:
         reconcile: Reconcile | None = None,
         idempotent: bool = False,
         timeout_s: float | None = None,
+        approval: Action | str | None = None,
     ) -> AnswerT: ...
 
     async def once(
@@ -189,6 +193,7 @@ class Verbs:
         reconcile: Reconcile | None = None,
         idempotent: bool = False,
         timeout_s: float | None = None,
+        approval: Action | str | None = None,
     ) -> Any:
         """Do an effect, an act on the world that must not happen twice, and return what came of it.
 
@@ -204,23 +209,47 @@ class Verbs:
                 returns `Confirmed(result)`, `NotDone()` or `Undecided(reason)`, or raises `Refused`.
             idempotent: says that doing it again does no harm; then an unknown one is done again.
             timeout_s: seconds after which the call is cancelled, and of unknown outcome.
+            approval: what a person has to approve first: an `Action`, or a category for these very arguments. While one is
+                waited for, no clock of the harness runs: neither its deadline nor that of its step.
 
         Raises:
             Refused: the world has said no, now or before.
+            ApprovalDenied: a person has; it is a `Refused`.
+            ApprovalExpired: nobody has answered in time. Let it pass: the harness is then blocked.
             UnknownOutcome: nobody knows what became of it. Let it pass: the harness is then blocked until a person decides.
             Latched: the latch is on.
             Exception: what the function raised, if it has not happened or is idempotent.
         """
         runtime = self._surroundings("once")
+        needed = approval
+        if needed is None and runtime.rule is not None:
+            needed = runtime.rule(key, args)
+        how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s}
+        if needed is not None:
+            how["approval"] = action_of(key, needed)
         try:
-            return await runtime.effects.once(
-                runtime, key, function, args, reconcile=reconcile, idempotent=idempotent, timeout_s=timeout_s
-            )
+            return await runtime.effects.once(runtime, key, function, args, **how)
         except HarnessError as error:
             named = located(error, self._where())
             if named is error:
                 raise
             raise named from error.__cause__
+
+    async def approval(self, key: str, action: Action | str) -> Grant:
+        """Return when a person has approved an action that is no effect: that work may go on, that a result is good.
+
+        Asked again with this key in the same step, also after a crash, it returns the same approval. See `once`.
+
+        Raises:
+            ApprovalDenied: a person has said no.
+            ApprovalExpired: nobody has answered in time. Let it pass: the harness is then blocked.
+        """
+        runtime = self._surroundings("approval")
+        check_key(key)
+        try:
+            return await runtime.approve(key, action_of(key, action))
+        except HarnessError as error:
+            raise located(error, self._where()) from error.__cause__
 
     async def settle(self, key: str, reconcile: Reconcile) -> EffectOutcome:
         """Find out what became of an effect of the step being made, without doing it; return its outcome.

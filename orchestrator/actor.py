@@ -17,6 +17,7 @@ from typing import Any, cast
 import trio
 from attrs import define, frozen
 
+from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.base import BaseHarness
 from harnesses.clock import WallClock
@@ -26,9 +27,11 @@ from harnesses.errors import HarnessMisuse, ScopeError, Unstorable, located
 from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
+from harnesses.runtime import ApprovalRule
 from harnesses.spending import Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
+from orchestrator.approvals import Approvals, Asker
 from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode_private, encode_step
 from orchestrator.failure import parted
@@ -129,9 +132,12 @@ class Actor(Slot):
         check_latch: raises `Latched` if no effect of the harness called so may begin.
         till: where its spends are charged.
         governor: who watches its steps.
+        approvals: where people are asked.
+        rule: says which effects need an approval.
     """
 
     __slots__ = (
+        "_approvals",
         "_attached",
         "_attempt",
         "_check_latch",
@@ -151,6 +157,7 @@ class Actor(Slot):
         "meter",
         "name",
         "resumed",
+        "rule",
         "savings",
         "till",
     )
@@ -173,6 +180,8 @@ class Actor(Slot):
         clock: WallClock,
         till: Till | None = None,
         governor: Governor | None = None,
+        approvals: Approvals,
+        rule: ApprovalRule | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -193,6 +202,8 @@ class Actor(Slot):
         if governor is not None:
             governor.restore(savings.governance)
         self._attached: list[Attachment] | None = None
+        self._approvals = approvals
+        self.rule = rule
         self._exit: Exit | None = None
         self._lost = False
         self._output: Output | None = None
@@ -323,6 +334,11 @@ class Actor(Slot):
         if self._output is None:
             self._output = Output(partial(self.note_soon, "output"))
         self._output.write(line, source)
+
+    async def approve(self, key: str, action: Action) -> Grant:
+        """Return when a person has approved an action of the step being made; see `Journal.approve`."""
+        asker = Asker(self.name, self._number, self._epoch, self._attempt, self.control, self.meter)
+        return await self._approvals.wait(asker, self._harness.current_step + 1, key, action)
 
     def check_latch(self) -> None:
         """Raise `Latched` if no effect may begin."""

@@ -21,10 +21,12 @@ from harnesses.control import Control, Ending
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, NoRestart, OrchestratorError, Unstorable, Waiting
 from harnesses.governor import Governor
 from harnesses.once import Effects
+from harnesses.runtime import ApprovalRule
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator import events
 from orchestrator.actor import Actor, Exit, Mailbox, Savings
+from orchestrator.approvals import Approvals
 from orchestrator.bell import Bell
 from orchestrator.codec import HarnessTypes, encode_private
 from orchestrator.errors import OwnershipError, StoreError, UsageError
@@ -51,6 +53,7 @@ class Common:
     """Raises `Latched` if no effect of the harness called so may begin."""
     clock: WallClock
     teller: Teller
+    approvals: Approvals
     lag_s: float
     """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
 
@@ -86,6 +89,7 @@ class Child:
         "_program_ends",
         "_reopened",
         "_restored",
+        "_rule",
         "_savings",
         "_stopping",
         "_terms",
@@ -111,6 +115,7 @@ class Child:
         common: Common,
         pools: tuple[str, ...] = (),
         governor: Governor | None = None,
+        rule: ApprovalRule | None = None,
     ) -> None:
         self.name = name
         self.harness = harness
@@ -126,6 +131,7 @@ class Child:
         self._terms = terms
         self._pools = pools
         self._governor = governor
+        self._rule = rule
         self._common = common
         self._control: Control | None = None
         self._claiming: Receipt | None = None
@@ -207,6 +213,14 @@ class Child:
         if self._control is not None:
             self._control.abort()
         self.bell.ring()
+
+    async def wait_deadline(self) -> None:
+        """Return when the deadline has come, which is put off for as long as a person is waited for."""
+        while ((control := self._control) is not None and control.is_parked) or self._due() > trio.current_time():
+            await (trio.sleep_until(self._due()) if control is None or not control.is_parked else control.wait_deadline())
+
+    def _due(self) -> float:
+        return self._deadline if self._control is None else self._control.deadline
 
     def expire(self) -> None:
         """End the harness because its deadline has passed, also while it is held or backing off."""
@@ -357,6 +371,8 @@ class Child:
             clock=self._common.clock,
             till=self._till(control),
             governor=self._governor,
+            approvals=self._common.approvals,
+            rule=self._rule,
         )
 
     def _till(self, control: Control) -> StoreTill | None:
@@ -366,6 +382,8 @@ class Child:
         return StoreTill(self._common.teller, self._pools, self.harness, control, **of)
 
     def _end(self) -> None:
+        if self._control is not None:
+            self._deadline += self._control.parked_s
         self._control, self._idle = None, True
         self.bell.ring()
 

@@ -10,9 +10,12 @@
     │   │   └── InvalidRequest       a feature list or policy that can not be; see `harnesses.features.errors`
     │   ├── FeatureError             … and the other five kinds of errors of feature lists
     │   ├── Refused                  the world has said no to an effect: it has certainly not happened
+    │   │   └── ApprovalDenied       … a person has
     │   ├── Waiting                  a person has to decide: the harness is blocked
     │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
-    │   │   └── Latched              the latch is on: no effect may begin
+    │   │   ├── Latched              the latch is on: no effect may begin
+    │   │   ├── ApprovalExpired      nobody has answered in time
+    │   │   └── ApprovalInvalid      what is on record of an approval can not be trusted
     │   ├── BudgetExhausted          a budget does not allow a spend
     │   ├── StepTimeout              no `yield` within `step_timeout_s`
     │   └── DeadlineExceeded         not done by `deadline_s`
@@ -37,6 +40,9 @@ The first branch is defined in `harnesses.errors`, since `harnesses` knows nothi
 from __future__ import annotations
 
 from harnesses.errors import (
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalInvalid,
     BudgetExhausted,
     DeadlineExceeded,
     HarnessError,
@@ -56,6 +62,9 @@ from harnesses.errors import (
 
 __all__ = [
     "AlreadyRunning",
+    "ApprovalDenied",
+    "ApprovalExpired",
+    "ApprovalInvalid",
     "BudgetExhausted",
     "DeadlineExceeded",
     "GaveUp",

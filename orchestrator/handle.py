@@ -72,11 +72,11 @@ class Handle:
 
     def pause(self) -> Order:
         """Hold the harness at its next step boundary, over restarts of it and of the program."""
-        return _recorded(self._child.pause())
+        return recorded(self._child.pause())
 
     def resume(self) -> Order:
         """Let a held harness go on."""
-        return _recorded(self._child.resume())
+        return recorded(self._child.resume())
 
     def stop(self, grace: float | None = None) -> Order:
         """End the harness at its next step boundary or wait of its own; it can be resumed by starting it again.
@@ -95,7 +95,7 @@ class Handle:
         Raises:
             Unstorable: JSON can not carry it.
         """
-        return _recorded(self._common.post.post(self.name, "", message))
+        return recorded(self._common.post.post(self.name, "", message))
 
     def steps(self, after: int = 0) -> Steps:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
@@ -155,11 +155,22 @@ class Steps:
             nursery.cancel_scope.cancel()
 
 
-def _recorded(receipt: Receipt | None) -> Order:
+def recorded(receipt: Receipt | None) -> Order:
+    """Return an order that is carried out when its record is on disk; there may be none to make."""
+
     async def wait() -> None:
         if receipt is None:
             await trio.lowlevel.checkpoint()
         else:
             await receipt
+
+    return Order(wait)
+
+
+def answered(receipt: Receipt) -> Order:
+    """Return an order that gives, when it is on disk, whether it has changed anything."""
+
+    async def wait() -> bool:
+        return bool(await receipt)
 
     return Order(wait)

@@ -22,11 +22,13 @@ from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.governor import Governor
+from harnesses.runtime import ApprovalRule
 from orchestrator.actor import Mailbox
+from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
 from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
 from orchestrator.failure import as_error, parted
-from orchestrator.handle import Handle
+from orchestrator.handle import Handle, Order, answered
 from orchestrator.latch import Latch, NoLatch
 from orchestrator.log import LogFollower
 from orchestrator.pool import RUN, Pool, chain_of, pool_name
@@ -142,6 +144,7 @@ class Orchestrator:
         supervisor: Supervisor | None = None,
         budget: Budget | Pool | None = None,
         governor: Governor | None = None,
+        approve: ApprovalRule | None = None,
     ) -> Handle:
         """Start a harness, or resume it if the store knows the name. Does not wait.
 
@@ -155,6 +158,8 @@ class Orchestrator:
             budget: what it may spend, over all runs and restarts; or a pool, from `pool()`, that it spends from with others.
                 It spends from its supervisors' budgets, and from the orchestrator's, too.
             governor: who watches its steps, such as a `harnesses.governance.Watch`; one for each harness.
+            approve: says which of its effects need a person's approval, besides those that say so themselves: gets key and
+                arguments, returns an `Action`, a category, or None.
 
         Raises:
             AlreadyRunning: a harness of that name runs here.
@@ -170,7 +175,7 @@ class Orchestrator:
         if name in parent.supervisors:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
         own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget)
-        child = Child(name, harness, terms, parent, self._common, self._chain(own, parent), governor)
+        child = Child(name, harness, terms, parent, self._common, self._chain(own, parent), governor, approve)
         child.claim()
         before = self._children.get(name)
         if before is not None:
@@ -179,7 +184,7 @@ class Orchestrator:
         parent.children.append(child)
         nursery.start_soon(child.live, name=name)
         if deadline_s is not None and self._services is not None:
-            self._services.start_soon(_expire_after, deadline_s, child)
+            self._services.start_soon(_expire, child)
         if self._end_cause is not None:
             child.abort(self._end_cause)
         return Handle(child, self._common)
@@ -275,6 +280,19 @@ class Orchestrator:
         for child in self._children.values():
             child.stop(grace_s, cause, program_ends=True)
 
+    def approve(self, id: str, *, by: str, reason: str = "") -> Order:
+        """Approve what a harness has asked for; `store.approvals()` has it. Awaiting it waits for the disk, and gives
+        whether it has changed anything.
+
+        Raises, when awaited:
+            UsageError: there is no such request, it has expired, or it was denied.
+        """
+        return answered(self._common.approvals.respond(id, "approved", by, reason))
+
+    def deny(self, id: str, *, by: str, reason: str = "") -> Order:
+        """Deny what a harness has asked for, also if it was approved, as long as that was not used; see `approve`."""
+        return answered(self._common.approvals.respond(id, "denied", by, reason))
+
     # life
 
     @asynccontextmanager
@@ -285,10 +303,12 @@ class Orchestrator:
             log = None if self._log is None else LogFollower(store, self._log)
             self.latch = _latch_of(store)
             recorder = Recorder(store, self._store_lost)
-            self._post = PostOffice(recorder, self._mailbox_of)
+            clock = WallClock(self._clock)
+            approvals = Approvals(recorder, clock)
+            self._post = PostOffice(recorder, self._mailbox_of, approvals)
             self._teller = Teller(recorder, Lines())
             lag_s = time.time() - trio.current_time()
-            self._common = Common(recorder, self._post, self.latch.check, WallClock(self._clock), self._teller, lag_s)
+            self._common = Common(recorder, self._post, self.latch.check, clock, self._teller, approvals, lag_s)
             async with trio.open_nursery() as services:
                 # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
                 services.start_soon(self._recorder.run)
@@ -421,8 +441,8 @@ class Orchestrator:
             raise ExceptionGroup(f"{len(errors)} of {len(self._children)} harnesses failed", errors)
 
 
-async def _expire_after(seconds: float, child: Child) -> None:
-    await trio.sleep(seconds)
+async def _expire(child: Child) -> None:
+    await child.wait_deadline()
     child.expire()
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import trio
 
 from orchestrator.actor import Mailbox
+from orchestrator.approvals import Approvals
 from orchestrator.codec import encode
 from orchestrator.errors import StoreError
 from orchestrator.recorder import Recorder
@@ -36,16 +37,22 @@ class Watched(Protocol):
         """Return at most `limit` messages with `seq > after`, each with the name of the harness that it is for."""
         ...
 
+    def last_answer(self) -> int:
+        """Return the `seq` of the newest record of an approval; 0 if there is none."""
+        ...
+
 
 class PostOffice:
     """Takes messages, and brings them to the mailboxes of harnesses that run here.
 
     Args:
         mailbox_of: returns the mailbox of a harness; None if it does not run here.
+        approvals: is told when somebody else has answered.
     """
 
-    def __init__(self, recorder: Recorder, mailbox_of: Callable[[str], Mailbox | None]) -> None:
+    def __init__(self, recorder: Recorder, mailbox_of: Callable[[str], Mailbox | None], approvals: Approvals) -> None:
         self._recorder = recorder
+        self._approvals = approvals
         self._mailbox_of = mailbox_of
         self._met: set[int] = set()
         """Messages that have come one way, and may still come the other."""
@@ -87,9 +94,16 @@ class PostOffice:
             await trio.to_thread.run_sync(self._thread.join)
 
     def _look(self, store: Watched, after: int, token: trio.lowlevel.TrioToken) -> None:
+        answered = 0
         while not self._ended.wait(WATCH_S):
             try:
+                newest = store.last_answer() if self._approvals.waiting else 0
+                if newest > answered:
+                    answered = newest
+                    token.run_sync_soon(self._approvals.ring)
                 messages = store.messages(after=after, limit=_PAGE)
+            except trio.RunFinishedError:
+                return
             except StoreError:
                 continue  # whoever writes to the store will say so, and louder
             if messages:

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from harnesses.approval import Case
 from harnesses.effects import OPEN, EffectOutcome
 from harnesses.step import StateDelta
 from orchestrator.lifecycle import Status
@@ -74,6 +75,21 @@ class EffectRecord:
     def is_open(self) -> bool:
         """Whether nobody knows what became of it; of a harness that runs, it may be under way."""
         return self.outcome in OPEN and not self.idempotent
+
+
+@frozen
+class ApprovalRecord:
+    """All that is on record of one request for an approval. What it is worth, `harnesses.approval.stand` says."""
+
+    id: str
+    harness: str
+    step_number: int
+    """The step it was asked in, recorded or being made."""
+    seq: int
+    """Of the request."""
+    time_us: int
+    """When it was asked."""
+    case: Case
 
 
 @frozen

@@ -91,8 +91,7 @@ class Batch:
             else:
                 _settle_some(slots, seqs, committed.lost)
         for slot, result in zip(self.operations, committed.results, strict=True):
-            if isinstance(result, int):
-                newest = max(newest, result)
+            newest = max(newest, result if isinstance(result, int) else getattr(result, "seq", 0))
             answer(slot, result)
         return newest
 

@@ -23,7 +23,7 @@ from orchestrator.errors import HarnessFailed, StoreError, StoreLost
 from orchestrator.handle import Handle
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome
-from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
 from orchestrator.store.memory import MemoryStore
 from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Operation, StepRow, Store
@@ -181,6 +181,9 @@ class FaultyStore:
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         return self.store.effects(name, current=current)
+
+    def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
+        return self.store.approvals(name)
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         return self.store.accounts(pools)

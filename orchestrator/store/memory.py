@@ -15,7 +15,9 @@ from orchestrator.codec import decode, decode_step, encode, kept_of, replay
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
-from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.approval_desk import ApprovalDesk, Filed, MemoryApprovalShelf, approval_records
+from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books, MemoryShelf
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.folding import Mark, effects_of
@@ -85,12 +87,16 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.run = secrets.token_hex(6)
+        self.secret = secrets.token_bytes(32)
+        """What approvals are signed with; of a store in a file it is in a file beside it."""
         self._lock = threading.Lock()
         self._harnesses: dict[int, _Harness] = {}
         self._by_name: dict[str, _Harness] = {}
         self._records: list[Record] = []
         self._shelf = MemoryShelf()
         self._books = Books(self._shelf, self._insert_record)
+        self._approvals = MemoryApprovalShelf(self._filed)
+        self._desk = ApprovalDesk(self._approvals, self._insert_record)
 
     def commit(
         self,
@@ -154,6 +160,14 @@ class MemoryStore:
             ]
         return sorted(found, key=lambda record: record.seq)
 
+    def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
+        """Return all that was asked of people, by one harness or by all, in the order in which it was asked."""
+        with self._lock:
+            if name is not None:
+                self._named(name)
+            records = approval_records(self._approvals.all())
+        return [record for record in records if name is None or record.harness == name]
+
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         """Return where pools stand, all or some, by name."""
         with self._lock:
@@ -215,6 +229,14 @@ class MemoryStore:
                     return self._books.reserve(operation)
                 case SettleSpend():
                     return self._books.settle(operation)
+                case Ask():
+                    _check_held(self._harnesses[operation.harness], operation.epoch)
+                    return self._desk.ask(operation)
+                case TakeUp():
+                    _check_held(self._harnesses[operation.harness], operation.epoch)
+                    return self._desk.take_up(operation)
+                case Respond():
+                    return self._desk.respond(operation)
                 case Remark():
                     name = self._named(operation.name).name if operation.name else ""
                     return self._add(name, 0, 0, operation.time_us, operation.kind, operation.body, ours=False)
@@ -272,6 +294,12 @@ class MemoryStore:
     def _insert_record(self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str) -> int:
         name = self._harnesses[harness].name if harness else ""
         return self._add(name, attempt, step, time_us, kind, body, ours=harness > 0)
+
+    def _filed(self, seq: int) -> tuple[int, Filed]:
+        """Return the time of a record of an approval, and the record."""
+        record = self._records[seq - 1]
+        harness = self._by_name[record.harness]
+        return record.time_us, Filed(record.kind, harness.number, harness.name, record.step, record.body)
 
     def _post(self, post: Post) -> int:
         harness = self._named(post.to)

@@ -23,7 +23,8 @@ from attrs import frozen
 from harnesses.pools import Account
 from orchestrator.events import Event
 from orchestrator.lifecycle import Status
-from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.approvals import ApprovalOperation
 from orchestrator.store.budgets import BudgetOperation
 
 
@@ -142,7 +143,7 @@ class Remark:
     time_us: int
 
 
-Operation: TypeAlias = Claim | Append | Post | Settle | Remark | BudgetOperation
+Operation: TypeAlias = Claim | Append | Post | Settle | Remark | BudgetOperation | ApprovalOperation
 
 
 @frozen
@@ -254,6 +255,14 @@ class Store(Protocol):
 
         Args:
             current: whether to return only those of steps being made. No other can be of unknown outcome.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
+
+    def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
+        """Return all that was asked of people, by one harness or by all, in the order in which it was asked.
 
         Raises:
             UnknownHarness: there is no such harness.

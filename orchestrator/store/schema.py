@@ -14,6 +14,7 @@ meta         one row of counters; `ownership` changes whenever a harness changes
 
 from __future__ import annotations
 
+from orchestrator.store.approval_schema import APPROVAL_TABLES
 from orchestrator.store.budget_schema import BUDGET_TABLES
 from orchestrator.store.seal_schema import SEAL_TABLES
 
@@ -155,7 +156,7 @@ CREATE VIEW events AS
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES)
+MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES, APPROVAL_TABLES)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
 VERSION = len(MIGRATIONS)

@@ -14,12 +14,15 @@ from orchestrator.codec import decode, encode, kept_of, replay
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
+from orchestrator.store.approval_desk import ApprovalDesk
+from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post, Remark, Settle
 from orchestrator.store.schema import HEAD, LAST_SNAPSHOT, MARKS
 from orchestrator.store.settling import settling, unknown_harness
+from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
 from orchestrator.store.sqlite_budgets import SqliteShelf
 
 
@@ -47,6 +50,7 @@ class Operations:
         self._location = location
         self._run = run
         self._books = Books(SqliteShelf(db, run, partial(is_alive, path)), self._insert_record)
+        self._desk = ApprovalDesk(SqliteApprovalShelf(db), self._insert_record)
         self._spenders: set[int] = set()
         """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
 
@@ -72,6 +76,14 @@ class Operations:
                     return self._books.reserve(operation)
                 case SettleSpend():
                     return self._books.settle(operation)
+                case Ask():
+                    _check_held(operation.harness, operation.epoch, holdings)
+                    return self._desk.ask(operation)
+                case TakeUp():
+                    _check_held(operation.harness, operation.epoch, holdings)
+                    return self._desk.take_up(operation)
+                case Respond():
+                    return self._desk.respond(operation)
         except OrchestratorError as error:
             return error
 

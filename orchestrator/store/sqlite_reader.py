@@ -12,11 +12,13 @@ from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, effect_record, replay
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
-from orchestrator.records import EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.approval_desk import approval_records
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.owner import is_alive
 from orchestrator.store.protocol import Message
 from orchestrator.store.schema import LAST_SNAPSHOT
+from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_file import open_reader, translated
 
@@ -122,6 +124,19 @@ class SqliteReader:
                 self._number(db, name)
             rows = db.execute(_EFFECTS, (name, name)).fetchall()
         return [effect_record(*row) for row in rows]
+
+    def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
+        """Return all that was asked of people, by one harness or by all, in the order in which it was asked."""
+        with self._reading() as db:
+            if name is not None:
+                self._number(db, name)
+            records = approval_records(all_filed(db))
+        return [record for record in records if name is None or record.harness == name]
+
+    def last_answer(self) -> int:
+        """Return the `seq` of the newest record of an approval; 0 if there is none."""
+        with self._reading() as db:
+            return int(db.execute("SELECT coalesce(max(seq), 0) FROM approval_index").fetchone()[0])
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         """Return where pools stand, all or some, by name."""

@@ -158,10 +158,10 @@ def test_a_step_that_was_taken_out_from_outside_is_told(closed: Path) -> None:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[tuple[SqliteStore, sqlite3.Connection]]:
-    """Give a store that can not grow beyond 40 pages, and its connection."""
+    """Give a store that can not grow beyond 60 pages, and its connection."""
     with closing(SqliteStore(tmp_path / "run.db")) as store:
         connection = store._db  # pyright: ignore[reportPrivateUsage]
-        connection.execute("PRAGMA max_page_count = 40")
+        connection.execute("PRAGMA max_page_count = 60")
         yield store, connection
 
 

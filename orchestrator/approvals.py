@@ -1,0 +1,110 @@
+"""Waiting for a person's word: ask, stand still, take it up.
+
+Ask ──► on record ──► no clock of the harness runs ──► TakeUp ──► approved: go on, and the use is on record
+             ▲               ▲                            │  └──► denied, expired, invalid: an error
+             │               └────── still pending ◄──────┘
+     an answer from anywhere, that very moment or within the watch of the post
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+import trio
+from attrs import frozen
+
+from harnesses.approval import Action, Grant, Standing, Word, request_of
+from harnesses.clock import WallClock
+from harnesses.control import Control
+from harnesses.errors import ApprovalDenied, ApprovalExpired, ApprovalInvalid, HarnessError
+from harnesses.meter import Meter
+from orchestrator.bell import Bell
+from orchestrator.recorder import Recorder
+from orchestrator.slot import Receipt
+from orchestrator.store.approvals import Ask, Asked, Respond, Taken, TakeUp
+from orchestrator.store.secret import Secret
+
+
+@frozen
+class Asker:
+    """One attempt of a harness, as the store knows it, and its clocks."""
+
+    name: str
+    number: int
+    epoch: int
+    attempt: int
+    control: Control
+    meter: Meter | None
+
+
+class Approvals:
+    """What the harnesses of a run ask of people."""
+
+    def __init__(self, recorder: Recorder, clock: WallClock) -> None:
+        self._recorder = recorder
+        self._clock = clock
+        self._secret = Secret(recorder.store)
+        self._bell = Bell()
+        self._news = 0
+        self.waiting = 0
+        """How many harnesses wait for an answer now."""
+
+    def ring(self) -> None:
+        """Have everyone who waits look again: there are answers in the store."""
+        self._news += 1
+        self._bell.ring()
+
+    def respond(self, id: str, verdict: str, by: str, reason: str) -> Receipt:
+        """Have an answer recorded; the receipt gives its `seq`, 0 if the same was said before."""
+        said = Respond(id, verdict, by, reason, self._now_us(), self._secret.get())
+        return self._recorder.submit(said, lambda _: self.ring())
+
+    async def wait(self, asker: Asker, step: int, key: str, action: Action) -> Grant:
+        """Return when an action of the step being made is approved; see `Journal.approve`."""
+        wanted = request_of(secrets.token_hex(5), asker.name, step, key, action, now_us=self._now_us())
+        of = (asker.number, asker.epoch, asker.attempt)
+        asked: Asked = await self._recorder.do(Ask(*of, wanted, self._secret.get()))
+        standing = await self._standing(asker, step, asked)
+        if standing.word is Word.APPROVED:
+            return Grant(asked.id, standing.by, standing.reason)
+        raise _refusal(asked.id, key, action, standing)
+
+    async def _standing(self, asker: Asker, step: int, asked: Asked) -> Standing:
+        """Return where the request stands when it is pending no longer."""
+        asker.control.park()
+        self.waiting += 1
+        try:
+            while True:
+                seen, now_us = self._news, self._now_us()
+                look = TakeUp(asker.number, asker.epoch, asker.attempt, step, asked.id, now_us, self._secret.get())
+                taken: Taken = await self._recorder.do(look)
+                if taken.standing.word is not Word.PENDING:
+                    return taken.standing
+                with trio.move_on_after((asked.expires_us - now_us) / 1e6):
+                    await asker.control.wait(self._wait_news, lambda seen=seen: self._news > seen)
+        finally:
+            self.waiting -= 1
+            stood_s = asker.control.unpark()
+            if asker.meter is not None:
+                asker.meter.go_on(stood_s)
+
+    async def _wait_news(self, come: Callable[[], bool]) -> None:
+        await self._bell.until(come)
+
+    def _now_us(self) -> int:
+        return int(self._clock.now() * 1e6)
+
+
+def _refusal(id: str, key: str, action: Action, standing: Standing) -> HarnessError:
+    """Return the error for what may not be done."""
+    what = f"{key!r} ({action.category}: {action.summary})"
+    because = f": {standing.reason}" if standing.reason else ""
+    if standing.word is Word.DENIED:
+        return ApprovalDenied(f"{what} was denied by {standing.by}{because}")
+    if standing.word is Word.EXPIRED:
+        return ApprovalExpired(f"{what}: its request {id} has expired; start the harness again to ask anew")
+    return ApprovalInvalid(
+        f"{what}: the record of its approval {id} can not be trusted{because}; find out who has changed the store, "
+        "and restore it from a copy"
+    )

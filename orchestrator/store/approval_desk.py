@@ -1,0 +1,185 @@
+"""Where a store takes requests, answers and uses of approvals, on whatever shelf it has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, cast
+
+import msgspec
+from attrs import evolve
+
+from harnesses.approval import Answer, Case, Request, Standing, Use, Word, read, signed, stand
+from orchestrator.errors import UsageError
+from orchestrator.records import ApprovalRecord
+from orchestrator.store.approvals import ANSWERED, REQUESTED, USED, Ask, Asked, Respond, Taken, TakeUp
+
+InsertRecord: TypeAlias = Callable[[int, int, int, int, int, str, str], int]
+"""Called with harness, epoch, attempt, step, time_us, body, kind; returns the record's `seq`."""
+
+
+class Filed(NamedTuple):
+    """A record of an approval, as a store finds it."""
+
+    kind: str
+    harness: int
+    harness_name: str
+    step: int
+    body: str
+
+
+class ApprovalShelf(Protocol):
+    """Where a store finds the records of approvals. Everything is called within the transaction of a commit."""
+
+    def newest(self, harness: int, digest: str) -> str | None:
+        """Return the id of the newest request for an action."""
+        ...
+
+    def of(self, id: str) -> Sequence[Filed]:
+        """Return all that is on record of a request, oldest first."""
+        ...
+
+    def file(self, seq: int, id: str, harness: int, digest: str) -> None:
+        """Note where a record is."""
+        ...
+
+
+class ApprovalDesk:
+    """Carries out the operations on approvals."""
+
+    def __init__(self, shelf: ApprovalShelf, insert: InsertRecord) -> None:
+        self._shelf = shelf
+        self._insert = insert
+
+    def ask(self, ask: Ask) -> Asked:
+        """Return the request that stands for an action; one that has expired stands for nothing."""
+        wanted = ask.request
+        known = self._shelf.newest(ask.harness, wanted.digest)
+        if known is not None:
+            case = case_of(self._shelf.of(known))
+            standing = stand(case, ask.secret, now_us=wanted.requested_us)
+            if standing.word is not Word.EXPIRED:
+                return Asked(known, _expires_us(case, wanted))
+        place = (ask.harness, ask.epoch, ask.attempt, wanted.step, wanted.requested_us)
+        seq = self._insert(*place, signed(wanted, ask.secret), REQUESTED)
+        self._shelf.file(seq, wanted.id, ask.harness, wanted.digest)
+        return Asked(wanted.id, wanted.expires_us, seq)
+
+    def respond(self, said: Respond) -> int:
+        """Record an answer, if it can make a difference."""
+        filed = self._shelf.of(said.id)
+        if not filed:
+            raise UsageError(f"no approval {said.id!r} was asked for: expected an id of `orchestrator approvals`")
+        case = case_of(filed)
+        standing = stand(case, said.secret, now_us=said.time_us)
+        if _is_said(standing, said):
+            return 0
+        _check_answerable(said, standing)
+        request = read(Request, case.request, said.secret)
+        answer = Answer(
+            id=said.id,
+            digest=request.digest,
+            verdict=said.verdict,
+            by=said.by,
+            reason=said.reason,
+            answered_us=said.time_us,
+        )
+        return self._record(filed[0], answer, ANSWERED, said.time_us, said.secret)
+
+    def take_up(self, asked: TakeUp) -> Taken:
+        """Record the use of an approval, if it may be used."""
+        filed = self._shelf.of(asked.id)
+        if not filed:
+            return Taken(Standing(Word.INVALID, reason="its request is not on record any more"))
+        case = case_of(filed)
+        standing = stand(case, asked.secret, now_us=asked.time_us)
+        if standing.word is Word.APPROVED and (filed[0].harness, filed[0].step) != (asked.harness, asked.step):
+            standing = Standing(Word.INVALID, reason="it is for another step")
+        if standing.word is not Word.APPROVED or standing.used:
+            return Taken(standing)
+        request = read(Request, case.request, asked.secret)
+        use = Use(id=asked.id, digest=request.digest, used_us=asked.time_us)
+        place = (asked.harness, asked.epoch, asked.attempt, asked.step, asked.time_us)
+        seq = self._insert(*place, signed(use, asked.secret), USED)
+        self._shelf.file(seq, asked.id, asked.harness, request.digest)
+        return Taken(evolve(standing, used=True), seq)
+
+    def _record(self, request: Filed, answer: Answer, kind: str, time_us: int, secret: bytes) -> int:
+        seq = self._insert(request.harness, 0, 0, request.step, time_us, signed(answer, secret), kind)
+        self._shelf.file(seq, answer.id, request.harness, answer.digest)
+        return seq
+
+
+class MemoryApprovalShelf:
+    """The records of approvals of a store in memory.
+
+    Args:
+        look: returns time and record, by its `seq`.
+    """
+
+    def __init__(self, look: Callable[[int], tuple[int, Filed]]) -> None:
+        self._look = look
+        self._index: list[tuple[int, str, int, str]] = []
+
+    def newest(self, harness: int, digest: str) -> str | None:
+        return next((id for _, id, *of in reversed(self._index) if of == [harness, digest]), None)
+
+    def of(self, id: str) -> Sequence[Filed]:
+        return [self._look(seq)[1] for seq, known, *_ in self._index if known == id]
+
+    def file(self, seq: int, id: str, harness: int, digest: str) -> None:
+        self._index.append((seq, id, harness, digest))
+
+    def all(self) -> Iterable[tuple[str, int, int, Filed]]:
+        """Return id, `seq` and time of every record, and the record; oldest first."""
+        return [(id, seq, *self._look(seq)) for seq, id, *_ in self._index]
+
+
+def case_of(filed: Sequence[Filed]) -> Case:
+    """Return all that is on record of one request. A second request of the same id makes it invalid."""
+    first, *rest = filed
+    by_kind: dict[str, list[str]] = {REQUESTED: [], ANSWERED: [], USED: []}
+    for record in filed:
+        by_kind[record.kind].append(record.body)
+    requests = by_kind[REQUESTED]
+    elsewhere = any((record.harness, record.step) != (first.harness, first.step) for record in rest)
+    request = requests[0] if len(requests) == 1 and not elsewhere else ""
+    return Case(first.harness_name, first.step, request, tuple(by_kind[ANSWERED]), tuple(by_kind[USED]))
+
+
+def approval_records(filed: Iterable[tuple[str, int, int, Filed]]) -> list[ApprovalRecord]:
+    """Return what was asked, from id, `seq`, time and record of each, oldest first."""
+    found: dict[str, list[tuple[int, int, Filed]]] = {}
+    for id, *rest in filed:
+        found.setdefault(id, []).append(cast(tuple[int, int, Filed], tuple(rest)))
+    records: list[ApprovalRecord] = []
+    for id, (first, *others) in found.items():
+        seq, time_us, request = first
+        case = case_of([request, *(record for _, _, record in others)])
+        records.append(ApprovalRecord(id, request.harness_name, request.step, seq, time_us, case))
+    return records
+
+
+def _is_said(standing: Standing, said: Respond) -> bool:
+    same = {"approved": Word.APPROVED, "denied": Word.DENIED}.get(said.verdict)
+    return standing.word is same
+
+
+def _check_answerable(said: Respond, standing: Standing) -> None:
+    """Refuse an answer that comes too late, or to what can not be trusted."""
+    if said.verdict not in ("approved", "denied") or not said.by.strip():
+        raise UsageError(f"approval {said.id!r}: expected approved or denied by somebody, was {said.verdict!r} by {said.by!r}")
+    if standing.word is Word.INVALID:
+        raise UsageError(f"approval {said.id!r} can not be answered: {standing.reason}; `orchestrator verify` says more")
+    if standing.used:
+        raise UsageError(f"approval {said.id!r} was used already: what it allowed can not be denied any more")
+    if standing.word is Word.EXPIRED:
+        raise UsageError(f"approval {said.id!r} has expired: the harness asks anew when it is started again")
+    if standing.word is Word.DENIED:
+        raise UsageError(f"approval {said.id!r} was denied by {standing.by!r}: that stands; have the harness ask for another")
+
+
+def _expires_us(case: Case, wanted: Request) -> int:
+    try:
+        return msgspec.json.decode(case.request, type=Request).expires_us
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return wanted.expires_us

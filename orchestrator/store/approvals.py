@@ -1,0 +1,79 @@
+"""What can be asked of a store about approvals. Values.
+
+The law: whether an action may be done is decided within the commit that takes its approval up, from all that is on record
+by then; so a denial that was recorded before counts, however close it came.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import frozen
+
+from harnesses.approval import Request, Standing
+
+REQUESTED, ANSWERED, USED = "approval_requested", "approval_answered", "approval_used"
+KINDS = (REQUESTED, ANSWERED, USED)
+"""Of the records."""
+
+
+@frozen
+class Ask:
+    """Put a request on record, unless the same action of the same step is asked for already. Result: `Asked`."""
+
+    harness: int
+    epoch: int
+    attempt: int
+    request: Request
+    secret: bytes
+
+
+@frozen
+class Asked:
+    """The request that stands for an action."""
+
+    id: str
+    expires_us: int
+    seq: int = 0
+    """Of its record, if it was made now."""
+
+
+@frozen
+class Respond:
+    """Put a person's answer on record. Result: its `seq`; 0 if the same was said before.
+
+    Refused with `UsageError` if there is no such request, it is over, it was used, or it is denied already.
+    """
+
+    id: str
+    verdict: str
+    """`approved` or `denied`."""
+    by: str
+    reason: str
+    time_us: int
+    secret: bytes
+
+
+@frozen
+class TakeUp:
+    """Look where a request stands, and use it if it is approved. Result: `Taken`, or `OwnershipLost`."""
+
+    harness: int
+    epoch: int
+    attempt: int
+    step: int
+    id: str
+    time_us: int
+    secret: bytes
+
+
+@frozen
+class Taken:
+    """Where a request stands."""
+
+    standing: Standing
+    seq: int = 0
+    """Of the record of its use, if it was made now."""
+
+
+ApprovalOperation: TypeAlias = Ask | Respond | TakeUp

@@ -1,0 +1,82 @@
+"""The secret that a store's approvals are signed with: a file beside it, `<store>-key`, that only its user can read.
+
+Whoever can read it can approve in that user's name; so agents that are not to be trusted with that belong in a sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import StoreUnusable, UsageError
+
+_BYTES = 32
+
+
+def secret_path(store: str | Path) -> Path:
+    """Return where the secret of a store is kept."""
+    return Path(f"{Path(store).resolve()}-key")
+
+
+class Secret:
+    """The secret of one store; made when it is first needed."""
+
+    def __init__(self, store: Any) -> None:
+        path = getattr(store, "path", None)
+        self._path = None if path is None else secret_path(path)
+        self._bytes: bytes | None = getattr(store, "secret", None)
+
+    def get(self) -> bytes:
+        """Return it.
+
+        Raises:
+            StoreUnusable: its file can not be made or read.
+        """
+        if self._bytes is None:
+            self._bytes = secrets.token_bytes(_BYTES) if self._path is None else _made(self._path)
+        return self._bytes
+
+
+def known_secret(store: str | Path) -> bytes:
+    """Return the secret of a store that has one.
+
+    Raises:
+        UsageError: there is none, or it can not be read.
+    """
+    path = secret_path(store)
+    try:
+        return _read(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the key {path} of the store's approvals can not be read: {error}; restore it, or answer as the user who runs it"
+        ) from error
+
+
+def _made(path: Path) -> bytes:
+    try:
+        with suppress(FileExistsError):
+            # Whole or not there: another program may be making it at this moment.
+            draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+            descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            try:
+                os.write(descriptor, secrets.token_hex(_BYTES).encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            try:
+                os.link(draft, path)
+            finally:
+                draft.unlink()
+        return _read(path)
+    except (OSError, ValueError) as error:
+        raise StoreUnusable(f"the key {path} can not be made or read: {error}; make its folder writable") from error
+
+
+def _read(path: Path) -> bytes:
+    found = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    if len(found) != _BYTES:
+        raise ValueError(f"expected {_BYTES} bytes as hexadecimal digits, were {len(found)}")
+    return found

@@ -1,0 +1,46 @@
+"""The shelf of the SQLite store for approvals: the table of `orchestrator.store.approval_schema`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from orchestrator.store.approval_desk import Filed
+
+# Not by the index: somebody who takes an answer out of that must not make it unsaid. What was recorded since the request is
+# little, and looked through only when the request is answered or taken up.
+_OF = """
+SELECT r.kind, r.harness, coalesce(h.name, ''), r.step, r.body FROM records r LEFT JOIN harnesses h ON h.id = r.harness
+WHERE r.seq >= (SELECT min(seq) FROM approval_index WHERE id = :id)
+  AND r.kind IN ('approval_requested', 'approval_answered', 'approval_used') AND instr(r.body, :id) AND r.body ->> '$.id' = :id
+ORDER BY r.seq
+"""
+_ALL = """
+SELECT i.id, r.seq, r.time_us, r.kind, r.harness, coalesce(h.name, ''), r.step, r.body
+FROM approval_index i JOIN records r ON r.seq = i.seq LEFT JOIN harnesses h ON h.id = r.harness ORDER BY r.seq
+"""
+
+
+class SqliteApprovalShelf:
+    """The records of approvals in one SQLite file."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def newest(self, harness: int, digest: str) -> str | None:
+        row = self._db.execute(
+            "SELECT id FROM approval_index WHERE harness = ? AND digest = ? ORDER BY seq DESC LIMIT 1", (harness, digest)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def of(self, id: str) -> Sequence[Filed]:
+        return [Filed(*row) for row in self._db.execute(_OF, {"id": id})]
+
+    def file(self, seq: int, id: str, harness: int, digest: str) -> None:
+        self._db.execute("INSERT INTO approval_index VALUES (?, ?, ?, ?)", (seq, id, harness, digest))
+
+
+def all_filed(db: sqlite3.Connection) -> Iterator[tuple[str, int, int, Filed]]:
+    """Yield id, `seq` and time of every record of an approval, and the record; oldest first."""
+    for id, seq, time_us, *rest in db.execute(_ALL):
+        yield id, seq, time_us, Filed(*rest)

@@ -1,0 +1,288 @@
+"""A person's word on one exact action: asked once, used once and before the act, and only its harness waits for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import trio
+
+from harnesses.approval import Action, Word
+from harnesses.errors import ApprovalDenied, ApprovalExpired, Waiting
+from harnesses.runtime import LocalRuntime
+from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Store, UsageError
+from orchestrator.store.approvals import USED
+from tests.orchestrator.scripted import STEADY, Scripted, Steps, poll
+
+PUSH = Action("publish", "push main to origin", {"remote": "origin"}, expires_s=100)
+
+
+class World:
+    """Where effects happen."""
+
+    def __init__(self) -> None:
+        self.pushed: Counter[str] = Counter()
+
+    async def push(self, branch: str) -> str:
+        self.pushed[branch] += 1
+        return branch
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture(params=[MemoryStore, SqliteStore])
+def store(request, tmp_path):
+    made = MemoryStore() if request.param is MemoryStore else SqliteStore(tmp_path / "run.db")
+    yield made
+    made.close()
+
+
+def pushing(world: World, approval: Any = PUSH):
+    async def script(harness: Scripted) -> Steps:
+        yield harness.current_step + 1, await harness.once("push", world.push, "main", approval=approval)
+
+    return script
+
+
+async def asked(store: Store, count: int = 1) -> str:
+    """Return the id of the newest request, when there are so many."""
+    while len(store.approvals()) < count:
+        await trio.sleep(0.01)
+    return store.approvals()[-1].id
+
+
+async def test_nothing_is_done_before_a_person_has_approved_it(store, world, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Scripted(pushing(world)), name="one")
+        id = await asked(store)
+        await trio.sleep(50)
+        before = dict(world.pushed)
+        assert await orchestrator.approve(id, by="ann", reason="fine")
+        outcome = await handle.wait()
+
+    assert (before, world.pushed, outcome.step) == ({}, {"main": 1}, 1)
+
+
+async def test_the_use_is_on_record_before_the_act_begins(store, world, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(pushing(world)), name="one")
+        await orchestrator.approve(await asked(store), by="ann")
+
+    kinds = [record.kind for record in store.records()]
+    assert kinds.index("approval_requested") < kinds.index("approval_answered") < kinds.index(USED) < kinds.index("intent")
+
+
+async def test_what_is_denied_is_not_done_and_not_asked_for_again(store, world, autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        for _ in range(2):
+            with pytest.raises(ApprovalDenied, match="denied by ann: not today"):
+                await harness.once("push", world.push, "main", approval=PUSH)
+        yield 1, "went on"
+
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Scripted(script), name="one")
+        await orchestrator.deny(await asked(store), by="ann", reason="not today")
+        outcome = await handle.wait()
+
+    assert (outcome.step, world.pushed, len(store.approvals())) == (1, {}, 1)
+
+
+async def test_deny_wins_over_an_approval_that_was_not_used(store, world, autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        with pytest.raises(ApprovalDenied, match="denied by bob: wait for me"):
+            await harness.once("push", world.push, "main", approval=PUSH)
+        yield 1, None
+
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Scripted(pushing(world)), name="one")
+        id = await asked(store)
+        await handle.stop()
+        await orchestrator.approve(id, by="ann")
+        await orchestrator.deny(id, by="bob", reason="wait for me")
+        with pytest.raises(UsageError, match="denied by 'bob'"):
+            await orchestrator.approve(id, by="ann")
+        outcome = await orchestrator.start(Scripted(script), name="one").wait()
+
+    assert (outcome.step, world.pushed) == (1, {})
+
+
+async def test_a_request_survives_a_stop_and_is_not_made_twice(store, world, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(pushing(world)), name="one")
+        id = await asked(store)
+        orchestrator.stop()
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(pushing(world)), name="one")
+        await trio.sleep(1)
+        await orchestrator.approve(id, by="ann")
+
+    assert (len(store.approvals()), world.pushed) == (1, {"main": 1})
+
+
+async def test_a_harness_that_crashes_after_the_approval_is_not_asked_again(store, world, autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        harness.ran.append("")
+        grant = await harness.approval("gate", PUSH)
+        if len(harness.ran) == 1:
+            raise ValueError("boom")
+        yield grant.by, None
+
+    async with Orchestrator(store, backoff=STEADY) as orchestrator:
+        orchestrator.start(Scripted(script), name="one")
+        await orchestrator.approve(await asked(store), by="ann")
+
+    used = [record for record in store.records() if record.kind == USED]
+    assert (store.steps("one")[0].input, len(store.approvals()), len(used)) == ("ann", 1, 1)
+
+
+async def test_an_approval_serves_one_step_only(store, world, autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        while harness.current_step < 2:
+            yield harness.current_step + 1, await harness.once("push", world.push, "main", approval=PUSH)
+
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(script), name="one")
+        await orchestrator.approve(await asked(store), by="ann")
+        second = await asked(store, 2)
+        await trio.sleep(20)
+        assert world.pushed == {"main": 1}
+        await orchestrator.approve(second, by="ann")
+
+    assert world.pushed == {"main": 2}
+
+
+async def test_what_nobody_answers_in_time_blocks_and_is_asked_anew(store, world, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        outcome = await orchestrator.start(Scripted(pushing(world)), name="one").wait()
+        handle = orchestrator.start(Scripted(pushing(world)), name="one")
+        second = await asked(store, 2)
+        with pytest.raises(UsageError, match="has expired"):
+            await orchestrator.approve(store.approvals()[0].id, by="ann")
+        await orchestrator.approve(second, by="ann")
+        again = await handle.wait()
+
+    assert (outcome.kind, type(outcome.error)) == (OutcomeKind.BLOCKED, ApprovalExpired)
+    assert (again.step, world.pushed) == (1, {"main": 1})
+
+
+async def test_only_the_harness_that_waits_stands_still_and_its_clocks_with_it(store, world, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        waiting = orchestrator.start(Scripted(pushing(world)), name="one", step_timeout_s=5, deadline_s=10)
+        sibling = orchestrator.start(Scripted(poll, until=60), name="two")
+        id = await asked(store)
+        await sibling.wait()
+        await orchestrator.approve(id, by="ann")
+        outcome = await waiting.wait()
+
+    assert (outcome.kind, outcome.step) == (OutcomeKind.EXHAUSTED, 1)
+
+
+async def test_the_clocks_go_on_with_what_was_left(store, world, autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        await harness.sleep(6)
+        await harness.once("push", world.push, "main", approval=PUSH)
+        await harness.sleep(6)
+        yield 1, None
+
+    outcome = took_s = None
+    with pytest.raises(ExceptionGroup, match="1 of 1"):
+        async with Orchestrator(store) as orchestrator:
+            handle = orchestrator.start(Scripted(script), name="one", deadline_s=10)
+            id = await asked(store)
+            await trio.sleep(50)
+            began = trio.current_time()
+            await orchestrator.approve(id, by="ann")
+            outcome = await handle.wait()
+            took_s = trio.current_time() - began
+
+    assert outcome is not None
+    assert (outcome.kind, took_s) == (OutcomeKind.FAILED, pytest.approx(4, abs=0.1))
+
+
+async def test_a_rule_has_the_effects_of_any_harness_approved(store, world, autojump_clock):
+    def rule(key: str, arguments: tuple[Any, ...]) -> str | None:
+        return "order" if arguments[0] != "dev" else None
+
+    async def script(harness: Scripted) -> Steps:
+        for branch in ("dev", "main"):
+            yield branch, await harness.once("push", world.push, branch)
+
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(script), name="one", approve=rule)
+        id = await asked(store)
+        request = store.approvals()[0]
+        await orchestrator.approve(id, by="ann")
+
+    assert ('"arguments":["main"]' in request.case.request, request.step_number) == (True, 2)
+    assert world.pushed == {"dev": 1, "main": 1}
+
+
+@pytest.mark.parametrize(("given", "error"), [(True, None), (False, ApprovalDenied)])
+async def test_a_harness_that_runs_alone_asks_its_approver(given, error, world):
+    heard = []
+
+    def approver(key: str, action: Action) -> bool:
+        heard.append((key, action.category, action.arguments))
+        return given
+
+    harness = Scripted(pushing(world, "publish"))
+    if error is None:
+        await harness.run(LocalRuntime("one", approver=approver))
+    else:
+        with pytest.raises(error):
+            await harness.run(LocalRuntime("one", approver=approver))
+
+    assert (heard, sum(world.pushed.values())) == ([("push", "publish", ["main"])], int(given))
+
+
+async def test_a_harness_that_runs_alone_with_nobody_to_ask_is_blocked(world):
+    with pytest.raises(Waiting, match="approver"):
+        await Scripted(pushing(world)).run()
+
+    assert not world.pushed
+
+
+async def test_the_answer_of_another_process_is_heard(tmp_path, world):
+    """Real time: another connection answers, as `orchestrator approve` does."""
+    from orchestrator.command.writing import commit, now_us
+    from orchestrator.store.approvals import Respond
+    from orchestrator.store.secret import known_secret
+
+    path = tmp_path / "run.db"
+    with trio.fail_after(20):
+        async with Orchestrator(path) as orchestrator:
+            orchestrator.start(Scripted(pushing(world)), name="one")
+            id = await asked(orchestrator.store)
+            said = Respond(id, "approved", "ann", "", now_us(), known_secret(path))
+            await trio.to_thread.run_sync(commit, str(path), said)
+
+    assert world.pushed == {"main": 1}
+
+
+async def test_an_answer_is_given_once(store, world, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Scripted(pushing(world)), name="one")
+        id = await asked(store)
+        handle.pause()
+        first, second = orchestrator.approve(id, by="ann"), orchestrator.approve(id, by="ann")
+        changed = [await first, await second]
+        with pytest.raises(UsageError, match="was used already"):
+            await trio.sleep(1)
+            await orchestrator.deny(id, by="bob")
+        handle.resume()
+
+    assert changed == [True, False]
+
+
+async def test_an_unknown_id_is_told():
+    async with Orchestrator() as orchestrator:
+        with pytest.raises(UsageError, match="no approval 'nothing'"):
+            await orchestrator.deny("nothing", by="ann")
+
+
+def test_pending_is_a_word_of_a_request():
+    assert Word("pending") is Word.PENDING
