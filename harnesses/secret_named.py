@@ -1,0 +1,161 @@
+"""Names and values in text: `password=…`, `"api_key": "…"`, `<secret>…</secret>`. Pure.
+
+The law: between quotes everything after a strong name is secret; without them, what can be a variable, a call or a word of a
+sentence is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harnesses.secret_names import Strength, strength
+from harnesses.secret_values import Span, is_placeholder, is_secret
+
+_NAMED = re.compile(
+    r"(?:passw(?:or)?d|passwort|passphrase|passcode|pwd|pass|secret|token|key|auth|credential|jwt|mnemonic|phrase)s?\d{0,3}"
+    r"(?:[\"'`\\]{0,4}\]?[ \t]{0,8}"
+    r"(:\s{0,2}(?:&?str|bytes|string|any|text|secretstr|optional\[\w{1,20}\]|str \| none|final)\s{0,2}=(?!=)"
+    r"|=>|:=|={1,3}|!==?|:)(?:\s|\\[nrt]){0,80}|(>))"
+)
+QUOTE = re.compile(r"\"\"\"|'''|\\{0,8}[\"'`]")
+_PREFIXED = re.compile(r"[rbfuRBFU]{1,2}(?=[\"'])")
+_BARE = re.compile(r"(?:[^\s\"'`,;&|<>()\[\]{}\\]|,(?![\s\"']|[\w.-]{1,40}[ \t]{0,2}[=:]|$))+")
+_LINE = re.compile(r"(?:[^\s\"'`\\]|\\(?![nrt\"']))+")
+_REST = re.compile(r"[^\n]*")
+_LONGEST = 4096
+"""Characters of a value between quotes."""
+_STAND_IN = re.compile(
+    r"\$\{[^}\n]{0,200}\}|\$\([^)\n]{0,200}\)|\{\{[^}\n]{0,200}\}\}|\{[\w.\[\]!]{0,80}\}|<[^<>\n]{1,80}>"
+    r"|\[[\w -]{1,40}\]|[{(\[]"
+)
+_LINE_BEGIN = re.compile(r"(?:^|\n|\\n|[\"'`])[+\-\s]{0,20}(?:export |set |declare -x )?[\w.]{0,60}$")
+_BLOCK = re.compile(r"[|>][+-]?[ \t]*(?:\n|\\n)[ \t]+([^\n\\\"]+)")
+_TAG = re.compile(r"([^<>\s]{1,400})</")
+_CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_]\w*(?=[(\[])|[A-Za-z_]\w*(?:\?\.|->|::)\w*")
+_WORD = re.compile(r"[A-Za-z_]+")
+_VARIABLE = re.compile(
+    r"(?i)[a-z_]*(?:pass(?:word|wd)?|pwd|secret|token|key|cred|auth)[a-z_]*|value|val|v|x|s|data|input|arg|args|self|config"
+    r"|settings|response|result|user|field|default|env|any|object|varchar|char|number|boolean|to|or|and|is|in|for|with|from|if"
+)
+
+
+def assigned(text: str, low: str) -> Iterator[Span]:
+    place = 0
+    while match := _NAMED.search(low, place):
+        place = match.end()
+        name = _name(text, match.start(), low[match.start() : match.end()])
+        named = strength(name)
+        if named is Strength.NONE or named is Strength.HEADER:
+            continue
+        span = _tagged(text, place) if match[2] else _value(text, match, named)
+        if span is not None:
+            yield span
+            place = span[1]
+
+
+def _name(text: str, start: int, matched: str) -> str:
+    """Return the whole name that ends with what was matched; of `api key`, both words."""
+    begin = start
+    while begin > 0 and start - begin < 60 and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
+        begin -= 1
+    own = re.match(r"\w+", matched)
+    name = text[begin:start] + (own[0] if own else "")
+    if begin == start and start > 1 and text[start - 1] == " ":
+        word = re.search(r"[A-Za-z]{2,20}$", text[max(0, start - 21) : start - 1])
+        return f"{word[0]} {name}" if word else name
+    return name
+
+
+def _value(text: str, match: re.Match[str], named: Strength) -> Span | None:
+    start = match.end()
+    separator = match[1] or ":"
+    over_line = "\n" in match[0] or "\\n" in match[0]
+    if prefixed := _PREFIXED.match(text, start):
+        start = prefixed.end()
+    if quote := QUOTE.match(text, start):
+        return quoted(text, quote, named)
+    if block := _BLOCK.match(text, start):
+        return block.span(1) if is_secret(block[1], named) else None
+    if over_line or stands_in(text, start):
+        return None
+    return bare(text, start, separator, named, at_line=_at_line(text, match.start()))
+
+
+def quoted(text: str, quote: re.Match[str], named: Strength) -> Span | None:
+    start = quote.end()
+    end = _closing(text, start, quote[0])
+    if end < 0:
+        # Cut off: what is left of the line is the secret.
+        line = _REST.match(text, start)
+        end = line.end() if line else start
+    return (start, end) if is_secret(text[start:end], named) else None
+
+
+def _closing(text: str, start: int, quote: str) -> int:
+    """Return where the closing quote begins. Within JSON within JSON, quotes and backslashes have backslashes before them."""
+    if len(quote) == 3 and "\\" not in quote:
+        return text.find(quote, start, start + _LONGEST)
+    level = len(quote) - 1
+    place = start
+    while (place := text.find(quote[-1], place, start + _LONGEST)) >= 0:
+        back = place
+        while back > start and text[back - 1] == "\\":
+            back -= 1
+        if (place - back) % (2 * level + 2) == level:
+            return place - level if "\n" not in text[start:place] else -1
+        place += 1
+    return -1
+
+
+def bare(text: str, start: int, separator: str, named: Strength, *, at_line: bool) -> Span | None:
+    pattern = _LINE if at_line and separator == "=" and named is Strength.STRONG else _BARE
+    found = pattern.match(text, start)
+    if found is None:
+        return None
+    value = found[0].rstrip(",;.") if pattern is _BARE else found[0].rstrip(",;")
+    end = start + len(value)
+    if not is_secret(value, named) or _is_code(text, start, value):
+        return None
+    if named is Strength.STRONG and not _weighty(text, value, end, separator):
+        return None
+    return start, end
+
+
+def stands_in(text: str, start: int) -> bool:
+    """Return whether what begins here stands in for a value, or is no value but a structure."""
+    return _STAND_IN.match(text, start) is not None
+
+
+def _is_code(text: str, start: int, value: str) -> bool:
+    """Return whether a value without quotes is a variable or a call: `password=user.password`, `token: Token`."""
+    code = _CODE.match(text, start)
+    if code is not None and (code.end() >= start + len(value) or text[code.end()] in "([?"):
+        return True
+    return _VARIABLE.fullmatch(value) is not None
+
+
+def _weighty(text: str, value: str, end: int, separator: str) -> bool:
+    """Return whether a value without quotes is one: after a colon, words of a sentence are not."""
+    if value.isdigit():
+        return len(value) > 3
+    if separator in ("=", ":=", "=>"):
+        return len(value) > 2
+    if separator != ":" or len(value) < 4:
+        return False
+    if _WORD.fullmatch(value) is None:
+        return True
+    if value[1:] != value[1:].lower() and value != value.upper():
+        return True
+    rest = text[end : end + 40].split("\n", 1)[0].strip()
+    return rest in ("", ",", ";", "}", "'", '"') and value.islower()
+
+
+def _at_line(text: str, start: int) -> bool:
+    """Return whether a name stands at the beginning of a line, but for `export`."""
+    return _LINE_BEGIN.search(text, max(0, start - 80), start) is not None
+
+
+def _tagged(text: str, start: int) -> Span | None:
+    match = _TAG.match(text, start)
+    return match.span(1) if match and not is_placeholder(match[1]) else None

@@ -1,0 +1,100 @@
+"""Where in a text the secrets are. Pure.
+
+Each rule gives places in the text; `cut` puts them together, so that secrets which overlap are one. No rule looks further
+from any place than a bounded number of characters, unless what it has read is consumed: hostile text costs no more than its
+length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from harnesses.secret_addresses import in_addresses, in_headers
+from harnesses.secret_commands import commanded
+from harnesses.secret_keys import private_keys
+from harnesses.secret_named import assigned
+from harnesses.secret_patterns import PATTERNS
+from harnesses.secret_values import MARK, Span
+
+_RUNS = bytes(ord("x") if chr(code) in "_-~" or (code < 128 and chr(code).isalnum()) else ord(" ") for code in range(256))
+_RUN = b"x" * 16
+"""Every pattern of an issuer has a run of so many characters without a break."""
+
+
+def may_hold_secret(text: str) -> bool:
+    """Return whether `text` is worth searching: false only if there is certainly no secret in it."""
+    low = text.lower()
+    return (
+        "secret" in low
+        or "pass" in low
+        or "auth" in low
+        or "bearer" in low
+        or "credential" in low
+        or "phrase" in low
+        or "mnemonic" in low
+        or ("k" in low and ("key" in low or "token" in low or "cookie" in low))
+        or ("w" in low and ("pwd" in low or "jwt" in low))
+        or ("/" in low and "://" in low)
+        or ("l" in low and ("curl" in low or "mysql" in low))
+        or (_RUN in text.encode(errors="replace").translate(_RUNS) and any(prefix in low for prefix, _ in PATTERNS))
+    )
+
+
+def cut(text: str, found: Iterable[Span]) -> str:
+    """Return `text` with the mark in place of what was found."""
+    parts: list[str] = []
+    done = 0
+    for start, end in _merged(found):
+        parts += (text[done:start], MARK)
+        done = end
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def _merged(found: Iterable[Span]) -> Iterator[Span]:
+    begin = end = -1
+    for start, stop in sorted(found):
+        if start > end:
+            if end > begin:
+                yield begin, end
+            begin, end = start, stop
+        else:
+            end = max(end, stop)
+    if end > begin:
+        yield begin, end
+
+
+def spans(text: str) -> list[Span]:
+    """Return where the secrets are; the places may overlap."""
+    low = _lowered(text)
+    found = list(_issued(text, low))
+    found += private_keys(text)
+    if "://" in low:
+        found += in_addresses(text)
+    found += in_headers(text, low)
+    found += assigned(text, low)
+    found += commanded(text, low)
+    return found
+
+
+def _lowered(text: str) -> str:
+    low = text.lower()
+    if len(low) == len(text):
+        return low
+    return "".join(small if len(small := char.lower()) == 1 else char for char in text)
+
+
+def _issued(text: str, low: str) -> Iterator[Span]:
+    for prefix, pattern in PATTERNS:
+        if prefix in low:
+            for match in pattern.finditer(text):
+                start = match.start()
+                if prefix == "aa" or start == 0 or not _joined(text, start):
+                    yield match.span()
+
+
+def _joined(text: str, start: int) -> bool:
+    """Return whether what begins here is the middle of a word. In JSON, `\\n` before it is none."""
+    before = text[start - 1]
+    if not (before.isalnum() or before in "_-"):
+        return False
+    return not (before in "nrt" and text[start - 2 : start - 1] == "\\")

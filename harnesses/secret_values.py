@@ -1,0 +1,84 @@
+"""Values: what stands for a secret, and what looks like one. Pure.
+
+The law: whoever reads a placeholder learns nothing, so it stays; a value is random only if letters and digits are mixed in it
+as no word, date, path or version has them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+from harnesses.secret_names import Strength
+
+Span: TypeAlias = tuple[int, int]
+"""A place in a text: where a secret begins, and where it has ended."""
+MARK = "[REDACTED]"
+"""What is read in place of a secret. It says nothing of it, not even how long it was."""
+
+_PLACEHOLDER = re.compile(
+    r"""\$\{[^}]*\}+ | \$\([^)]*\) | \$[A-Z_][A-Z0-9_]* | \$\d | %[A-Za-z_]+% | %\(\w+\)s | %s | \{\{.*\}\} | \{[\w.\[\]!]*\}
+      | <[^<>]*> | \[[\w -]*\] | \*+ | \.{2,} | …+ | [xX]{3,} | -+ | _+ | \?+ | \#+
+      | (?:your|my|the|some|insert|enter|add|put|replace|change|todo|fixme|dummy|placeholder|example)[-_ ][\w .-]* | change_?me
+      | (?:os\.)?(?:environ|getenv)\b.* | (?:process\.env|ENV|secrets|vars|env|var|local|data|self|args)\.[\w.]+ | !\w+.*
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NOTHING = frozenset(
+    (
+        *("required", "optional", "none", "null", "nil", "undefined", "true", "false", "yes", "no", "on", "off", "enabled"),
+        *("disabled", "missing", "present", "set", "unset", "empty", "valid", "invalid", "expired", "changed", "unchanged"),
+        *("masked", "hidden", "redacted", "string", "str", "bool", "bytes", "int", "text", "default", "unknown", "ok"),
+        *("denied", "granted"),
+    )
+)
+"""Words that say something of a secret, and are none."""
+_PROSE = re.compile(
+    r"\b(?:must|required|invalid|should|cannot|can't|missing|incorrect|mismatch|please|forgot(?:ten)?|too short|too long"
+    r"|do(?:es)? not|has been|is not|at least|was not|not found|used to|in order to)\b",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(r"[A-Za-z0-9+/=_.~%:-]{16,}")
+_PIECES = re.compile(r"[A-Za-z0-9]{10,}")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}|(?:[\w.-]*/)+[\w-]+\.\w{1,5}")
+_TURN = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
+_ENOUGH_TURNS = 3
+"""Between letters and digits: `release2024build7` has three, and is no shorter than the shortest of tokens."""
+
+
+def is_placeholder(value: str) -> bool:
+    """Return whether a value only stands where a secret would."""
+    text = value.strip()
+    return not text or text.lower() in _NOTHING or MARK in text or _PLACEHOLDER.fullmatch(text) is not None
+
+
+def is_prose(value: str) -> bool:
+    """Return whether a value is a sentence about a secret: "must have eight characters"."""
+    return " " in value and _PROSE.search(value) is not None
+
+
+def looks_random(value: str) -> bool:
+    """Return whether a value looks as if it had been drawn: of 16 characters or more, letters and digits mixed."""
+    if len(value) < 16 or _WHOLE.fullmatch(value) is None or _ADDRESS.fullmatch(value) is not None:
+        return False
+    turns = sum(len(_TURN.findall(piece)) for piece in _PIECES.findall(value))
+    return turns >= _ENOUGH_TURNS
+
+
+def is_secret(text: str, named: Strength) -> bool:
+    """Return whether a whole value is secret, given how much its name says."""
+    if named is Strength.NONE or is_placeholder(text):
+        return False
+    if named is Strength.STRONG:
+        return not is_prose(text) and not _is_file(text)
+    if named is Strength.HEADER:
+        return _SCHEME.match(text) is not None or ("=" in text and " " not in text.partition("=")[0]) or looks_random(text)
+    return looks_random(text)
+
+
+_FILE = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@-]+)+\.?\w*|[\w-]+\.(?:pem|key|pub|crt|txt|json|ya?ml|toml|env)")
+_SCHEME = re.compile(r"(?i)(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256|hawk)\s+\S{4,}")
+
+
+def _is_file(text: str) -> bool:
+    return _FILE.fullmatch(text) is not None

@@ -1,0 +1,181 @@
+"""Whatever is secret goes, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from attrs import frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harnesses.secrets import MARK, LineRedactor, may_hold_secret, redact, redact_text
+from tests.secrets.drawing import drawn, pem
+from tests.secrets.leaks import LEAKS, WORD, Leak
+from tests.secrets.look_alikes import LOOK_ALIKES
+
+
+def test_the_corpus_is_as_large_as_it_is_said_to_be() -> None:
+    assert len({leak.id for leak in LEAKS}) == len(LEAKS) >= 60
+    assert len(LOOK_ALIKES) >= 60
+
+
+@pytest.mark.parametrize("leak", [pytest.param(leak, id=leak.id) for leak in LEAKS])
+def test_a_secret_goes(leak: Leak) -> None:
+    redacted = redact_text(leak.text)
+
+    assert all(secret in leak.text for secret in leak.secrets)
+    assert MARK in redacted
+    assert not [secret for secret in leak.secrets if secret in redacted]
+
+
+@pytest.mark.parametrize("leak", [pytest.param(leak, id=leak.id) for leak in LEAKS])
+def test_a_secret_goes_from_text_within_json(leak: Leak) -> None:
+    redacted = redact_text(json.dumps({"output": leak.text}))
+
+    assert not [secret for secret in leak.secrets if secret in redacted]
+
+
+@pytest.mark.parametrize("leak", [pytest.param(leak, id=leak.id) for leak in LEAKS])
+def test_redacting_twice_is_redacting_once(leak: Leak) -> None:
+    redacted = redact_text(leak.text)
+
+    assert redact_text(redacted) is redacted
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=id) for id, text in LOOK_ALIKES.items()])
+def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+    assert redact_text(text) is text
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=id) for id, text in LOOK_ALIKES.items() if text[0] == "{"])
+def test_data_without_secrets_stays_the_very_object_it_is(text: str) -> None:
+    data = json.loads(text)
+
+    assert redact(data) is data
+
+
+@pytest.mark.parametrize("leak", [pytest.param(leak, id=leak.id) for leak in LEAKS if leak.text.startswith('{"')])
+def test_a_secret_goes_from_data(leak: Leak) -> None:
+    whole = leak.text.endswith("}")
+    data = json.loads(leak.text) if whole else {"cut off": leak.text}
+
+    redacted = json.dumps(redact(data))
+
+    assert not [secret for secret in leak.secrets if secret in redacted]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(LEAKS), min_size=1, max_size=4), st.sampled_from(["\n", " ", "\n\n", "; ", " | "]))
+def test_secrets_go_wherever_they_stand(leaks: list[Leak], between: str) -> None:
+    redacted = redact_text(between.join(leak.text for leak in leaks))
+
+    assert not [secret for leak in leaks for secret in leak.secrets if secret in redacted]
+    assert redact_text(redacted) == redacted
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(), st.sampled_from([leak.text for leak in LEAKS]), st.text())
+def test_what_is_not_searched_holds_nothing(before: str, text: str, after: str) -> None:
+    assert may_hold_secret(f"{before} {text} {after}")
+
+
+@frozen
+class Login:
+    user: str
+    password: str
+    tries: int = 0
+
+
+def test_a_field_of_a_record_goes_by_its_name() -> None:
+    login = Login("ann", WORD, 3)
+
+    assert redact(login) == Login("ann", MARK, 3)
+    assert redact(Login("ann", "")) == Login("ann", "")
+    assert login.password == WORD
+
+
+def test_numbers_and_dates_stay_whatever_they_are_called() -> None:
+    data = {"password": 4711, "token": Decimal("1.5"), "secret": datetime(2026, 11, 22, tzinfo=UTC), "api_key": None}
+
+    assert redact(data) is data
+
+
+def test_what_is_redacted_keeps_its_shape() -> None:
+    data = {"a": [1, ("x", {"password": WORD})], "b": ("keep",)}
+
+    assert redact(data) == {"a": [1, ("x", {"password": MARK})], "b": ("keep",)}
+
+
+def test_a_name_and_its_value_may_stand_side_by_side() -> None:
+    assert redact([{"name": "DB_PASSWORD", "value": WORD}]) == [{"name": "DB_PASSWORD", "value": MARK}]
+    assert redact(["backup", "--password", WORD, "--to", "x"]) == ["backup", "--password", MARK, "--to", "x"]
+    assert redact((("Authorization", f"Bearer {WORD}"), ("Accept", "*/*"))) == (("Authorization", MARK), ("Accept", "*/*"))
+
+
+def test_what_is_kept_under_secrets_is_secret_but_for_names() -> None:
+    data = {"secrets": {"db": WORD, "user": "ann"}, "passwords": ["one", "two"]}
+
+    assert redact(data) == {"secrets": {"db": MARK, "user": "ann"}, "passwords": [MARK, MARK]}
+
+
+def test_names_that_hold_secrets_go_and_no_entry_is_lost() -> None:
+    first, second = f"gh{'p_'}{drawn(36)}", f"gh{'p_'}{drawn(36, seed='other')}"
+
+    assert redact({first: 1, second: 2}) == {MARK: 1, f"{MARK} 2": 2}
+
+
+def test_a_key_that_comes_line_by_line_goes() -> None:
+    key, body = pem()
+    lines = LineRedactor()
+
+    shown = [lines.line(line) for line in ("before", *key.splitlines(), "after")]
+
+    assert not [line for line in body if line in "\n".join(shown)]
+    assert (shown[0], shown[-1]) == ("before", "after")
+
+
+def test_a_key_without_an_end_hides_no_other_lines() -> None:
+    lines = LineRedactor()
+    begin = pem()[0].splitlines()[0]
+
+    assert lines.line(begin) == begin
+    assert lines.line("the agent went on: nothing to see, 12 tests passed") != MARK
+
+
+HOSTILE = {
+    "names": "password" * 60_000,
+    "assignments": "password=" * 60_000,
+    "open-quotes": 'password: "' * 50_000,
+    "commas": "password=" + "a," * 250_000,
+    "spaces": "password:" + " " * 500_000,
+    "backslashes": 'password: "' + "\\" * 500_000,
+    "key-beginnings": pem()[0].splitlines()[0] * 15_000,
+    "token-beginnings": "eyJ" * 160_000,
+    "token-parts": ".eyJaaaaaaaaa" * 40_000,
+    "sk": "sk-" * 160_000,
+    "addresses": "://a:" * 100_000,
+    "users": "://" + "a" * 500_000,
+    "curls": "curl " * 100_000,
+    "options": "--password " * 45_000,
+    "capitals": "İPASSWORD" * 50_000,
+    "one-word": "x" * 500_000 + "token",
+    "nested": '{"password":' * 40_000,
+    "annotations": "password: str " * 35_000,
+    "cookies": "cookie: " * 60_000,
+    "bearers": "bearer " * 70_000,
+    "tags": "<password>" * 50_000,
+}
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=id) for id, text in HOSTILE.items()])
+def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
+    begin = time.thread_time()
+
+    redact_text(text)
+
+    # What grows with the square of the length takes minutes; what does not, a second at most. Only our own work counts.
+    assert time.thread_time() - begin < 10
