@@ -57,7 +57,7 @@ def bind(root: Path | str, paths: Iterable[str | Path]) -> tuple[Bound, ...]:
     """
     bound: dict[str, Bound] = {}
     for path in paths:
-        place = _below(Path(root), os.fspath(path))
+        place = below(Path(root), os.fspath(path))
         if place is None:
             raise EvidenceError(
                 f"evidence of {os.fspath(path)!r:.200} lies outside of {str(root)!r}: expected a file inside it"
@@ -81,8 +81,8 @@ def changed(subject: Iterable[Bound], root: Path | str) -> tuple[str, ...]:
     return tuple(one.path for one in subject if _hash(Path(root), one.path) != one.sha256)
 
 
-def _below(root: Path, path: str) -> str | None:
-    """Return a path as one below the root; None if it is none."""
+def below(root: Path, path: str) -> str | None:
+    """Return a path, however it is written, as one below the root; None if it is none."""
     if not path or "\0" in path:
         return None
     within = os.path.realpath(root)

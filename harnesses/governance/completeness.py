@@ -151,9 +151,9 @@ def _wrong_with(path: str, root: Path) -> str:
     """Return what is wrong with a file; "" if nothing is."""
     shown = one_line(path, 200)
     try:
-        within, place = os.path.realpath(root), os.path.realpath(os.path.join(root, path))
         if not path.strip() or "\0" in path:
             return f"{shown!r} is no path: expected a file inside the project; correct it"
+        within, place = os.path.realpath(root), os.path.realpath(os.path.join(root, path))
         if os.path.commonpath([within, place]) != within or place == within:
             return f"{shown!r} lies outside of the project: expected a file inside it; leave it out"
         if os.path.isfile(place):

@@ -121,7 +121,7 @@ def _plain(value: Any, always: frozenset[str] = _ALWAYS_INSIDE) -> Any:
     more = value["more"]
     made: dict[str, Any] = {}
     for name, item in value.items():
-        if name != "more" and (name in always or item not in (None, "", [])):
+        if name != "more" and (name in always or item not in (None, "", (), [])):
             made[name] = _plain_item(name, item)
     # What is known here wins: a field can not be said twice.
     return made | {name: item for name, item in more.items() if name not in value}
@@ -132,6 +132,8 @@ def _plain_item(name: str, item: Any) -> Any:
         return _plain(item)
     if name in ("stage_summaries", "checks"):
         return [_plain(one) for one in item]
+    if isinstance(item, list | tuple):
+        return list(cast("list[object]", item))
     return item.value if isinstance(item, BuilderStatus | ValidatorStatus | Recommendation) else item
 
 

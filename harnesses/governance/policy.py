@@ -22,6 +22,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from harnesses.features.texts import one_line
+from harnesses.governance.binding import below
 from harnesses.governance.contract_nouns import Check, failed, passed
 from harnesses.governance.evidence import Evidence, EvidenceStatus, stale
 from harnesses.governance.grades import Grade
@@ -73,7 +74,8 @@ class EvidencePolicy:
             if stage in stages:
                 some = {place: stales[place] for place, one in enumerate(ledger) if one.stage_id == stage}
                 checks.append(_check(f"evidence:{stage}", grade, ledger, some))
-        return (*checks, *_covered(covering, self.needed, ledger, stales))
+        paths = [below(Path(root), path) or path for path in covering] if root else covering
+        return (*checks, *_covered(paths, self.needed, ledger, stales))
 
 
 def _unseen(entry: Evidence) -> tuple[str, ...]:
