@@ -182,6 +182,7 @@ ORCHESTRATOR = (
     ("command.exits", "command.streams"),
     ("command.lines", "command.loading", "command.parsing", "command.progress", "command.runfile", "command.writing"),
     (
+        "command.approvals",
         "command.budgets",
         "command.effects",
         "command.latching",

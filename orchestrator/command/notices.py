@@ -1,4 +1,4 @@
-"""The steps that people who watch a run are to see: those whose summary begins with `! `.
+"""What people who watch a run are to see: the steps whose summary begins with `! `, and what they are asked to approve.
 
 Any harness may mark a step so; the trading harness does where the risk has changed or an operator has been obeyed.
 """
@@ -15,9 +15,9 @@ MARK = "! "
 _PAGE = 100
 # What is looked for in the text spares the parsing of all other steps.
 _MARKED = (
-    "SELECT r.seq, h.name, r.step, r.body ->> '$.summary' FROM records r JOIN harnesses h ON h.id = r.harness "
-    "WHERE r.seq > ? AND r.seq <= ? AND r.kind = 'step' AND instr(r.body, '\"summary\":\"! ') "
-    "AND r.body ->> '$.summary' GLOB '! *' ORDER BY r.seq LIMIT ?"
+    "SELECT r.seq, h.name, r.step, r.body ->> '$.summary', r.body ->> '$.category', r.body ->> '$.id' "
+    "FROM records r JOIN harnesses h ON h.id = r.harness WHERE r.seq > ? AND r.seq <= ? AND (r.kind = 'approval_requested' "
+    "OR r.kind = 'step' AND instr(r.body, '\"summary\":\"! ') AND r.body ->> '$.summary' GLOB '! *') ORDER BY r.seq LIMIT ?"
 )
 
 
@@ -35,6 +35,12 @@ class Notice:
     def line(self) -> str:
         """It, as a line for people."""
         return f"{self.harness}: step {self.step}: {one_line(self.text, 300)}"
+
+
+def _text(summary: str, category: str | None, id: str | None) -> str:
+    if category is None:
+        return summary.removeprefix(MARK)
+    return f"waits for an approval: {category}: {summary}; `orchestrator approve {id}`"
 
 
 class Notices:
@@ -55,7 +61,7 @@ class Notices:
         with translated(self._location):
             rows = self._db.execute(_MARKED, (self._after, newest, _PAGE)).fetchall()
         self._after = rows[-1][0] if len(rows) == _PAGE else newest
-        return [Notice(seq, name, step, summary.removeprefix(MARK)) for seq, name, step, summary in rows]
+        return [Notice(seq, name, step, _text(*rest)) for seq, name, step, *rest in rows]
 
     def _newest(self) -> int:
         with translated(self._location):

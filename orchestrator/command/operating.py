@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 
-from orchestrator.command import effects, latching, posting, streams
+from orchestrator.command import approvals, effects, latching, posting, streams
 from orchestrator.command.exits import ExitCode
 from orchestrator.command.lines import json_line
 from orchestrator.command.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
@@ -38,9 +39,55 @@ Each call sends one more message."""
 
 def add_operating(add: Add) -> None:
     """Add the operator's verbs."""
+    _add_approvals(add)
     _add_effects(add)
     _add_latch(add)
     _add_messages(add)
+
+
+_APPROVALS = """\
+A harness that waits for an approval stands still, and no other; its clocks do too. What was asked survives a stop and a
+restart, and is not asked twice.
+exit codes: 4 if something waits for a person, 0 if nothing does"""
+_ANSWERS = """\
+The answer is for exactly the action that `orchestrator approvals --json` shows, in that step of that harness, once.
+A denial stands, and wins over an approval that was not used yet. To say the same again changes nothing."""
+
+
+def _add_approvals(add: Add) -> None:
+    shown = add_verb(add, "approvals", "show what waits for a person's approval", _show_approvals, _APPROVALS)
+    shown.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
+    shown.add_argument("--all", action="store_true", help="everything that was ever asked, and how it was answered")
+    add_common(shown)
+    for verb, verdict, help in (
+        ("approve", "approved", "approve what a harness has asked for"),
+        ("deny", "denied", "deny what a harness has asked for"),
+    ):
+        answer = add_verb(add, verb, help, partial(_respond, verdict), _ANSWERS)
+        answer.add_argument("id", metavar="ID", type=words, help="as `orchestrator approvals` shows it")
+        answer.add_argument("--by", metavar="NAME", type=words, help="who answers (default: who gives the command)")
+        answer.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it, and told")
+        add_common(answer)
+
+
+def _show_approvals(options: argparse.Namespace) -> int:
+    with closing(reader_of(options)) as reader:
+        shown = approvals.known_approvals(reader, options.name, every=options.all)
+        print_all(approvals.approvals_lines(shown, as_json=options.json))
+    pending = sum(one.is_pending for one in shown)
+    if not pending:
+        streams.say(f"nothing in {reader.location} waits for an approval")
+        return ExitCode.OK
+    streams.say(f"{pending} waiting: answer each with `orchestrator approve|deny ID --reason TEXT`")
+    return ExitCode.BLOCKED
+
+
+def _respond(verdict: str, options: argparse.Namespace) -> int:
+    changed = approvals.respond(store_of(options), options.id, verdict, by=options.by, reason=options.reason)
+    if options.json:
+        print_all([json_line({"id": options.id, "verdict": verdict, "changed": changed})])
+    streams.say(f"{one_line(options.id)} is {verdict}{'' if changed else ', as it was already'}")
+    return ExitCode.OK
 
 
 _NO_RESULT = "null: if its function declares to return something else, say what with --result"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from orchestrator.codec import decode
+from orchestrator.command.approvals import waiting_for
 from orchestrator.command.latching import latched_names
 from orchestrator.command.lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
 from orchestrator.command.pages import pages
@@ -35,22 +36,24 @@ def cause(record: HarnessRecord) -> str:
 
 def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each harness."""
-    records = reader.harnesses()
+    records, waiting = reader.harnesses(), waiting_for(reader)
     if as_json:
         latched = latched_names(Latch(reader.path))
-        yield from (json_line(_status_fields(record, latched)) for record in records)
+        yield from (json_line(_status_fields(record, latched, waiting)) for record in records)
     elif records:
-        yield from columns(("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE"), map(_status_cells, records))
+        head = ("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE")
+        yield from columns(head, (_status_cells(record, waiting) for record in records))
 
 
-def _status_fields(record: HarnessRecord, latched: Collection[str]) -> dict[str, Any]:
+def _status_fields(record: HarnessRecord, latched: Collection[str], waiting: Mapping[str, str]) -> dict[str, Any]:
     return {
         "harness": record.name,
         "status": shown_status(record),
         "attempt": record.attempt,
         "current_step": record.current_step,
         "timestamp": stamp_us(record.last_time_us),
-        "cause": cause(record),
+        "cause": waiting.get(record.name) or cause(record),
+        "waiting": record.name in waiting,
         "class": record.harness_class,
         "owned": record.owned,
         "latched": ALL in latched or record.name in latched,
@@ -58,10 +61,11 @@ def _status_fields(record: HarnessRecord, latched: Collection[str]) -> dict[str,
     }
 
 
-def _status_cells(record: HarnessRecord) -> tuple[str, ...]:
+def _status_cells(record: HarnessRecord, waiting: Mapping[str, str]) -> tuple[str, ...]:
     time = (stamp_us(record.last_time_us) or "-")[:19].replace("T", " ")
     numbers = (str(record.attempt), str(record.current_step))
-    return (record.name, shown_status(record), *numbers, time, one_line(cause(record), 300))
+    said = "; ".join(filter(None, (cause(record), waiting.get(record.name))))
+    return (record.name, shown_status(record), *numbers, time, one_line(said, 300))
 
 
 def steps_lines(reader: SqliteReader, name: str, *, after: int, limit: int | None, as_json: bool) -> Iterator[str]:
