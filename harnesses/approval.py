@@ -227,7 +227,7 @@ def read(kind: type[RecordT], body: str, secret: bytes) -> RecordT:
     # What was not there, or there twice, was not written here.
     if msgspec.json.encode(asdict(record)).decode() != body:
         raise ValueError("it is malformed: it has other fields than those of a record")
-    if not hmac.compare_digest(record.mac, _mac(asdict(record), secret)):
+    if not hmac.compare_digest(record.mac.encode(), _mac(asdict(record), secret).encode()):
         raise ValueError("it is not genuine: its signature does not fit")
     return record
 
