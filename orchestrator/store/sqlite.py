@@ -3,7 +3,7 @@
 Most commits are steps only. Such a batch is one `INSERT` outside of any transaction: SQLite makes it one, with one `fsync`,
 and the interpreter is let go of once for all of it. So is one of intents and outcomes of effects; both together are two. The
 statement itself looks whether a harness has changed hands since the last look, and then inserts nothing. Whatever else there
-is to do, is done in a transaction of several statements.
+is to do, is done in a transaction of several statements, which ends with a seal over what is new (`sealing`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from orchestrator.errors import StoreCorrupt
 from orchestrator.store.owner import RunLock
 from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Operation, StepRow
 from orchestrator.store.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
+from orchestrator.store.sealing import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
 from orchestrator.store.sqlite_file import open_writer, translated
 from orchestrator.store.sqlite_operations import Holdings, Operations
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -52,17 +53,20 @@ class SqliteStore(SqliteReader):
     Args:
         path: the file. Two more, `-wal` and `-shm`, lie beside it while it is open, and one lock file for each run.
         busy_s: how long to wait for another process that is writing.
+        seal_every_s: seconds after a seal when the next commit is sealed, whatever is in it; 0 seals each.
 
     Raises:
         StoreUnusable: the file is not a store of ours, is newer than this program, or can not be written.
+        StoreCorrupt: what was sealed in it is gone.
     """
 
     blocking = True
 
-    def __init__(self, path: str | Path, *, busy_s: float = 10.0) -> None:
+    def __init__(self, path: str | Path, *, busy_s: float = 10.0, seal_every_s: float = SEAL_EVERY_S) -> None:
         super().__init__(path)
         self._busy_s = busy_s
         self._db = open_writer(self.path, busy_s)
+        self._seals = self._take_up_seals(seal_every_s)
         self._run_lock = RunLock(self.path)
         self._operations = Operations(self._db, self.path, self.location, self.run)
         self._lock = threading.Lock()
@@ -87,11 +91,13 @@ class SqliteStore(SqliteReader):
         """Write all of it in one transaction; see `Store.commit`."""
         with self._lock:
             plain = not operations and not consumed and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
+            plain = plain and not self._seals.is_due and UNSEALED_KINDS.issuperset([row[6] for row in effects])
             if plain and self._unindexed < INDEX_EVERY:
                 committed = self._commit_rows(steps, effects, wait=wait)
                 if committed is not None:
                     return committed
             with self._transaction(wait):
+                self._seals.begin()
                 holdings = self._holdings.copy()
                 self._look_for_lost(holdings)
                 rows: list[StepRow | EffectRow] = [*steps, *effects]
@@ -103,6 +109,8 @@ class SqliteStore(SqliteReader):
                 self._consume([row for row in consumed if (row.harness, row.step) in written])
                 results = self._do(operations, holdings)
                 self._index_if_due(len(rows) + len(operations))
+                self._seals.seal()
+            self._seals.publish()
             self._holdings = holdings
             return Committed(seqs, results, lost, effect_seqs)
 
@@ -113,13 +121,34 @@ class SqliteStore(SqliteReader):
         self._closed = True
         with self._lock:
             with suppress(sqlite3.Error, OrchestratorError), self._transaction(wait=True):
+                self._seals.begin()
                 held = list(self._holdings.epochs.items())
                 self._db.executemany("UPDATE harnesses SET owner = NULL WHERE id = ? AND epoch = ?", held)
                 self._index()
+                self._seals.seal()
+            self._seals.publish()
+            self._seals.close()
             # The readers first: only the last connection to close folds the write-ahead log into the file.
             super().close()
             self._db.close()
         self._run_lock.release()
+
+    def _take_up_seals(self, every_s: float) -> Sealer:
+        """Return what seals the commits, when what a killed program has left is sealed."""
+        try:
+            with translated(self.location):
+                seals = Sealer(self._db, self.path, every_s)
+            try:
+                with self._transaction(wait=True):
+                    seals.take_up()
+                seals.publish()
+            except BaseException:
+                seals.close()
+                raise
+        except BaseException:
+            self._db.close()
+            raise
+        return seals
 
     def _commit_rows(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> Committed | None:
         """Insert rows with one statement for each kind; None if that is not possible, and then nothing was done."""
@@ -265,5 +294,6 @@ class SqliteStore(SqliteReader):
             raise StoreCorrupt(
                 f"{self.location}: two steps of one harness have the same number; restore the file from a copy"
             ) from error
-        self._db.execute("UPDATE meta SET indexed_seq = (SELECT coalesce(max(seq), 0) FROM records)")
+        (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+        self._db.execute("UPDATE meta SET indexed_seq = ? WHERE indexed_seq <> ?", (newest, newest))
         self._unindexed = 0

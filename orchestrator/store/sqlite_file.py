@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from orchestrator.store.sealing import seal_anew
 
 
 def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
@@ -29,7 +30,7 @@ def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
         with translated(str(path)):
             _check(db, path)
             _configure(db, path, busy_s)
-            _migrate(db)
+            _migrate(db, path)
             # SQLite opens a file that it may not write without a word, and would say so at the first commit.
             db.execute("BEGIN IMMEDIATE")
             db.execute("UPDATE meta SET ownership = ownership")
@@ -148,7 +149,7 @@ def _switch_to_wal(db: sqlite3.Connection, until: float) -> str:
             time.sleep(0.01)
 
 
-def _migrate(db: sqlite3.Connection) -> None:
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
     """Bring the schema up to date in one transaction; a second process that comes at the same time finds it done."""
     if db.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
@@ -159,6 +160,7 @@ def _migrate(db: sqlite3.Connection) -> None:
             for statement in script.split(";\n"):
                 if statement.strip():
                     db.execute(statement)
+        seal_anew(db, path, version)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {VERSION}")
         db.execute("COMMIT")

@@ -41,7 +41,8 @@ def dead(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def command(dead: Path, tmp_path: Path) -> Iterator[Command]:
     """The command in a folder that has a copy of the store, and a run file for it."""
-    shutil.copy(dead, tmp_path / "run.db")
+    for suffix in ("", "-head"):
+        shutil.copy(f"{dead}{suffix}", tmp_path / f"run.db{suffix}")
     with Command(tmp_path) as command:
         run_file(command, "Unsure")
         yield command

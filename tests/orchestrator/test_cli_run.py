@@ -109,8 +109,8 @@ def test_paths_of_the_run_file_are_beside_it_and_options_go_before(command: Comm
     command("run", "sub/run.toml", "--quiet")
     command("run", "sub/run.toml", "--quiet", "--log", "mine.jsonl", ORCHESTRATOR_STORE="mine.db")
 
-    assert {path.name for path in (command.folder / "sub").iterdir()} == {"run.toml", "its.db", "its.jsonl"}
-    assert {path.name for path in command.folder.iterdir()} == {"sub", "mine.db", "mine.jsonl"}
+    assert {path.name for path in (command.folder / "sub").iterdir()} == {"run.toml", "its.db", "its.db-head", "its.jsonl"}
+    assert {path.name for path in command.folder.iterdir()} == {"sub", "mine.db", "mine.db-head", "mine.jsonl"}
 
 
 def test_modules_are_found_beside_the_run_file(command: Command) -> None:

@@ -227,13 +227,13 @@ def test_what_a_killed_run_left_behind_is_swept_up_by_the_next(tmp_path: Path) -
 
     make(tmp_path / "run.db")
 
-    assert os.listdir(tmp_path) == ["run.db"]
+    assert sorted(os.listdir(tmp_path)) == ["run.db", "run.db-head"]
 
 
-def test_nothing_is_left_beside_a_closed_store(tmp_path: Path) -> None:
+def test_only_its_head_is_left_beside_a_closed_store(tmp_path: Path) -> None:
     make(tmp_path / "run.db")
 
-    assert os.listdir(tmp_path) == ["run.db"]
+    assert sorted(os.listdir(tmp_path)) == ["run.db", "run.db-head"]
 
 
 def test_a_store_may_be_closed_twice_and_still_be_read(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""The head of the chain of seals, kept apart from the store: a file beside it that says how long the chain is.
+
+The law: it names a seal that is in the chain; it is written after the commit, so after a crash it may lag behind, and it
+never goes back. A chain that does not contain it was cut off, or is another one.
+
+One line of JSON, always as long, written in place; a lock keeps two programs from writing at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+from attrs import frozen
+
+from orchestrator.errors import StoreCorrupt, StoreUnusable
+
+LENGTH = 192
+"""Bytes of the line, its end included: twice what the longest needs."""
+
+
+@frozen
+class Noted:
+    """What a head says."""
+
+    position: int
+    """Of the newest seal that it knows."""
+    last_seq: int
+    """The last record under that seal."""
+    hash: str
+
+
+def head_path(store: Path) -> Path:
+    """Return where the head of a store is."""
+    return store.with_name(f"{store.name}-head")
+
+
+def read_head(text: str | bytes) -> Noted:
+    """Return what a head says.
+
+    Raises:
+        ValueError: it is not what was written.
+    """
+    try:
+        return msgspec.json.decode(text, type=Noted)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+
+
+def begin_head(store: Path, noted: Noted) -> None:
+    """Make the head of a store that is just being made. One that lies there is of an earlier store: it is kept aside."""
+    path = head_path(store)
+    made = path.with_name(f"{path.name}.new")
+    try:
+        with suppress(FileNotFoundError):
+            os.replace(path, path.with_name(f"{path.name}.before"))
+        made.write_bytes(_line(noted))
+        os.replace(made, path)
+    except OSError as error:
+        raise StoreUnusable(f"{path} can not be written: {error.strerror}; make its folder writable") from error
+
+
+class Head:
+    """The head of one store, for a program that writes to it.
+
+    Raises:
+        StoreUnusable: it can not be written.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self.path = head_path(store)
+        try:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreUnusable(f"{self.path} can not be written: {error.strerror}; make it writable") from error
+
+    def read(self) -> Noted | None:
+        """Return what it says; None if it has just been made.
+
+        Raises:
+            StoreCorrupt: somebody else has written to it.
+        """
+        text = os.pread(self._descriptor, 2 * LENGTH, 0)
+        try:
+            return read_head(text) if text else None
+        except ValueError as error:
+            raise StoreCorrupt(
+                f"{self.path} can not be read back: {error}; it was changed from outside: run `orchestrator verify`, then "
+                "put back what was there, or remove it"
+            ) from error
+
+    def write(self, noted: Noted) -> None:
+        """Note a newer seal. What is there stays, if it is newer still or can not be read."""
+        with self._alone(), suppress(StoreCorrupt):
+            there = self.read()
+            if there is None or there.position < noted.position:
+                os.pwrite(self._descriptor, _line(noted), 0)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+def _line(noted: Noted) -> bytes:
+    text = json.dumps({"position": noted.position, "last_seq": noted.last_seq, "hash": noted.hash})
+    return text.ljust(LENGTH - 1).encode() + b"\n"
