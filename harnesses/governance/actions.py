@@ -1,0 +1,118 @@
+"""Which commands need a person's approval before they run, and which may not run where nothing may change. Pure.
+
+    classify("git push --force origin main")   a finding: git-force; and one: publish
+    classify("git checkout main")              none: it may run
+
+A command is read as a shell reads it, and followed through what it runs: wrappers, subshells, pipes, here-documents, code on
+the command line. What can not be read, or is known only when it runs, is found `unreadable`, and so needs an approval too.
+
+What this is not: a wall. A script that is on disk already is not looked into, nor what a program does of its own accord; to
+keep those in, run them in a sandbox. The categories:
+
+    broad-delete             folders, all that is found, all that git does not know, devices, volumes
+    git-force                replaces or throws away what is committed, published or changed
+    publish                  packages, images, commits, releases, messages: it can not be called back. A plain `git push` too
+    deploy                   what runs elsewhere, or as a service, is another afterwards
+    secret-write             keys, tokens, passwords, and the files that they are in
+    protected-config-write   what configures and judges the work: .git, CI, containers, hooks; the machine's own settings
+    db-destroy               drops, empties, deletes without a condition
+    remote-exec              on another machine; or here, what another machine sends
+    perm-destroy             rights of whole folders, rights for everybody, of the machine's users
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from harnesses.governance.actions_judge import Judge, Judged
+from harnesses.governance.actions_nouns import (
+    UNKNOWN,
+    UNREADABLE,
+    Category,
+    Changes,
+    Finding,
+    Found,
+    Word,
+    Write,
+)
+from harnesses.governance.actions_paths import is_nowhere, is_temporary, protected
+
+__all__ = ["UNREADABLE", "Category", "Finding", "classify", "protected_path", "read_only_violations"]
+
+MAX_FINDINGS = 20
+"""Findings that are told of one command."""
+
+
+def classify(command: str | Sequence[str], *, disposable: Collection[str] = ()) -> tuple[Finding, ...]:
+    """Return why a command needs an approval; nothing if it may run without.
+
+    Args:
+        command: text for a shell, or a program and its arguments, which no shell reads.
+        disposable: names of folders that may be deleted with all that is in them, such as `build`, below where it works.
+    """
+    return _findings(_dangers(_judged(command, disposable)))
+
+
+def read_only_violations(command: str | Sequence[str]) -> tuple[Finding, ...]:
+    """Return what a command would change, for whoever may only look; its category says by what kind of command.
+
+    Everything that `classify` finds counts, and `destructive-shell` (also cp, ln, chmod), `in-place-edit`, `git-mutation`,
+    `publish-deploy`, `sql-mutation`, `secret-redirect`, `workspace-redirect`, `powershell` and `install`. It may write to
+    /dev/null and, by a redirection, into folders for temporary files.
+    """
+    return _findings(_changes(_judged(command, ())))
+
+
+def protected_path(path: str) -> Finding | None:
+    """Return why a path may not be written to without an approval; None if it may be."""
+    found = protected(Word(path))
+    return None if found is None else Finding(found[0], found[1], path[:200])
+
+
+def _judged(command: str | Sequence[str], disposable: Collection[str]) -> Iterator[Judged]:
+    judge = Judge(disposable)
+    if isinstance(command, str):
+        if not command.strip():
+            yield Judged(Found(UNREADABLE, "there is no command"), "")
+        elif UNKNOWN in command:
+            yield Judged(Found(UNREADABLE, "there are control characters in it"), command.replace(UNKNOWN, "…")[:200])
+        else:
+            yield from judge.text(command)
+        return
+    words = [Word(text) for text in command]
+    if not words or any(UNKNOWN in word.text for word in words):
+        yield Judged(Found(UNREADABLE, "it has no program, or control characters"), "")
+        return
+    yield from judge.words(words, " ".join(command)[:200])
+
+
+def _dangers(judged: Iterator[Judged]) -> Iterator[Finding]:
+    for one in judged:
+        match one.done:
+            case Found(category, why):
+                yield Finding(str(category), why, one.part)
+            case Write(path, how) if not is_nowhere(path) and (found := protected(path)) is not None:
+                yield Finding(str(found[0]), f"it {how} {path}: {found[1]}", one.part)
+            case _:
+                pass
+
+
+def _changes(judged: Iterator[Judged]) -> Iterator[Finding]:
+    for one in judged:
+        match one.done:
+            case Found(category, why):
+                yield Finding(str(category), why, one.part)
+            case Changes(kind, why):
+                yield Finding(kind, why, one.part)
+            case Write(path, how) if not is_nowhere(path):
+                secret = protected(path)
+                if secret is not None and secret[0] == Category.SECRET_WRITE:
+                    yield Finding("secret-redirect", f"it {how} {path}", one.part)
+                elif not is_temporary(path):
+                    yield Finding("workspace-redirect", f"it {how} {path}", one.part)
+            case _:
+                pass
+
+
+def _findings(found: Iterator[Finding]) -> tuple[Finding, ...]:
+    return tuple(dict.fromkeys(found))[:MAX_FINDINGS]

@@ -1,0 +1,348 @@
+"""Following what a command says through all that it runs, down to what is done in the end. Pure.
+
+    text ──read_shell──► commands ──a rule for each program──► sayings ──what runs further is judged in turn──► what is done
+
+The law: nothing is passed over because it is deep, long or odd; what can not be followed is said to be unreadable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
+
+from attrs import define, field, frozen
+
+from harnesses.governance.actions_code import LANGUAGES, code
+from harnesses.governance.actions_data import SCRIPTS
+from harnesses.governance.actions_nouns import (
+    ANYTHING,
+    MAX_PART,
+    NO_COMMAND,
+    UNKNOWN,
+    UNREADABLE,
+    Call,
+    Changes,
+    Code,
+    Command,
+    File,
+    Found,
+    Input,
+    Run,
+    Sayings,
+    Shell,
+    Unreadable,
+    Word,
+    Write,
+    unclear,
+)
+from harnesses.governance.actions_options import options
+from harnesses.governance.actions_paths import normal
+from harnesses.governance.actions_programs import HARMLESS, RULES, downloads, variable
+from harnesses.governance.actions_quotes import ansi_c
+from harnesses.governance.actions_release import task
+from harnesses.governance.actions_shell import read_shell
+
+MAX_DEPTH = 16
+"""Programs that run each other."""
+MAX_JUDGED = 5_000
+"""Calls that are looked at for one command."""
+_NO_INPUT = Input("none", Word(""))
+_HOLE = "${UNKNOWN}"
+_NAMED_ALIKE = re.compile(r"(python|pypy|node|ruby|perl|php|lua|bash|zsh|ksh|pip|gcc|clang|docker-compose)w?[-\d.]+(exe)?$")
+_FOLLOWED = frozenset(RULES)
+
+Done: TypeAlias = Found | Changes | Write
+
+
+@frozen
+class Judged:
+    """Something that is done in the end, and the part of the command that does it."""
+
+    done: Done
+    part: str
+    redirected: bool = False
+    """Whether the shell itself writes, for a command."""
+
+
+@define
+class Judge:
+    """What is remembered while one command is judged."""
+
+    disposable: Collection[str] = ()
+    written: dict[str, Word] = field(factory=dict[str, Word])
+    """Files that an earlier part has written, and what is in them as far as that is known."""
+    _count: int = 0
+
+    def text(self, text: str, depth: int = 0) -> Iterator[Judged]:
+        """Judge what a shell reads."""
+        part = _part(text)
+        if depth > MAX_DEPTH:
+            yield Judged(unclear("it is nested too deep"), part)
+            return
+        if UNKNOWN in text:
+            yield Judged(unclear("part of what a shell runs is not known"), part)
+            text = text.replace(UNKNOWN, _HOLE)
+        try:
+            commands = read_shell(text)
+        except Unreadable as error:
+            yield Judged(unclear(f"it can not be read: {error}"), part)
+            return
+        for command in commands:
+            yield from self._command(command, depth)
+
+    def words(
+        self, words: Sequence[Word], part: str, *, given: Input = _NO_INPUT, depth: int = 0, guessed: bool = False
+    ) -> Iterator[Judged]:
+        """Judge a program and its words."""
+        self._count += 1
+        if depth > MAX_DEPTH or self._count > MAX_JUDGED:
+            yield Judged(unclear("it runs too many programs within each other"), part)
+            return
+        if not words:
+            return
+        name, problem = _program(words[0])
+        if problem is not None:
+            if not guessed:
+                yield Judged(problem, part)
+            return
+        if self._is_disposable(name, words[1:]):
+            return
+        for saying in self._sayings(name, words, given, guessed=guessed):
+            yield from self._follow(saying, part, given, depth, guessed=guessed)
+
+    def _command(self, command: Command, depth: int) -> Iterator[Judged]:
+        part = command.part
+        for name, value in command.assignments:
+            for saying in variable(name, value):
+                yield from self._follow(saying, part, _NO_INPUT, depth)
+        given = _input_of(command)
+        for redirect in command.redirects:
+            if redirect.writes and not redirect.target.inner:
+                yield Judged(Write(redirect.target), part, redirected=True)
+        yield from self.words(command.words, part, given=given, depth=depth)
+        self._note_written(command, given)
+
+    def _sayings(self, name: str, words: Sequence[Word], given: Input, *, guessed: bool) -> Sayings:
+        rule = RULES.get(name)
+        args = tuple(words[1:])
+        if rule is not None:
+            yield from rule(Call(name, args, given))
+        elif name in HARMLESS:
+            return
+        elif not guessed:
+            yield from self._unknown(name, words, given)
+
+    def _unknown(self, name: str, words: Sequence[Word], given: Input) -> Sayings:
+        """Say what can be said of a program that there is no rule for: by its name, and by what its words would do."""
+        program = words[0]
+        if normal(program.text) in self.written:
+            yield File(program, "shell")
+        yield from task(name)
+        from_script = SCRIPTS.get(name)
+        if from_script is not None:
+            yield from from_script(Call(name, tuple(words[1:]), given))
+        for place in range(1, min(len(words), 60)):
+            if words[place].known and words[place].text.rpartition("/")[2].lower() in _FOLLOWED:
+                yield Run(tuple(words[place:]), guessed=True)
+
+    def _follow(self, saying: object, part: str, given: Input, depth: int, *, guessed: bool = False) -> Iterator[Judged]:
+        match saying:
+            case Found():
+                if not guessed or saying.category != UNREADABLE:
+                    yield Judged(saying, part)
+            case Changes() | Write():
+                yield Judged(saying, part)
+            case Run(words, is_guess):
+                yield from self.words(words, part, given=given, depth=depth + 1, guessed=guessed or is_guess)
+            case Shell(text):
+                yield from self._told(text, depth + 1)
+            case Code(language, text):
+                yield from self._code(language, text, part, depth + 1)
+            case File(path, language):
+                yield from self._file(path, language, part, depth + 1)
+            case _:
+                raise AssertionError(saying)
+
+    def _told(self, text: Word, depth: int) -> Iterator[Judged]:
+        # In a text that was put together from words, an unknown word may bring more of them.
+        yield from self.text(text.text, depth)
+
+    def _code(self, language: str, text: Word, part: str, depth: int) -> Iterator[Judged]:
+        if depth > MAX_DEPTH:
+            yield Judged(unclear("it is nested too deep"), part)
+            return
+        for saying in code(language, text.text):
+            yield from self._follow(saying, part, _NO_INPUT, depth)
+
+    def _file(self, path: Word, language: str, part: str, depth: int) -> Iterator[Judged]:
+        """Judge a file that is run, if it is this very command that has written it; others are not looked into."""
+        content = self.written.get(normal(path.text))
+        if content is None:
+            return
+        text, language = content.text, _language(content.text, language)
+        if not text.strip(UNKNOWN):
+            yield Judged(unclear(f"it runs {path}, which it has just written, and it is not known what is in it"), part)
+        elif language == "shell":
+            yield from self.text(text, depth)
+        else:
+            yield from self._code(language, content, part, depth)
+
+    def _note_written(self, command: Command, given: Input) -> None:
+        for redirect in command.redirects:
+            if redirect.writes:
+                self._write(redirect.target, _output_of(command, given))
+        words = command.words
+        name = words[0].text.rpartition("/")[2] if words else ""
+        if name == "tee":
+            for path in options(words[1:]).operands:
+                self._write(path, given.word if given.kind == "text" else Word(UNKNOWN))
+        elif name in ("cp", "mv", "install", "ln") and len(words) > 2:
+            self._write(
+                words[-1], self.written.get(normal(words[-2].text), ANYTHING), only=normal(words[-2].text) in self.written
+            )
+        elif name in ("curl", "wget"):
+            given_options = options(words[1:], "oOP" if name == "wget" else "o", ("output", "output-document"))
+            for path in given_options.of("o", "O", "output", "output-document"):
+                self._write(path, ANYTHING)
+            if name == "wget" or given_options.has("O", "remote-name"):
+                for address in given_options.operands:
+                    self._write(Word(address.text.rpartition("/")[2]), ANYTHING)
+
+    def _write(self, path: Word, content: Word, *, only: bool = True) -> None:
+        if only and path.known:
+            before = self.written.get(normal(path.text))
+            # What is written twice, or appended, is no longer known.
+            self.written[normal(path.text)] = content if before is None else Word(UNKNOWN)
+
+    def _is_disposable(self, name: str, args: Sequence[Word]) -> bool:
+        """Return whether it is `rm` of nothing but folders that may go, each by its name within where it works."""
+        if name != "rm" or not self.disposable:
+            return False
+        given = options(args)
+        paths = [path.text.rstrip("/") for path in given.operands]
+        plain = all(
+            path.known and not path.glob and not path.text.startswith(("/", "~")) and ".." not in path.text.split("/")
+            for path in given.operands
+        )
+        return bool(paths) and plain and not given.loose and all(path.rpartition("/")[2] in self.disposable for path in paths)
+
+
+def _program(word: Word) -> tuple[str, Found | None]:
+    """Return the name of the program that a word stands for, or why it is not known."""
+    name = word.text.rpartition("/")[2]
+    if word.disguised:
+        return "", unclear("the name of the program is written in escapes")
+    if word.glob and name != "[":
+        return "", unclear("which program it runs depends on what files there are")
+    if UNKNOWN in name or word.splits or not name.strip():
+        return "", unclear("which program it runs is known only when it runs")
+    name = name.lower().removesuffix(".exe").removesuffix(".cmd").removesuffix(".bat")
+    if alike := _NAMED_ALIKE.match(name):
+        name = alike.group(1)
+    if name.startswith(("mkfs.", "newfs_")):
+        name = name[:4] if name.startswith("mkfs") else "newfs"
+    return name, None
+
+
+def _input_of(command: Command, depth: int = 0) -> Input:
+    """Return what a command can read."""
+    for redirect in reversed(command.redirects):
+        if redirect.body is not None:
+            return Input("text", redirect.body)
+        if redirect.operator in ("<", "<>"):
+            if redirect.target.inner:
+                return Input("net" if downloads(redirect.target.inner) else "unknown", redirect.target)
+            if redirect.target.text == "/dev/null":
+                return Input("text", Word(""))
+            return Input("file", redirect.target)
+    feeder = command.reads
+    if feeder is None:
+        return _NO_INPUT
+    if feeder is NO_COMMAND or not feeder.words or depth > MAX_DEPTH:
+        return Input("net" if feeder is not NO_COMMAND and downloads((feeder,)) else "unknown")
+    return _output(feeder, depth)
+
+
+def _output(command: Command, depth: int) -> Input:
+    """Return what a command writes to a pipe, as far as that is known."""
+    words = command.words
+    while words and words[0].text in ("command", "builtin", "sudo", "env", "nohup"):
+        words = words[1:]
+    name = words[0].text.rpartition("/")[2] if words else ""
+    args = words[1:]
+    if name == "echo":
+        return Input("text", _echoed(args))
+    if name == "printf" and args:
+        return Input("text", _printed(args))
+    if name in ("cat", "tee"):
+        operands = options(args).operands if name == "cat" else ()
+        if not operands or [path.text for path in operands] == ["-"]:
+            return _input_of(command, depth + 1)
+        if len(operands) == 1 and not operands[0].inner:
+            return Input("file", operands[0])
+    if downloads((command,)) or any(downloads(word.inner) for word in words):
+        return Input("net")
+    return Input("unknown")
+
+
+def _output_of(command: Command, given: Input) -> Word:
+    """Return what a command writes to a file."""
+    if not command.words:
+        return Word("")
+    if command.words[0].text in ("cat", "tee") and len(command.words) == 1:
+        return given.word if given.kind == "text" else Word(UNKNOWN)
+    output = _output(command, 0)
+    return output.word if output.kind == "text" else Word(UNKNOWN)
+
+
+def _echoed(args: Sequence[Word]) -> Word:
+    words = list(args)
+    escapes = False
+    while words and re.fullmatch(r"-[neE]+", words[0].text):
+        escapes = escapes or "e" in words[0].text
+        words = words[1:]
+    text = " ".join(word.text for word in words)
+    inner = tuple(command for word in words for command in word.inner)
+    resolved = text if UNKNOWN in text else ansi_c(text)
+    if not escapes and resolved != text:
+        # Some shells resolve escapes without being asked to: both are judged.
+        resolved = f"{text}\n{resolved}"
+    return Word(resolved, inner=inner)
+
+
+def _printed(args: Sequence[Word]) -> Word:
+    template, *values = [word.text for word in args]
+    inner = tuple(command for word in args for command in word.inner)
+    if template.startswith("-v"):
+        return Word(UNKNOWN)
+    if UNKNOWN not in template:
+        template = ansi_c(template)
+    pieces: list[str] = []
+    for _ in range(max(1, len(values)) if "%" in template else 1):
+        rest = template
+        while (found := re.search(r"%(%|[-+ #0-9.*]*[a-zA-Z])", rest)) is not None:
+            pieces.append(rest[: found.start()])
+            if found.group(1) == "%":
+                pieces.append("%")
+            elif values:
+                pieces.append(ansi_c(values.pop(0)) if found.group(1).endswith("b") else values.pop(0))
+            rest = rest[found.end() :]
+        pieces.append(rest)
+        if not values:
+            break
+    return Word("".join(pieces), inner=inner)
+
+
+def _language(text: str, language: str) -> str:
+    """Return in what language a file is, by its first line if that says so."""
+    first = text.partition("\n")[0]
+    if first.startswith("#!"):
+        name = re.split(r"[/ ]", first.removeprefix("#!").strip().removesuffix("-S").strip())[-1]
+        return LANGUAGES.get(re.sub(r"[\d.]+$", "", name), "shell")
+    return language
+
+
+def _part(text: str) -> str:
+    flat = " ".join(text.replace(UNKNOWN, "…").split())
+    return flat if len(flat) <= MAX_PART else f"{flat[: MAX_PART - 1]}…"
