@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
 from attrs import frozen
@@ -138,6 +139,8 @@ class FaultyStore:
         self.store = store
         self.blocking = store.blocking
         self.location = store.location
+        self.path: Path | None = getattr(store, "path", None)
+        self.secret: bytes | None = getattr(store, "secret", None)
         self.commits = 0
         """How many there were, of those that count."""
         self._fault = fault

@@ -15,12 +15,13 @@ is to give another run over the same data; a store that ends with its process is
 
 from __future__ import annotations
 
-from orchestrator.store.conformance import budgets, commits, effects, messages, operators, ownership, runs, steps
+from orchestrator.store.conformance import approvals, budgets, commits, effects, messages, operators, ownership, runs, steps
 from orchestrator.store.conformance.tools import (
     TIME_US,
     Law,
     Open,
     assert_raises,
+    attached_row,
     claim,
     do,
     event_row,
@@ -38,6 +39,7 @@ LAWS: tuple[Law, ...] = (
     *messages.LAWS,
     *effects.LAWS,
     *operators.LAWS,
+    *approvals.LAWS,
     *budgets.LAWS,
 )
 """What every store keeps. Each opens one."""
@@ -57,6 +59,7 @@ __all__ = [
     "Law",
     "Open",
     "assert_raises",
+    "attached_row",
     "claim",
     "do",
     "event_row",

@@ -63,6 +63,11 @@ def output_row(claimed: Claimed, step: int, line: str) -> EffectRow:
     return _effect_row(claimed, step, "output", {"line": line})
 
 
+def attached_row(claimed: Claimed, step: int, kind: str) -> EffectRow:
+    """Return something that is attached to a step."""
+    return _effect_row(claimed, step, kind, {"of": step})
+
+
 def _effect_row(claimed: Claimed, step: int, kind: str, said: dict[str, object]) -> EffectRow:
     return EffectRow(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US + step, encode(said), kind)
 
