@@ -44,6 +44,7 @@ from harnesses.entries import (
 )
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable, Waiting
 from harnesses.returned import Decode, as_plain_data, result_decoder
+from harnesses.secrets import redact_text
 
 _decode = msgspec.json.Decoder().decode
 
@@ -324,5 +325,5 @@ async def _confirm(journal: Journal, entry: Entry, result: Any, decode: Decode) 
 
 
 async def _note(journal: Journal, entry: Entry, outcome: EffectOutcome, reason: str) -> None:
-    entry.outcome, entry.result, entry.reason = outcome, None, reason[:MAX_REASON]
+    entry.outcome, entry.result, entry.reason = outcome, None, redact_text(reason)[:MAX_REASON]
     await journal.note("outcome", outcome_body(entry))

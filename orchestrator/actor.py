@@ -33,7 +33,7 @@ from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.approvals import Approvals, Asker
 from orchestrator.bell import Bell
-from orchestrator.codec import decode, encode_private, encode_step
+from orchestrator.codec import decode, encode_private, encode_step, without_secrets
 from orchestrator.failure import parted
 from orchestrator.output import Output
 from orchestrator.recorder import Recorder
@@ -134,6 +134,7 @@ class Actor(Slot):
         governor: who watches its steps.
         approvals: where people are asked.
         rule: says which effects need an approval.
+        redacted: whether secrets are taken out of what is recorded.
     """
 
     __slots__ = (
@@ -150,6 +151,7 @@ class Actor(Slot):
         "_output",
         "_post",
         "_recorder",
+        "_redacted",
         "clock",
         "control",
         "effects",
@@ -182,9 +184,11 @@ class Actor(Slot):
         governor: Governor | None = None,
         approvals: Approvals,
         rule: ApprovalRule | None = None,
+        redacted: bool = True,
     ) -> None:
         super().__init__()
         self.name = name
+        self._redacted = redacted
         self.control = control
         self.resumed = True
         self.savings = savings
@@ -264,7 +268,7 @@ class Actor(Slot):
             ticks = self.savings.ticks
             kept = None if ticks is None else ticks.as_data()
             governance = None if self.governor is None else self.governor.kept()
-            body = encode_step(step, delta, kept, governance)
+            body = encode_step(step, delta, kept, governance, redacted=self._redacted)
             saved = self._snapshot_if_due(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
@@ -308,7 +312,7 @@ class Actor(Slot):
             self._attached = []
         if len(self._attached) >= MAX_ATTACHED:
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
-        self._attached.append(attached)
+        self._attached.append(Attachment(attached.kind, without_secrets(attached.body)) if self._redacted else attached)
 
     def end_attempt(self) -> None:
         """Give back what was taken for a step that was not recorded."""
@@ -332,7 +336,7 @@ class Actor(Slot):
     def log(self, line: str, source: str = "") -> None:
         """Have a line of output recorded without waiting."""
         if self._output is None:
-            self._output = Output(partial(self.note_soon, "output"))
+            self._output = Output(partial(self.note_soon, "output"), redacted=self._redacted)
         self._output.write(line, source)
 
     async def approve(self, key: str, action: Action) -> Grant:

@@ -56,6 +56,8 @@ class Common:
     approvals: Approvals
     lag_s: float
     """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
+    redacted: bool = True
+    """Whether secrets are taken out of what is recorded."""
 
 
 @define(eq=False)
@@ -373,6 +375,7 @@ class Child:
             governor=self._governor,
             approvals=self._common.approvals,
             rule=self._rule,
+            redacted=self._common.redacted,
         )
 
     def _till(self, control: Control) -> StoreTill | None:
@@ -396,7 +399,7 @@ class Child:
         if exit.ending is Ending.COMPLETED:
             await self._finish(events.Completed())
         elif hindrance is not None:
-            await self._finish(_hindered(hindrance), hindrance)
+            await self._finish(_hindered(hindrance, self._sentence(hindrance)), hindrance)
         elif self._ordered is not None and self._stopping is None:
             if error is not None:
                 await self._note(self._failed(error))
@@ -416,7 +419,7 @@ class Child:
             case Action.LEAVE:
                 await self._finish(ended, error)
             case Action.GIVE_UP:
-                cause = "exhausted" if error is None else sentence(error)
+                cause = self._sentence(error)
                 for child in others:
                     child.stop(cause=f"its supervisor gave up when {self.name!r} ended: {cause}")
                 await self._note(ended)
@@ -440,12 +443,15 @@ class Child:
     def _restarting(self, error: BaseException | None, verdict: Verdict) -> events.Restarting:
         delay = delay_s(self._terms.backoff, len(verdict.restarts), random.random())
         due = trio.current_time() + delay + self._common.lag_s
-        cause = "exhausted" if error is None else sentence(error)
+        cause = self._sentence(error)
         restarts = tuple(moment + self._common.lag_s for moment in verdict.restarts)
         return events.Restarting(cause, delay, due, restarts, paused=bool(self._paused))
 
     def _failed(self, error: BaseException) -> events.Failed:
-        return evolve(failed(error), paused=bool(self._paused))
+        return evolve(failed(error, redacted=self._common.redacted), paused=bool(self._paused))
+
+    def _sentence(self, error: BaseException | None) -> str:
+        return "exhausted" if error is None else sentence(error, redacted=self._common.redacted)
 
     async def _follow_order(self) -> None:
         """Record the restart that a sibling's crash has brought about, and wait to be let go on."""
@@ -477,7 +483,7 @@ class Child:
         self.outcome = self._outcome(OutcomeKind(self.status.value), getattr(event, "cause", ""), error)
 
     async def _fail(self, error: BaseException) -> None:
-        await self._finish(failed(error), error)
+        await self._finish(failed(error, redacted=self._common.redacted), error)
 
     async def _note(self, event: events.Event, *, release: bool = False) -> None:
         """Record an event, if it may follow; it counts when this returns."""
@@ -518,7 +524,7 @@ class Child:
         """Come to an outcome although this task was cancelled (no error), or could not go on."""
         if self._stopping is None and error is None:
             self._stopping, self._program_ends = "cancelled", True
-        event = self._stopped() if error is None else failed(error)
+        event = self._stopped() if error is None else failed(error, redacted=self._common.redacted)
         recordable = self._epoch and not isinstance(error, StoreError | OwnershipError) and may_follow(self.status, event)
         kind = OutcomeKind.STOPPED if error is None else OutcomeKind.FAILED
         try:
@@ -534,8 +540,8 @@ class Child:
         return Outcome(kind, cause, self.step, self.attempt, error)
 
 
-def _hindered(error: BaseException) -> events.Event:
+def _hindered(error: BaseException, cause: str) -> events.Event:
     """Return the event for a harness that can not go on, though it did not crash."""
     if isinstance(error, BudgetExhausted):
-        return events.BudgetSpent(sentence(error))
-    return events.Blocked(sentence(error))
+        return events.BudgetSpent(cause)
+    return events.Blocked(cause)

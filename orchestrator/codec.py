@@ -1,6 +1,7 @@
 """Between values and the JSON on disk. The one place that knows the encoder.
 
 encode_step   a step to the body of its record           body of a record to a step    decode_step
+without_secrets   what is recorded beside a step, without the secrets in it
 encode        any value, checked first                   JSON to plain data            decode
 HarnessTypes  gives plain data the types that a harness declared
 """
@@ -19,6 +20,7 @@ from harnesses.base import BaseHarness
 from harnesses.delta import Delta, apply_to_state, modified
 from harnesses.effects import EffectOutcome
 from harnesses.errors import Unstorable
+from harnesses.secrets import may_hold_secret, redact
 from harnesses.step import StateDelta, Step
 from harnesses.values import detach, explain, fields_of
 from orchestrator.errors import StoreCorrupt, UsageError
@@ -51,13 +53,20 @@ def decode(text: str | bytes) -> Any:
 
 
 def encode_step(
-    step: Step[Any, Any], delta: Delta, ticks: Mapping[str, Any] | None = None, governance: Mapping[str, Any] | None = None
+    step: Step[Any, Any],
+    delta: Delta,
+    ticks: Mapping[str, Any] | None = None,
+    governance: Mapping[str, Any] | None = None,
+    *,
+    redacted: bool = True,
 ) -> str:
     """Return the body of a step's record.
 
     Args:
         ticks: how far the tickers of the harness have come.
         governance: what its governor keeps.
+        redacted: whether secrets are taken out of input, output and summary. The state has to come back as it was, so what
+            is in it stays: keep no secrets there.
 
     Raises:
         Unstorable: with the path to what can not be stored, from `input`, `output` or `state`.
@@ -71,9 +80,27 @@ def encode_step(
     if governance:
         body["governance"] = governance
     try:
-        return str(_encode(body), "utf-8")
+        text = str(_encode(body), "utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(_explain_step(step, delta)) from error
+    if redacted and may_hold_secret(text):
+        return _clean(text, body, ("input", "output", "summary"))
+    return text
+
+
+def without_secrets(text: str) -> str:
+    """Return the JSON of an object, such as a line of output or an evidence, without the secrets in it."""
+    if not may_hold_secret(text):
+        return text
+    body: dict[str, Any] = _decode(text)
+    return _clean(text, body, tuple(body))
+
+
+def _clean(text: str, body: dict[str, Any], names: Iterable[str]) -> str:
+    """Return the JSON `text` of a `body`, with what has these names in it redacted."""
+    plain = {name: _decode(_encode(body[name])) for name in names if name in body}
+    clean = redact(plain)
+    return text if clean is plain else str(_encode({**body, **clean}), "utf-8")
 
 
 def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, body: str | bytes) -> StepRecord:

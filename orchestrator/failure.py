@@ -1,4 +1,4 @@
-"""Errors of a harness, made into events. Whatever a harness put into its error, this does not fail."""
+"""Errors of a harness, made into events, without the secrets in them. Whatever a harness put there, this does not fail."""
 
 from __future__ import annotations
 
@@ -7,33 +7,43 @@ from typing import cast
 
 import trio
 
+from harnesses.secrets import redact_text
 from orchestrator import events
 from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StoreLost, UsageError
 from orchestrator.outcome import Outcome, OutcomeKind
 
 _MOST = 2000
 _MOST_TRACE = 8000
+_LOOKED_AT = 8
+"""Times as much is searched for secrets: what is cut off later may be what tells that the rest is one."""
 
 
-def failed(error: BaseException) -> events.Failed:
+def failed(error: BaseException, *, redacted: bool = True) -> events.Failed:
     """Return the event for an attempt that ended with `error`."""
     try:
-        trace = "".join(traceback.format_exception(error))[-_MOST_TRACE:]
+        trace = _end_of("".join(traceback.format_exception(error)), _MOST_TRACE * _LOOKED_AT)
+        trace = (redact_text(trace) if redacted else trace)[-_MOST_TRACE:]
     except Exception:
         trace = ""
-    return events.Failed(type(error).__name__, sentence(error), _storable(trace))
+    return events.Failed(type(error).__name__, sentence(error, redacted=redacted), _storable(trace))
 
 
-def sentence(error: BaseException) -> str:
+def sentence(error: BaseException, *, redacted: bool = True) -> str:
     """Return an error in one line; of a group, what is in it."""
     if isinstance(error, BaseExceptionGroup):
         inside = cast(BaseExceptionGroup[BaseException], error).exceptions
-        return "; ".join(sentence(inner) for inner in inside[:20])[:_MOST]
+        return "; ".join(sentence(inner, redacted=redacted) for inner in inside[:20])[:_MOST]
     try:
         text = str(error)
     except Exception:
         text = "its message can not be read"
-    return _storable(f"{type(error).__name__}: {text}"[:_MOST])
+    text = f"{type(error).__name__}: {text}"[: _MOST * _LOOKED_AT]
+    return _storable((redact_text(text) if redacted else text)[:_MOST])
+
+
+def _end_of(text: str, most: int) -> str:
+    """Return the last lines of a text, whole ones."""
+    return text if len(text) <= most else text[-most:].partition("\n")[2]
 
 
 def parted(error: BaseException) -> tuple[BaseException | None, BaseException | None]:

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, TextIO
 import structlog
 import trio
 
+from harnesses.secrets import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
 from orchestrator.recorder import Recorder
@@ -126,7 +127,9 @@ def _logger(file: TextIO) -> Any:
 
 def _json(logger: Any, method: str, fields: dict[str, Any]) -> str:
     first = {name: fields.pop(name) for name in ("timestamp", "level", "event")}
-    return inert_json(encode({**first, **fields}))
+    text = encode({**first, **fields})
+    # Also what was recorded as it was: messages, and what effects were given.
+    return inert_json(encode(redact(decode(text))) if may_hold_secret(text) else text)
 
 
 def _console(logger: Any, method: str, fields: dict[str, Any]) -> str:

@@ -64,6 +64,9 @@ class Orchestrator:
         handle_signals: whether to drain on SIGINT and SIGTERM; by default if in the main thread.
         clock: what tells the wall time, seconds since 1970, to `every`, `sleep_until` and `now` of the harnesses; by default
             the system's clock, and Trio's virtual one where that is in use.
+        redact: whether secrets are taken out of what is written: input, output and summary of a step, lines of output, errors,
+            and what is attached. The state, messages, and what effects are given and give back have to come back as they
+            were, and are stored so. Whatever is shown, logged or exported is without secrets either way.
 
     Raises, on leaving:
         ExceptionGroup: of a `HarnessFailed` for each harness that failed or gave up, and of `StoreLost`.
@@ -84,7 +87,11 @@ class Orchestrator:
         handle_signals: bool | None = None,
         clock: Callable[[], float] | None = None,
         budget: Budget | None = None,
+        redact: bool = True,
     ) -> None:
+        if not isinstance(cast(object, redact), bool):
+            raise UsageError(f"redact: expected True or False, was {redact!r:.100}")
+        self._redact = redact
         check_seconds(grace_s=grace_s, drain_s=drain_s, deadline_s=deadline_s)
         self._given_store = store
         self._log = log
@@ -308,7 +315,9 @@ class Orchestrator:
             self._post = PostOffice(recorder, self._mailbox_of, approvals)
             self._teller = Teller(recorder, Lines())
             lag_s = time.time() - trio.current_time()
-            self._common = Common(recorder, self._post, self.latch.check, clock, self._teller, approvals, lag_s)
+            self._common = Common(
+                recorder, self._post, self.latch.check, clock, self._teller, approvals, lag_s, redacted=self._redact
+            )
             async with trio.open_nursery() as services:
                 # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
                 services.start_soon(self._recorder.run)

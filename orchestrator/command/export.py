@@ -1,6 +1,6 @@
 """The steps of a harness as a file: JSON lines, CSV or Parquet, page by page, so memory does not grow with the run.
 
-    jsonl     a step a line, as `steps --json` has it: exact
+    jsonl     a step a line, as `steps --json` has it: exact, but for secrets, which no format has
     csv       flat; input, output and modified are JSON text; the summary, which agents may write, is made harmless for
               terminals and spreadsheets
     parquet   the same columns with types: a timestamp, a list of names; needs pyarrow
@@ -18,8 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from orchestrator.codec import encode
-from orchestrator.command.lines import json_line, stamp, step_fields
+from harnesses.secrets import redact_text
+from orchestrator.command.lines import json_line, json_text, stamp, step_fields
 from orchestrator.command.pages import pages
 from orchestrator.errors import UsageError
 from orchestrator.records import StepRecord
@@ -130,10 +130,10 @@ def _row(record: StepRecord) -> dict[str, object]:
         record.harness,
         record.attempt,
         record.seq,
-        encode(record.input),
-        encode(record.output),
+        json_text(record.input),
+        json_text(record.output),
         list(delta.modified),
-        delta.summary,
+        redact_text(delta.summary) if delta.summary else delta.summary,
     )
     return dict(zip(COLUMNS, values, strict=True))
 

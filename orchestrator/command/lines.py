@@ -1,7 +1,7 @@
 """Values as lines: JSON for programs, columns for people. What agents wrote is inert in both. Pure.
 
-The law: a line has no character that a terminal acts upon. In JSON such characters are written as escapes, so nothing is
-lost; in lines for people they are written out.
+The law: a line holds no secret, and no character that a terminal acts upon. In JSON such characters are written as escapes, so
+nothing else is lost; in lines for people they are written out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.codec import encode
+from harnesses.secrets import may_hold_secret, redact
+from orchestrator.codec import decode, encode
 from orchestrator.records import StepRecord
 from orchestrator.text import inert_json, one_line
 
@@ -24,12 +25,18 @@ _ENCODED_MOST = 4000
 
 def json_line(value: object) -> str:
     """Return `value` as one line of JSON."""
-    return _escaped(encode(value))
+    return _escaped(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Return `value` as JSON, without the secrets in it."""
+    text = encode(value)
+    return encode(redact(decode(text))) if may_hold_secret(text) else text
 
 
 def json_pretty(value: object) -> str:
     """Return `value` as JSON for people: indented by two."""
-    return _escaped(msgspec.json.format(encode(value), indent=2))
+    return _escaped(msgspec.json.format(json_text(value), indent=2))
 
 
 def _escaped(text: str) -> str:
@@ -63,7 +70,7 @@ def stamp_us(time_us: int) -> str | None:
 
 def brief(value: object, width: int) -> str:
     """Return any value on one line of at most `width` characters: text as it is, the rest as JSON."""
-    text = value if isinstance(value, str) else encode(value)
+    text = value if isinstance(value, str) else json_text(value)
     return one_line(text[:_ENCODED_MOST], width)
 
 

@@ -80,6 +80,7 @@ class _Top:
     grace_s: _Seconds = 5.0
     drain_s: _Seconds = 10.0
     deadline_s: _Seconds | None = None
+    redact: bool = True
 
 
 def read_run_file(path: Path) -> RunFile:

@@ -1,0 +1,198 @@
+"""A secret that a harness or its agent lets slip is in no file that a run leaves, and in nothing that is shown of it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import frozen
+
+from harnesses import Agent, BaseHarness, Refused
+from harnesses.delta import Delta
+from harnesses.secrets import MARK
+from harnesses.step import StateDelta, Step
+from orchestrator import Orchestrator
+from orchestrator.cli import main
+from orchestrator.codec import decode, encode_step, without_secrets
+from orchestrator.failure import failed, sentence
+from orchestrator.output import MAX_LINE, Output
+from orchestrator.store import SqliteReader
+from tests.secrets.drawing import pem
+from tests.secrets.leaks import GITHUB, JWT, STRIPE, WORD
+
+KEY, KEY_LINES = pem()
+SECRETS = (GITHUB, JWT, STRIPE, WORD, *KEY_LINES)
+
+
+@frozen
+class Said:
+    text: str
+    password: str = ""
+
+
+async def _talk(run):
+    run.log(f"remote: https://{GITHUB}:x-oauth-basic")
+    for line in KEY.splitlines():
+        run.log(line)
+    return Said(f"Authorization: Bearer {JWT}", WORD)
+
+
+async def _refuse(argument):
+    raise Refused(f"the venue said: bad api key {STRIPE}")
+
+
+class Leaking(BaseHarness[int, dict, Said]):
+    """Lets secrets slip wherever it can, but for its state."""
+
+    failures = 1
+
+    async def execute(self):
+        self.log(f"export STRIPE_KEY={STRIPE}")
+        self.attach("evidence", {"kind": "test", "status": "PASS", "evidence": f"$ login --password {WORD}\nok, {GITHUB}"})
+        if type(self).failures:
+            type(self).failures = 0
+            raise ValueError(f"could not log in with {{'password': '{WORD}'}} or {GITHUB}")
+        self.update_state(lambda number: number + 1, summary=f"! used token {GITHUB}")
+        try:
+            await self.once("order", _refuse, 1)
+        except Refused as refused:
+            self.log(str(refused))
+        yield {"headers": {"Authorization": f"Bearer {JWT}"}, "key": KEY}, await self.run_agent(Agent(_talk), 1)
+        raise OSError(f"postgres://shop:{WORD}@db/shop is gone")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the store and the log of a run that has leaked, and a copy of the store's files while it went on."""
+
+    Leaking.failures = 1
+    with pytest.raises(ExceptionGroup):
+        trio.run(_run_leaking, tmp_path)
+    return tmp_path
+
+
+async def _run_leaking(folder: Path) -> None:
+    async with Orchestrator(folder / "run.db", log=folder / "log.jsonl", intensity=1) as orchestrator:
+        handle = orchestrator.start(Leaking(0), name="leaking")
+        await handle.wait()
+        for name in ("run.db", "run.db-wal"):
+            await (trio.Path(folder) / f"during-{name}").write_bytes(await (trio.Path(folder) / name).read_bytes())
+
+
+def _held(text: str | bytes) -> list[str]:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return [secret for secret in SECRETS if secret.encode() in raw]
+
+
+def test_no_file_of_a_run_holds_a_secret_that_was_let_slip(folder: Path) -> None:
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    assert {"run.db", "log.jsonl", "during-run.db-wal"} <= set(files)
+    assert len(files["during-run.db-wal"]) > 10_000
+    assert MARK.encode() in files["log.jsonl"]
+    assert {name: held for name, content in files.items() if (held := _held(content))} == {}
+
+
+def test_what_was_let_slip_is_recorded_all_the_same(folder: Path) -> None:
+    with closing(SqliteReader(folder / "run.db")) as reader:
+        kinds = {record.kind for record in reader.records()}
+        steps = reader.steps("leaking")
+
+    assert {"output", "evidence", "failed", "step"} <= kinds
+    assert steps[0].input == {"headers": {"Authorization": MARK}, "key": KEY.replace("\n".join(KEY_LINES), MARK)}
+    assert steps[0].output == {"text": f"Authorization: Bearer {MARK}", "password": MARK}
+
+
+@pytest.mark.parametrize("words", [["steps"], ["steps", "--json"], ["export"], ["export", "--format", "csv"], ["status"]])
+def test_nothing_that_is_shown_holds_a_secret(folder: Path, words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    verb, *options = words
+    name = [] if verb == "status" else ["leaking"]
+
+    code = main([verb, *name, *options, "--store", str(folder / "run.db")])
+
+    shown = "".join(capfd.readouterr())
+    assert code in (0, None)
+    assert MARK in shown
+    assert _held(shown) == []
+
+
+def test_a_secret_that_has_to_be_stored_is_not_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    class Keeping(BaseHarness[dict, int, int]):
+        async def execute(self):
+            self.update_state(lambda state: {**state, "password": WORD})
+            yield 1, 1
+
+    async def run() -> None:
+        async with Orchestrator(tmp_path / "run.db", log=tmp_path / "log.jsonl") as orchestrator:
+            orchestrator.start(Keeping({}), name="keeping")
+
+    trio.run(run)
+    main(["show", "keeping", "1", "--json", "--store", str(tmp_path / "run.db")])
+
+    shown = capfd.readouterr().out + (tmp_path / "log.jsonl").read_text()
+    with closing(SqliteReader(tmp_path / "run.db")) as reader:
+        assert decode(reader.state_at("keeping", 1)) == {"password": WORD}
+    assert WORD not in shown
+
+
+def test_who_wants_secrets_written_says_so(tmp_path: Path) -> None:
+    class Frank(BaseHarness[int, str, str]):
+        async def execute(self):
+            self.log(f"password={WORD}")
+            yield f"password={WORD}", "done"
+
+    async def run() -> None:
+        async with Orchestrator(tmp_path / "run.db", log=tmp_path / "log.jsonl", redact=False) as orchestrator:
+            orchestrator.start(Frank(0), name="frank")
+
+    trio.run(run)
+
+    with closing(SqliteReader(tmp_path / "run.db")) as reader:
+        assert reader.steps("frank")[0].input == f"password={WORD}"
+    assert WORD not in (tmp_path / "log.jsonl").read_text()
+
+
+def test_what_a_step_changed_is_stored_as_it_is() -> None:
+    delta: Delta = {"set": {"password": WORD, "big": 2**70, "small": 1e-300}}
+    step = Step(1, datetime(2026, 1, 1, tzinfo=UTC), {"password": WORD}, "done", StateDelta(("password",)))
+
+    body = json.loads(encode_step(step, delta))
+
+    assert body["input"] == {"password": MARK}
+    assert body["delta"] == delta
+
+
+def test_a_secret_at_the_edge_of_what_is_kept_of_an_error_goes() -> None:
+    for space in range(1900, 2010):
+        said = sentence(ValueError("x " * (space // 2) + f"password={WORD}{WORD}"))
+        assert WORD not in said
+
+
+def test_a_traceback_keeps_no_secret_whose_name_was_cut_off() -> None:
+    def fail(depth: int) -> None:
+        if depth:
+            fail(depth - 1)
+        raise ValueError("\n".join(f"password: {WORD}{number}" for number in range(900)))
+
+    with pytest.raises(ValueError, match="password") as caught:
+        fail(3)
+
+    assert WORD not in failed(caught.value).traceback
+
+
+def test_a_secret_at_the_edge_of_a_line_of_output_goes() -> None:
+    sent: list[str] = []
+
+    Output(sent.append).write("x" * (MAX_LINE - 20) + f" token={GITHUB}", "agent")
+
+    assert GITHUB[:12] not in sent[0]
+
+
+def test_a_record_without_secrets_is_the_very_text_it_was() -> None:
+    body = json.dumps({"line": "the key point: 12 tests passed, token count 1200"})
+
+    assert without_secrets(body) is body
