@@ -1,4 +1,4 @@
-"""What is asked of people is asked once, answered by the word that counts, and used once; what is attached comes with its step."""
+"""What is asked of people is asked once, answered by the word that counts, used once; what is attached comes with its step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import closing
 
 from harnesses.approval import Action, Word, request_of
 from orchestrator.errors import OwnershipLost, UsageError
-from orchestrator.store.approvals import KINDS, Ask, Asked, Respond, TakeUp, Taken
+from orchestrator.store.approvals import KINDS, Ask, Asked, Respond, Taken, TakeUp
 from orchestrator.store.conformance.tools import TIME_US, Law, Open, attached_row, claim, do, step_row
 from orchestrator.store.protocol import Claimed, Store
 
