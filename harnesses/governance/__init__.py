@@ -8,6 +8,7 @@ claiming       the attempt under way: what may be handed in for it, and whether 
 judging        the verdict on it
 retry          what follows from the verdict
 guardrails     limits that are held by code
+watching       a governor that holds them, step by step, for any harness
 """
 
 from harnesses.governance.claiming import Claim, check_claimed, refused_claim, stamped
@@ -50,6 +51,7 @@ from harnesses.governance.guardrails import Guardrails, NoProgress, read_guardra
 from harnesses.governance.judging import judge, quality, unreadable
 from harnesses.governance.policy import EvidencePolicy
 from harnesses.governance.retry import Decision, Retry, TaskStatus, decide, feedback, follow
+from harnesses.governance.watching import Watch, terms
 
 __all__ = [
     "Bound",
@@ -78,6 +80,7 @@ __all__ = [
     "TaskStatus",
     "ValidatorContract",
     "ValidatorStatus",
+    "Watch",
     "bind",
     "check_claimed",
     "completeness",
@@ -98,6 +101,7 @@ __all__ = [
     "reported",
     "stale",
     "stamped",
+    "terms",
     "tightened",
     "to_json",
     "unreadable",

@@ -64,6 +64,11 @@ def _seconds(owner: Any, attribute: Attribute[Any], value: object) -> None:
         _refuse(owner, attribute.name, "a number of seconds above 0", value)
 
 
+def _word(owner: Any, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
+        _refuse(owner, attribute.name, "text of at most 200 characters, on one line", value)
+
+
 def _guard(owner: Any, attribute: Attribute[Any], value: object) -> None:
     if value is not None and not isinstance(value, NoProgress):
         _refuse(owner, attribute.name, 'a table such as { steps = 5, policy = "block" }', value)
@@ -149,6 +154,8 @@ class Guardrails:
     """The most that any position may come to, long or short, in the unit of the figures."""
     deadline_s: float | None = field(default=None, validator=_seconds)
     no_progress: NoProgress | None = field(default=None, validator=_guard)
+    reset: str = field(default="", validator=_word)
+    """A person's word that the high-water mark and the day begin anew: any text that is another than before."""
 
     def attempts_for(self, *, destructive: bool = False) -> int:
         """Return how many attempts a task may have."""
@@ -169,8 +176,11 @@ class Guardrails:
 
     def summary(self) -> tuple[str, ...]:
         """Return them as lines for a prompt: that an agent knows what will stop it."""
-        told = ((each.name, getattr(self, each.name)) for each in fields(Guardrails) if each.name != "no_progress")
+        told = ((each.name, getattr(self, each.name)) for each in fields(Guardrails) if each.name not in _NOT_TOLD)
         return tuple(f"{name}: {_told(value)}" for name, value in told if value is not None)
+
+
+_NOT_TOLD = ("no_progress", "reset")
 
 
 def _told(value: object) -> str:
@@ -269,6 +279,6 @@ def tightened(one: Guardrails, *others: Guardrails | None) -> Guardrails:
 
 
 def _tighter(name: str) -> Callable[[Any, Any], Any]:
-    if name == "no_progress":
-        return lambda one, other: other
+    if name in ("no_progress", "reset"):
+        return lambda one, other: other or one
     return max if name.startswith("require_") else min

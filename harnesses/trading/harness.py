@@ -31,6 +31,7 @@ from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book
 from harnesses.trading.broker import Broker, BrokerUnavailable
 from harnesses.trading.feed import Feed
+from harnesses.trading.figures import figures, moment
 from harnesses.trading.harness_checks import check_parts, check_seconds, orders_from
 from harnesses.trading.harness_desk import TRIES, Desk
 from harnesses.trading.harness_lookout import Lookout
@@ -94,6 +95,10 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._lookout = Lookout(feed, period_s, patience_s)
         self._reached = 0.0
         """When the venue answered last, by Trio's clock."""
+
+    figures = staticmethod(figures)
+    """What a governor from outside goes by, besides the harness's own limits."""
+    moment = staticmethod(moment)
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -1,0 +1,212 @@
+"""A governor that holds the guardrails of any harness, step by step.
+
+    max_steps, max_cost      Budget        held by the budget: see `terms`
+    deadline_s               deadline_s    held by the harness's clock: see `terms`
+    max_drawdown, …          figures       `standing`: blocks
+    no_progress              fingerprints  `looping`: tells, restarts, or blocks
+
+    policy     of no progress
+    tell       a finding with the step, and again after as many steps more
+    restart    a finding, and the attempt ends with `NoProgressMade`: a fresh one begins, as its supervision allows.
+               After three that end in the same loop a person has to decide
+    block      a finding, and the harness is blocked
+
+The laws: what it knows is on disk with each step, so neither a restart nor a crash loop makes it forget; what it finds is on
+disk with the step at which it was found, and only then does it act; and it never holds more than a few hundred bytes.
+
+Whoever starts a blocked harness again gives it `no_progress.steps` steps more. A halt for a drawdown ends by a person's word:
+change `reset` to any other text, and the high-water mark and the day begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import InvalidOperation
+from typing import Any
+
+from attrs import evolve
+
+from harnesses.budget import Budget
+from harnesses.delta import Delta
+from harnesses.governance.errors import GuardrailTripped, NoProgressMade
+from harnesses.governance.fingerprints import Fingerprints
+from harnesses.governance.guardrails import Guardrails, NoProgress
+from harnesses.governance.looping import Loops, loops_of
+from harnesses.governance.standing import Figures, Standing, assess, numbers, reached, standing_of
+from harnesses.governor import Finding
+from harnesses.step import Step
+
+FRUITLESS = 3
+"""Fresh attempts that may end in the same loop."""
+FiguresOf = Callable[[Any], Mapping[str, object]]
+
+
+class Watch:
+    """Holds the guardrails of one harness. One for each: it knows its steps.
+
+    Args:
+        figures: from a state to its figures: `equity`, and positions as `position` or `position:…`; without it there are none,
+            and the limits on money say so. An empty mapping is: nothing is known yet.
+        moment: from a state to the moment it is of, where that is not the time of the step, as in a replay; None is that time.
+    """
+
+    def __init__(
+        self,
+        guardrails: Guardrails,
+        figures: FiguresOf | None = None,
+        *,
+        moment: Callable[[Any], datetime | None] | None = None,
+    ) -> None:
+        self.guardrails = guardrails
+        self._figures = figures
+        self._moment = moment
+        guard = guardrails.no_progress
+        self._fingerprints = None if guard is None else Fingerprints(guard.ignore)
+        self._loops = Loops()
+        self._stuck: tuple[str | None, ...] = ()
+        self._fruitless = 0
+        self._standing = Standing()
+        self._found: tuple[Finding, ...] = ()
+        self._step = 0
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Take up what was kept with the last recorded step."""
+        self._found, self._step = (), 0
+        if self._fingerprints is not None:
+            self._fingerprints.forget()
+        self._loops = loops_of(kept.get("loops", {}))
+        self._stuck = tuple(kept.get("stuck", ()))
+        self._fruitless = kept.get("fruitless", 0)
+        begun_anew = kept.get("reset", "") != self.guardrails.reset
+        self._standing = Standing() if begun_anew else _stood(kept.get("standing", {}))
+
+    def look(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> Sequence[Finding]:
+        """Return what limits a step that is about to be recorded has reached."""
+        if self._fingerprints is not None and step.step_number != self._step + 1:
+            # Not the step after the one that was seen last: what has changed is not known.
+            self._fingerprints.forget()
+        self._step = step.step_number
+        self._found = (*self._look_at_figures(step, state), *self._look_for_progress(step, delta, state))
+        return self._found
+
+    def kept(self) -> Mapping[str, Any]:
+        """Return what to keep with the step."""
+        made: dict[str, Any] = {}
+        if self._fingerprints is not None:
+            made["loops"] = self._loops.plain()
+            if self._fruitless:
+                made |= {"stuck": list(self._stuck), "fruitless": self._fruitless}
+        if self._limits_money:
+            made["standing"] = self._standing.plain()
+        if self.guardrails.reset:
+            made["reset"] = self.guardrails.reset
+        return made
+
+    def check(self) -> None:
+        """Return if the harness may go on.
+
+        Raises:
+            GuardrailTripped: a person has to decide.
+            NoProgressMade: a fresh attempt is to begin.
+        """
+        acting = [found for found in self._found if found.policy != "tell"]
+        blocking = [found for found in acting if found.policy == "block"]
+        if blocking:
+            raise GuardrailTripped("; ".join(map(_said, blocking))[:2000])
+        if acting:
+            raise NoProgressMade("; ".join(map(_said, acting))[:2000])
+
+    @property
+    def _limits_money(self) -> bool:
+        rails = self.guardrails
+        return not (rails.max_drawdown is rails.max_daily_loss is rails.max_position is None)
+
+    def _look_at_figures(self, step: Step[Any, Any], state: Callable[[], Any]) -> tuple[Finding, ...]:
+        if not self._limits_money:
+            return ()
+        try:
+            figures, today = self._read(step, state())
+            self._standing = assess(self._standing, self.guardrails, figures, today)
+            return tuple(reached(self._standing, self.guardrails, figures))
+        except Exception as error:
+            # Whatever the author's function raises: what can not be looked at is not let pass, nor does it end the program.
+            reason = f"the figures of the state can not be had: {type(error).__name__}: {str(error)[:300]}; correct `figures`"
+            return (Finding(limit_name="figures", current_value="unknown", limit_value="known", reason=reason),)
+
+    def _read(self, step: Step[Any, Any], state: Any) -> tuple[Figures, date]:
+        if self._figures is None:
+            raise LookupError(
+                "no function that gives them: expected Watch(…, figures=…), or a `figures` method of the harness"
+            )
+        moment = self._moment(state) if self._moment is not None else None
+        return numbers(self._figures(state)), (moment or step.timestamp).astimezone(UTC).date()
+
+    def _look_for_progress(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> tuple[Finding, ...]:
+        guard = self.guardrails.no_progress
+        if guard is None or self._fingerprints is None:
+            return ()
+        self._loops = self._loops.after(self._fingerprints.take(step.input, step.output, delta, state))
+        period = self._loops.period(guard.steps)
+        if period is None:
+            return ()
+        loop = self._loops.recent[:period]
+        self._loops = self._loops.rested()
+        same = bool(set(loop) & set(self._stuck))
+        self._fruitless, self._stuck = (self._fruitless + 1 if same else 1), loop
+        return (self._no_progress(guard, period),)
+
+    def _no_progress(self, guard: NoProgress, period: int) -> Finding:
+        what = "the same step" if period == 1 else f"the same {period} steps in turn"
+        reason = f"{guard.steps} steps have shown {what} again: nothing new in state, input and output"
+        policy = guard.policy
+        if policy == "restart" and self._fruitless > FRUITLESS:
+            policy, reason = "block", f"{reason}, in {self._fruitless} attempts; a person has to decide"
+            self._fruitless, self._stuck = 0, ()
+        elif policy == "block":
+            reason = f"{reason}; a person has to decide"
+        return Finding(
+            limit_name="no_progress",
+            current_value=str(guard.steps),
+            limit_value=str(guard.steps),
+            reason=reason,
+            policy=policy,
+        )
+
+
+def terms(
+    guardrails: Guardrails,
+    figures: FiguresOf | None = None,
+    *,
+    budget: Budget | None = None,
+    deadline_s: float | None = None,
+    moment: Callable[[Any], datetime | None] | None = None,
+) -> dict[str, Any]:
+    """Return what to start a harness with, `orchestrator.start(harness, name=…, **terms(guardrails))`, to hold them all.
+
+    Args:
+        budget: what it may spend besides; the tighter limit of each holds.
+        deadline_s: the same.
+    """
+    made: dict[str, Any] = {}
+    budgets = [one for one in (budget, guardrails.budget) if one is not None]
+    if budgets:
+        made["budget"] = budgets[0].min(budgets[-1])
+    deadlines = [one for one in (deadline_s, guardrails.deadline_s) if one is not None]
+    if deadlines:
+        made["deadline_s"] = min(deadlines)
+    if guardrails.watches:
+        made["governor"] = Watch(guardrails, figures, moment=moment)
+    return made
+
+
+def _stood(kept: Mapping[str, Any]) -> Standing:
+    try:
+        return standing_of(kept)
+    except (InvalidOperation, ValueError, TypeError):
+        # It was not written by us. What is not known is not in anybody's favour.
+        return evolve(Standing(), fallen=True)
+
+
+def _said(found: Finding) -> str:
+    return f"guardrail {found.limit_name}: {found.reason} (limit {found.limit_value}, was {found.current_value})"

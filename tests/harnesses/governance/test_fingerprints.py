@@ -1,0 +1,125 @@
+"""Two steps have the same fingerprint if they were given the same, made the same and left the same state."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from attrs import frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harnesses.delta import Baseline
+from harnesses.governance.fingerprints import Fingerprints
+from harnesses.values import detach
+
+
+@frozen
+class Log:
+    count: int = 0
+    lines: tuple[Any, ...] = ()
+    words: Any = None
+
+
+def take(states: list[Any], ignore: tuple[str, ...] = (), *, anew: bool = False) -> list[str | None]:
+    """Return the fingerprints of steps that leave these states; `anew`: each taken without knowing the one before."""
+    fingerprints, baseline = Fingerprints(ignore), Baseline(detach(states[0]))
+    made: list[str | None] = []
+    for state in states:
+        delta = baseline.advance(detach(state))
+        if anew:
+            fingerprints.forget()
+        made.append(fingerprints.take("in", "out", delta, lambda: baseline.state))
+    return made
+
+
+def test_the_same_state_input_and_output_give_the_same() -> None:
+    one, two, three = take([Log(1, ("a",)), Log(2, ("a", "b")), Log(1, ("a",))])
+
+    assert one == three != two
+
+
+def test_another_input_or_output_gives_another() -> None:
+    fingerprints = Fingerprints()
+
+    made = {fingerprints.take(*pair, {}, lambda: Log()) for pair in [("in", "out"), ("in", "o"), ("i", "out"), ("out", "in")]}
+
+    assert len(made) == 4
+
+
+def test_a_field_that_is_ignored_makes_no_difference() -> None:
+    one, two, three = take([Log(1, ("a",)), Log(2, ("a",)), Log(2, ("b",))], ("count",))
+
+    assert one == two != three
+
+
+def test_a_list_that_grows_is_the_list_that_was_there_at_once() -> None:
+    *_, grown = take([Log(lines=("a",)), Log(lines=("a", "b")), Log(lines=("a", "b", "c"))])
+
+    assert take([Log(lines=("a", "b", "c"))]) == [grown]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Log(lines=("a", "b")), Log(lines=("ab",))),
+        (Log(lines=("a\n", "b")), Log(lines=("a", "\nb"))),
+        (Log(lines=()), Log(lines=("",))),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+        ({"a": [1]}, {"a": 1}),
+        (1, 2),
+        ([1], [1, 1]),
+    ],
+)
+def test_states_that_differ_have_others(one: Any, other: Any) -> None:
+    assert take([one])[0] != take([other])[0]
+
+
+def test_what_can_not_be_written_has_none_and_the_next_is_taken_anew() -> None:
+    fingerprints = Fingerprints()
+
+    assert fingerprints.take("in", object(), {}, lambda: Log(1)) is None
+    assert fingerprints.take("in", "out", {}, lambda: Log(1)) == take([Log(1)])[0]
+
+
+def test_it_is_the_same_in_every_process() -> None:
+    code = (
+        "from harnesses.governance.fingerprints import Fingerprints;"
+        "print(Fingerprints().take('in', 'out', {}, lambda: {'words': {'a', 'b', 'c', 'd'}}))"
+    )
+
+    said = {
+        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in ("1", "2", "3")
+    }
+
+    assert len(said) == 1
+
+
+items = st.text(max_size=2) | st.integers(0, 2) | st.lists(st.integers(0, 2), max_size=2)
+records = st.builds(
+    Log, st.integers(0, 2), st.lists(items, max_size=3).map(tuple), st.dictionaries(st.text(max_size=1), items, max_size=2)
+)
+dicts = st.dictionaries(
+    st.sampled_from("abc"), items | st.lists(items, max_size=3) | st.dictionaries(st.text(max_size=1), items), max_size=3
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(records, min_size=1, max_size=6)
+    | st.lists(dicts, min_size=1, max_size=6)
+    | st.lists(items, min_size=1).filter(lambda states: len({type(state) for state in states}) == 1)
+)
+def test_following_a_state_gives_what_looking_at_it_whole_gives(states: list[Any]) -> None:
+    followed = take(states)
+
+    assert followed == take(states, anew=True)
+    assert all(
+        (one == other) == (left == right)
+        for one, left in zip(followed, states, strict=True)
+        for other, right in zip(followed, states, strict=True)
+    )
