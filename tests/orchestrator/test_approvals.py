@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from harnesses.approval import Action
+from harnesses.budget import Budget
 from harnesses.errors import ApprovalDenied, ApprovalExpired, Waiting
 from harnesses.runtime import LocalRuntime
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Store, UsageError
@@ -16,6 +17,7 @@ from orchestrator.store.approvals import USED
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, poll
 
 PUSH = Action("publish", "push main to origin", {"remote": "origin"}, expires_s=100)
+"""Longer than any wait in here but one."""
 
 
 class World:
@@ -179,6 +181,27 @@ async def test_only_the_harness_that_waits_stands_still_and_its_clocks_with_it(s
         outcome = await waiting.wait()
 
     assert (outcome.kind, outcome.step) == (OutcomeKind.EXHAUSTED, 1)
+
+
+@pytest.mark.parametrize("working_s", [10, 40])
+async def test_no_working_time_is_charged_for_waiting(store, world, autojump_clock, working_s):
+    """Also of a slice of which more had been reserved in time."""
+
+    async def script(harness: Scripted) -> Steps:
+        await harness.sleep(3)
+        await harness.once("push", world.push, "main", approval=PUSH)
+        await harness.sleep(4)
+        yield 1, None
+
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Scripted(script), name="one", budget=Budget(working_time_s=working_s))
+        id = await asked(store)
+        await trio.sleep(90)
+        await orchestrator.approve(id, by="ann")
+        outcome = await handle.wait()
+        spent = store.accounts()["harness/one"].spent.working_time_s
+
+    assert (outcome.step, spent) == (1, pytest.approx(7, abs=0.1))
 
 
 async def test_the_clocks_go_on_with_what_was_left(store, world, autojump_clock):
