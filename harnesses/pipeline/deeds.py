@@ -1,0 +1,152 @@
+"""Deeds: what a task needs done and no agent may do. The harness does it, once a person has approved that very command.
+
+The laws: nothing is asked for before the work is found good; a deed is done once, also if the program is killed in it; and a
+task whose deed was refused does not pass.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from harnesses.approval import Action, Category
+from harnesses.errors import Refused
+from harnesses.features.texts import inert, last_part, one_line
+from harnesses.features.turn import words_of
+from harnesses.governance.binding import Bound
+from harnesses.governance.contract_nouns import Check, Recommendation, ValidatorStatus, failed
+from harnesses.governance.contracts import read_validator
+from harnesses.governance.evidence import Evidence, EvidenceStatus
+from harnesses.governance.retry import TaskStatus, follow
+from harnesses.pipeline.attempts import PipelineAttempts
+from harnesses.pipeline.changes import (
+    acted,
+    blocked,
+    not_passed,
+)
+from harnesses.pipeline.court import ACTION
+from harnesses.pipeline.ids import TaskId
+from harnesses.pipeline.planning import most_attempts
+from harnesses.pipeline.readonly import MAX_TAIL
+from harnesses.pipeline.record import MoveKind, TaskRecord
+from harnesses.pipeline.task import Deed
+from harnesses.pipeline.telling import PipelineStep
+from harnesses.pipeline.threads import aside
+from harnesses.process import run_bounded
+from harnesses.secrets import redact_text
+
+_RELEASING = (Category.PUBLISH, Category.DEPLOY, Category.GIT_FORCE)
+
+
+@frozen(kw_only=True)
+class Did:
+    """What came of a deed."""
+
+    code: int | None
+    """None if it was killed at its time limit."""
+    tail: str = ""
+
+
+class PipelineDeeds(PipelineAttempts):
+    """Does them."""
+
+    async def _acted(self, id: TaskId) -> PipelineStep:
+        """Do the next deed of a task, once a person has approved it; the last one lets the task pass, if all is proven."""
+        record = self._record(id)
+        deeds = self._deeds(record)
+        deed, number = deeds[record.done], record.done + 1
+        key = f"act {id} {record.attempts} {number}"
+        approval = self._approval_of(deed)
+        try:
+            if approval is None:
+                did = await self.once(key, self._do, list(deed.command), deed.limit_s)
+            else:
+                did = await self.once(key, self._do, list(deed.command), deed.limit_s, approval=approval)
+        except Refused as error:
+            return self._refused(record, deed, words_of(error))
+        said = f"{deed.category}: {' '.join(deed.command)[:300]}: {_how(did)}"
+        entry = self._entry(record, ACTION, did.code == 0, f"{said}\n{did.tail}".strip(), _all_of(record))
+        events = [self._event("action_done", task_id=str(id), category=deed.category, number=number, code=did.code)]
+        if did.code != 0:
+            return self._not_done(record, said, entry, events)
+        if number < len(deeds):
+            state = acted(self.state, id, [entry], self.now())
+            return self._made(state, MoveKind.ACT, id, note=f"{id}: {said}", events=events, evidence=[entry])
+        checks = await aside(self._still_proven, record, entry)
+        if wrong := [check for check in checks if not check.ok]:
+            return self._not_done(record, f"{wrong[0].name}: {wrong[0].evidence}", entry, events)
+        return self._pass(MoveKind.ACT, record, (*record.proof, entry), "", [entry], events)
+
+    def _still_proven(self, record: TaskRecord, entry: Evidence) -> tuple[Check, ...]:
+        """Return whether the evidence suffices, with that of the deeds."""
+        return self._policy.met_by(
+            (*record.proof, entry),
+            self._workspace,
+            stages=[str(stage) for stage in self._note(record.id).stages],
+            attempt=record.attempts,
+        )
+
+    def _approval_of(self, deed: Deed) -> Action | None:
+        """Return what a person has to approve; None if the guardrails let it be done without."""
+        releasing = deed.category in tuple(_RELEASING)
+        needed = (
+            self._guardrails.require_user_approval_for_publish_deploy_or_force_push
+            if releasing
+            else self._guardrails.require_user_approval_for_destructive_actions
+        )
+        return Action(deed.category, deed.summary[:250], list(deed.command)) if needed else None
+
+    async def _do(self, command: list[str], limit_s: float) -> Did:
+        """Run the command of a deed in the workspace."""
+        ran = await run_bounded(command, limit_s=limit_s, cwd=self._workspace)
+        return Did(code=ran.code, tail=last_part(inert(redact_text(ran.tail)), MAX_TAIL))
+
+    def _refused(self, record: TaskRecord, deed: Deed, why: str) -> PipelineStep:
+        """Hold a task whose deed a person has refused."""
+        id = record.id
+        entry = evolve(self._entry(record, ACTION, False, f"{deed.category}: refused: {why}"), status=EvidenceStatus.BLOCKED)
+        state = not_passed(
+            self.state, id, TaskStatus.BLOCKED, [f"action refused: {why}"], "", redact_text(one_line(why, 300)), self.now()
+        )
+        event = self._event("approval_gate_blocked", task_id=str(id), category=deed.category, reason=one_line(why, 300))
+        return self._made(state, MoveKind.ACT, id, note=f"{id}: {one_line(why, 200)}", events=[event], evidence=[entry])
+
+    def _not_done(self, record: TaskRecord, why: str, entry: Evidence, events: list[dict[str, object]]) -> PipelineStep:
+        """End an attempt whose deed has failed."""
+        verdict = read_validator(record.validation, task_id=str(record.id))
+        refused = failed(ACTION, one_line(why, 300))
+        verdict = evolve(
+            verdict,
+            status=ValidatorStatus.FAIL,
+            checks=(*verdict.checks, refused),
+            issues=(f"{ACTION}: {refused.evidence}"[:120],),
+            retry_recommendation=Recommendation.RETRY_BUILDER,
+        )
+        most = most_attempts(record, self._note(record.id), self._guardrails)
+        what = follow(verdict, attempts=record.attempts, most=most)
+        return self._failed(record, verdict, what, [entry], [*events, self._decision(record.id, what)], MoveKind.ACT)
+
+    async def _agreed(self, id: TaskId) -> PipelineStep:
+        """Claim a task once a person has agreed."""
+        note, record = self._note(id), self._record(id)
+        category = Category.BROAD_DELETE if note.destructive else "gate"
+        summary = f"{id}: {note.gate or note.title}"[:250]
+        wanted = {"task": str(id), "attempt": record.attempts + 1, "description": note.description}
+        try:
+            grant = await self.approval(f"claim {id} {record.attempts + 1}", Action(str(category), summary, wanted))
+        except Refused as error:
+            why = redact_text(one_line(words_of(error), 300))
+            state = blocked(self.state, id, why, self.now())
+            event = self._event("approval_gate_blocked", task_id=str(id), category=str(category), reason=why)
+            return self._made(state, MoveKind.BLOCK, id, note=f"{id}: {why}", events=[event])
+        made = await self._claimed(id)
+        self.log(f"{id}: agreed to: {getattr(grant, 'by', '')}")
+        return made
+
+
+def _all_of(record: TaskRecord) -> tuple[Bound, ...]:
+    """Return the content that a task's proof speaks of."""
+    return tuple({one.path: one for entry in record.proof for one in entry.subject}.values())
+
+
+def _how(did: Did) -> str:
+    return "killed at its time limit" if did.code is None else f"exit code {did.code}"

@@ -1,0 +1,127 @@
+"""The run folder: what a pipeline has done, as files. Rendered from what is on record, and from nothing else. Pure.
+
+    manifest.json                       what the run is, and where it stands
+    events.jsonl                        what happened: {ts, type, …}, a line each
+    evidence.jsonl                      what was seen: {ts, task_id, kind, status, evidence, …}, a line each
+    tasks/<task_id>/prompt.md           what its agent was asked last
+    tasks/<task_id>/builder.json        the contract that was handed in last
+    tasks/<task_id>/validation.json     what came of judging it
+    artifacts/stages/<stage-id>/        what each stage has made; all of the directories are there from the beginning
+
+The laws: the same record gives the same files, byte for byte; and no name in them is an agent's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from attrs import frozen
+
+from harnesses.pipeline.record import PipelineState, run_status
+
+MANIFEST, EVENTS, EVIDENCE = "manifest.json", "events.jsonl", "evidence.jsonl"
+SCHEMA_VERSION = 2
+WRITER = "harness-orchestrator/1"
+"""What stands where readers of this layout expect the version of the program that has written it."""
+MAX_SLUG = 64
+NO_SLUG = "sdlc-run"
+
+
+@frozen(kw_only=True)
+class Folder:
+    """The files of a run folder, and the directories that are there though empty."""
+
+    files: Mapping[str, str]
+    """Text by path, with slashes."""
+    directories: tuple[str, ...]
+
+
+def run_id_of(goal: str, when: datetime) -> str:
+    """Return what a run is known by: when it began, and the first words of what it is for."""
+    stamp = when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{re.sub('[:.]', '-', stamp)}-{slug(goal)}"
+
+
+def slug(text: str) -> str:
+    """Return words for a name: lower-case letters, digits and dashes, at most 64."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub("[^a-z0-9]+", "-", plain).strip("-")[:MAX_SLUG].strip("-") or NO_SLUG
+
+
+def stamp(when: datetime | None) -> str | None:
+    """Return a moment as it stands in the files."""
+    return None if when is None else when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rendered(
+    state: PipelineState,
+    events: Iterable[Mapping[str, object]],
+    evidence: Iterable[Mapping[str, object]],
+    *,
+    kept: bool = False,
+) -> Folder:
+    """Return the run folder of a pipeline.
+
+    Args:
+        events: in the order in which they happened.
+        evidence: likewise.
+        kept: whether the artifacts that are kept on record are written too: not where the agents write them.
+    """
+    files = {MANIFEST: as_json(manifest(state)), EVENTS: as_lines(events), EVIDENCE: as_lines(evidence)}
+    for task in state.tasks:
+        place = f"tasks/{task.id}"
+        if task.prompt:
+            files[f"{place}/prompt.md"] = task.prompt
+        if task.builder:
+            files[f"{place}/builder.json"] = task.builder
+        if task.validation:
+            files[f"{place}/validation.json"] = task.validation
+        for one in task.kept if kept else ():
+            if one.text is not None:
+                files[one.path] = one.text
+    directories = [f"artifacts/stages/{stage.id}" for stage in state.stages] + [f"tasks/{task.id}" for task in state.tasks]
+    return Folder(files=files, directories=tuple(directories))
+
+
+def manifest(state: PipelineState) -> dict[str, object]:
+    """Return what the run is, and where it stands."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": state.run_id,
+        "created_at": stamp(state.created_at),
+        "updated_at": stamp(state.updated_at),
+        "goal": state.goal,
+        "mode": str(state.mode),
+        "status": str(run_status(state)),
+        "project_root": state.project_root,
+        "rstack_version": WRITER,
+        "stage_taxonomy": [
+            {"id": str(stage.id), "title": stage.title, "agent": stage.agent, "artifact": stage.artifact}
+            for stage in state.stages
+        ],
+    }
+
+
+def as_json(value: object) -> str:
+    """Return a JSON file."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def as_lines(rows: Iterable[Mapping[str, object]]) -> str:
+    """Return a file with a JSON object in each line."""
+    # ASCII: so no reader takes a character of a text for the end of the line.
+    return "".join(json.dumps(dict(row), separators=(",", ":")) + "\n" for row in rows)
+
+
+def event(type: str, when: datetime, **fields: object) -> dict[str, object]:
+    """Return a line of `events.jsonl`; a field that is None is left out."""
+    return {"ts": stamp(when), "type": type} | {name: value for name, value in fields.items() if value is not None}
+
+
+def texts(items: Sequence[object]) -> list[str]:
+    """Return ids as they are written."""
+    return [str(item) for item in items]

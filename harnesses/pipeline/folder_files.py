@@ -1,0 +1,102 @@
+"""Writes a run folder. The files are views: the record is in the store.
+
+The laws: a reader sees a whole file, the old one or the new one, never a part; a file that somebody else has changed is
+written anew; and nothing is written through a link, or outside of the folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkstemp
+
+from harnesses.pipeline.errors import PipelineInvalid
+from harnesses.pipeline.folder import Folder
+
+_DRAFT = ".draft-"
+
+
+def write_folder(root: Path, folder: Folder, *, durable: bool = True) -> int:
+    """Write what differs; return how many files that were.
+
+    Args:
+        durable: whether each file is on disk before it gets its name.
+
+    Raises:
+        PipelineInvalid: a path leads out of the folder, or through a link.
+        OSError: it can not be written.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    for name in folder.directories:
+        _made(root, name)
+    return sum(_written(root, path, text, durable=durable) for path, text in folder.files.items())
+
+
+def _written(root: Path, path: str, text: str, *, durable: bool) -> bool:
+    name = os.path.basename(path)
+    directory = _made(root, os.path.dirname(path))
+    target, content = directory / name, text.encode("utf-8", errors="backslashreplace")
+    if not name or name in (".", ".."):
+        raise PipelineInvalid(f"run folder {str(root)!r}: expected the path of a file, was {path!r:.200}")
+    if _holds(target, content):
+        return False
+    handle, draft = mkstemp(prefix=_DRAFT, dir=directory)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        # Not the 0600 of a temporary file: others are to read it.
+        os.chmod(draft, 0o644)
+        os.replace(draft, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    return True
+
+
+def _holds(target: Path, content: bytes) -> bool:
+    """Return whether a file is there already as it is to be; what is no regular file is not."""
+    try:
+        handle = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            return os.fstat(handle).st_size == len(content) and file.read(len(content) + 1) == content
+    except OSError:
+        return False
+
+
+def _made(root: Path, below: str) -> Path:
+    """Return a directory below a folder, made if need be; nothing on the way to it is a link."""
+    place = root
+    for part in Path(below).parts:
+        if part in ("..", "/") or "\0" in part:
+            raise PipelineInvalid(f"run folder {str(root)!r}: expected a path below it, was {below!r:.200}")
+        place = place / part
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            raise PipelineInvalid(f"run folder {str(root)!r}: {str(place)!r} is no directory of its own: remove it")
+        place.mkdir(exist_ok=True)
+    return place
+
+
+def sweep_drafts(root: Path) -> None:
+    """Remove what a program that was killed has left half-written."""
+    for directory, _, files in os.walk(root):
+        for name in files:
+            if name.startswith(_DRAFT):
+                with suppress(OSError):
+                    os.unlink(os.path.join(directory, name))
+
+
+def remove_file(root: Path, path: str) -> None:
+    """Remove a file below a folder; a link in its place is removed, not followed."""
+    with suppress(FileNotFoundError):
+        os.unlink(_made(root, os.path.dirname(path)) / os.path.basename(path))
+
+
+def same_files(root: Path, files: Mapping[str, str]) -> bool:
+    """Return whether all files are there as they are to be."""
+    return all(_holds(root / path, text.encode("utf-8", errors="backslashreplace")) for path, text in files.items())

@@ -1,0 +1,128 @@
+"""A stage: one artifact that has to come to be, and who makes it. Pure.
+
+The laws: no two stages have one id or one artifact of one place; stages wait for each other in no ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeAlias, TypeVar, cast
+
+from attrs import field, frozen
+
+from harnesses.governance.contract_nouns import Check
+from harnesses.pipeline.errors import PipelineInvalid
+from harnesses.pipeline.ids import StageId, is_id, stage_id
+from harnesses.pipeline.material import Material
+
+IdT = TypeVar("IdT")
+StageCheck: TypeAlias = Callable[[Material], Sequence[Check]]
+"""Looks at what a stage has made. It is a function of what it is given; what it raises is a failed check."""
+
+
+def _ids(ids: Iterable[StageId | str]) -> tuple[StageId, ...]:
+    given = (ids,) if isinstance(ids, str | StageId) else ids
+    return tuple(stage_id(one) for one in given)
+
+
+def _words(words: Iterable[str]) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else tuple(words)
+
+
+@frozen(kw_only=True)
+class Stage:
+    """One stage of a pipeline."""
+
+    id: StageId = field(converter=stage_id)
+    title: str
+    artifact: str
+    """The name of the file that it makes, in the stage's own directory."""
+    agent: str
+    """What its agent is known by."""
+    after: tuple[StageId, ...] = field(default=(), converter=_ids)
+    """Stages that have to be proven before."""
+    checks: StageCheck | None = None
+    """What its artifact has to satisfy, besides being there."""
+    goal: str = ""
+    """What it is for, in a sentence."""
+    criterion: str = ""
+    """What its artifact has to have, in a sentence."""
+    command: tuple[str, ...] = field(default=(), converter=_words)
+    """A command that is run in a copy of the workspace to see whether the work is good; empty if there is none."""
+
+
+_NEEDED = ("id", "title", "artifact", "agent")
+
+
+def check_stages(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return stages that can be worked.
+
+    Raises:
+        PipelineInvalid: they can not; with the id of the first that is wrong.
+    """
+    if not stages:
+        raise PipelineInvalid("stages: expected at least one, was an empty list; name some")
+    known: dict[StageId, Stage] = {}
+    for stage in stages:
+        if not isinstance(cast(object, stage), Stage):
+            raise PipelineInvalid(f"stages: expected Stage(…), was {stage!r:.100}; make one")
+        for name in _NEEDED:
+            value: object = getattr(stage, name)
+            if not str(value).strip():
+                raise PipelineInvalid(
+                    f"stage {str(stage.id)!r}: missing field {name!r}: expected a text, was {value!r}; give it"
+                )
+        if not is_id(stage.artifact):
+            raise PipelineInvalid(
+                f"stage {str(stage.id)!r}: artifact: expected the name of a file, was {stage.artifact!r:.100}; "
+                "directories are made for it"
+            )
+        if stage.id in known:
+            raise PipelineInvalid(f"stage {str(stage.id)!r} is there twice: expected each id once; rename one")
+        if other := next((one for one in known.values() if one.artifact == stage.artifact), None):
+            raise PipelineInvalid(
+                f"stage {str(stage.id)!r}: artifact {stage.artifact!r} is that of stage {str(other.id)!r} too: expected one "
+                "of its own; rename one"
+            )
+        known[stage.id] = stage
+    _check_order(known)
+    return tuple(stages)
+
+
+def _check_order(known: dict[StageId, Stage]) -> None:
+    for stage in known.values():
+        for other in stage.after:
+            if other not in known:
+                ids = ", ".join(map(str, known))
+                raise PipelineInvalid(
+                    f"stage {str(stage.id)!r}: after: expected one of {ids:.400}, was {str(other)!r}; correct it"
+                )
+    ring = find_ring({stage.id: stage.after for stage in known.values()})
+    if ring:
+        raise PipelineInvalid(f"stages wait for each other: expected no ring, was {' → '.join(map(str, ring))}; break it")
+
+
+def find_ring(after: Mapping[IdT, Sequence[IdT]]) -> tuple[IdT, ...]:
+    """Return ids that wait for each other in a ring, the first one again at the end; nothing if there is none."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        return tuple(cast(list[IdT], error.args[1]))
+    return ()
+
+
+def check_sequence(stages: Sequence[Stage], ids: Sequence[str]) -> tuple[Stage, ...]:
+    """Return stages that are exactly those with these ids, in this order.
+
+    Raises:
+        PipelineInvalid: they are not, or one lacks something.
+    """
+    if len(stages) != len(ids):
+        raise PipelineInvalid(f"Expected {len(ids)} stages, was {len(stages)}; restore the list")
+    for place, (stage, id) in enumerate(zip(stages, ids, strict=True)):
+        if str(stage.id) != id:
+            raise PipelineInvalid(
+                f"order mismatch at {place}: expected stage {id!r}, was {str(stage.id)!r}; restore the order"
+            )
+    return check_stages(stages)
