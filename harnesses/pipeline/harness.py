@@ -33,6 +33,8 @@ from harnesses.pipeline.work import Halted, Handed, Heard, Result
 
 _LOOK_S = 0.25
 """While agents work, messages are looked for so often."""
+_PASSES = 4
+"""Passes of the scheduler in which those who end at one moment may say so."""
 _GRACE = 0.8
 """The part of the grace period of a stop in which what is under way may come to its end."""
 
@@ -175,14 +177,17 @@ class PipelineHarness(PipelineSteps):
 
     async def _arrived(self) -> Result | None:
         """Return what has come of somebody's work, if anything has; of several, that of the task that the plan has first."""
-        # Those that end at one moment get to say so.
-        await trio.lowlevel.checkpoint()
         self._bell = trio.Event()
-        while self._news.statistics().current_buffer_used:
-            self._waiting.append(self._news.receive_nowait())
+        for _ in range(_PASSES):
+            while self._news.statistics().current_buffer_used:
+                self._waiting.append(self._news.receive_nowait())
+            if not self._waiting:
+                return None
+            # Those that end at the same moment get to say so: then who is first is no matter of chance.
+            await trio.lowlevel.checkpoint()
         order = [task.id for task in self.state.tasks]
         self._waiting.sort(key=lambda result: order.index(result.task))
-        return self._waiting.pop(0) if self._waiting else None
+        return self._waiting.pop(0)
 
     async def _look_out(self) -> None:
         """Wait until something comes of somebody's work, or it is time to look for messages."""

@@ -17,11 +17,23 @@ from harnesses.pipeline.task import check_tasks, each_stage, waits
 
 from .scripted import stages
 
-ARTIFACTS = (
-    "environment_report.json transcript.json requirements.json documentation.json plan.json jira_tickets.json "
-    "system_design.json code_report.json test_report.json deployment_report.json summary.json feedback.json "
-    "threat_model.json compliance_report.json cost_estimate.json"
-).split()
+ARTIFACTS = [
+    "environment_report.json",
+    "transcript.json",
+    "requirements.json",
+    "documentation.json",
+    "plan.json",
+    "jira_tickets.json",
+    "system_design.json",
+    "code_report.json",
+    "test_report.json",
+    "deployment_report.json",
+    "summary.json",
+    "feedback.json",
+    "threat_model.json",
+    "compliance_report.json",
+    "cost_estimate.json",
+]
 
 
 def test_there_are_exactly_fifteen_stages_in_their_order() -> None:
