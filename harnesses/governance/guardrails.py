@@ -187,7 +187,23 @@ def _told(value: object) -> str:
     return _shown(value) if isinstance(value, bool) else str(value)
 
 
-_DECIMALS = frozenset({"max_cost", "max_drawdown", "max_daily_loss", "max_position"})
+TASK_LIMITS = frozenset(
+    {
+        "max_task_attempts",
+        "max_destructive_task_attempts",
+        "max_tool_calls_per_task",
+        "max_messages_per_task",
+        "require_builder_contract",
+        "require_validator_contract",
+        "require_evidence_for_pass",
+        "require_user_approval_for_destructive_actions",
+        "require_user_approval_for_publish_deploy_or_force_push",
+    }
+)
+"""What a harness has to hold itself, for it alone knows its tasks."""
+MONEY_LIMITS = frozenset({"max_drawdown", "max_daily_loss", "max_position"})
+"""What is held by figures of the state."""
+_DECIMALS = frozenset({"max_cost"}) | MONEY_LIMITS
 
 
 def read_guardrails(table: object) -> Guardrails:
@@ -214,7 +230,8 @@ def read_guardrails(table: object) -> Guardrails:
             Guardrails(**one)
             read |= one
         except GuardrailError as error:
-            problems.append(str(error))
+            text = str(error)
+            problems.append(text if text.startswith("guardrails: ") else f"guardrails: {text}")
     if problems:
         raise GuardrailError("; ".join(problems)[:2000])
     return Guardrails(**read)
@@ -263,11 +280,25 @@ def _unknown(name: object, known: tuple[str, ...], where: str) -> str:
     return f"{where}: unknown key {_shown(name)}: expected {wanted}; correct or remove it"
 
 
-def tightened(one: Guardrails, *others: Guardrails | None) -> Guardrails:
-    """Return the tighter limit of each, of guardrails that hold together: those of all harnesses and those of this one.
+def read_together(*tables: object) -> Guardrails:
+    """Return what several tables say together, such as those of all harnesses and of one: the tighter of what is named twice.
 
-    Of two `no_progress` guards the last one that is given holds: they are of different kinds.
+    What none of them names has its default. Of two `no_progress` guards the last one holds: they are of different kinds.
+
+    Raises:
+        GuardrailError: one of them can not be read.
     """
+    made: dict[str, Any] = {}
+    for table in tables:
+        read = read_guardrails(table)
+        for name in map(str, cast("Mapping[object, object]", table)):
+            value = getattr(read, name)
+            made[name] = _tighter(name)(made[name], value) if made.get(name) is not None and value is not None else value
+    return Guardrails(**made)
+
+
+def tightened(one: Guardrails, *others: Guardrails | None) -> Guardrails:
+    """Return the tighter limit of each, defaults included, of guardrails that hold together; see `read_together`."""
     made: dict[str, Any] = {each.name: getattr(one, each.name) for each in fields(Guardrails)}
     for other in filter(None, others):
         for name, value in made.items():

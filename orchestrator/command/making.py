@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ForwardRef, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from attrs import frozen
+from attrs import field, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.config import HarnessConfig
 from harnesses.errors import Unstorable
+from harnesses.governance.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrails
+from harnesses.governance.watching import terms
 from harnesses.values import fields_of
 from orchestrator.codec import encode
 from orchestrator.command.loading import guarded, load_attribute
@@ -36,6 +38,7 @@ class Made:
     harness: AnyHarness
     config: HarnessConfig[Any]
     budget: Budget | None = None
+    guardrails: Guardrails = field(factory=Guardrails)
 
     def start(self, orchestrator: Orchestrator) -> None:
         """Start it."""
@@ -45,9 +48,12 @@ class Made:
             name=config.name,
             restart=config.restart,
             step_timeout_s=config.step_timeout_s,
-            deadline_s=config.deadline_s,
-            budget=self.budget,
+            **self._terms(),
         )
+
+    def _terms(self) -> dict[str, Any]:
+        figures, moment = getattr(self.harness, "figures", None), getattr(self.harness, "moment", None)
+        return terms(self.guardrails, figures, budget=self.budget, deadline_s=self.config.deadline_s, moment=moment)
 
 
 def make_all(file: RunFile) -> tuple[Made, ...]:
@@ -56,7 +62,19 @@ def make_all(file: RunFile) -> tuple[Made, ...]:
     Raises:
         UsageError: one of them can not be made; nothing is started yet.
     """
-    return tuple(Made(make_harness(table), table.config, table.budget) for table in file.harnesses)
+    return tuple(Made(_guarded(table), table.config, table.budget, table.guardrails) for table in file.harnesses)
+
+
+def _guarded(table: Table) -> AnyHarness:
+    """Make the harness of one table, and see that its guardrails can be held."""
+    harness = make_harness(table)
+    money = sorted(name for name in MONEY_LIMITS if getattr(table.guardrails, name) is not None)
+    if money and not callable(getattr(harness, "figures", None)):
+        raise UsageError(
+            f"{table.where}: guardrails: {', '.join(money)} can not be held: expected a harness with a method "
+            f"`figures(state)` that gives `equity` and `position`, was {type(harness).__name__}; write one, or remove them"
+        )
+    return harness
 
 
 def make_harness(table: Table) -> AnyHarness:
@@ -101,6 +119,13 @@ def _arguments(table: Table, maker: Maker) -> dict[str, Any]:
     takes = signature.parameters
     if "beside" in takes:
         given.setdefault("beside", table.beside)
+    if "guardrails" in takes:
+        given.setdefault("guardrails", table.guardrails)
+    elif tasks := sorted(table.limits & TASK_LIMITS):
+        raise UsageError(
+            f"{where}: guardrails: {', '.join(tasks)} can not be held: expected a class or function that takes `guardrails`, "
+            f"for they are of its tasks, was {reference}; remove them"
+        )
     for name in given:
         if name not in takes and not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
             raise UsageError(f"{where}: {name} is given: expected none, for {reference} does not take it; remove it")

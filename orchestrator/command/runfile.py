@@ -3,6 +3,7 @@
     store = "run.db"                    paths are relative to the run file
     strategy = "one_for_one"            and the other options of `Orchestrator`
     budget = { money = "50.00" }        of all harnesses together; the fields of `harnesses.budget.Budget`
+    guardrails = { max_steps = 1000 }   of each of them; the fields of `harnesses.governance.Guardrails`
 
     [[harness]]                         the fields of `harnesses.HarnessConfig`
     name = "eurusd"
@@ -10,6 +11,8 @@
     initial_state = { cash = "1000" }   converted to the state type that it declares
     arguments = { limit = 10 }          what else it is called with; `beside` is the folder of the run file, if it asks for it
     budget = { steps = 100 }            of this one
+    guardrails = { max_task_attempts = 3, no_progress = { steps = 5, policy = "block" } }     of this one; the tighter limit
+                                        of each holds; handed on as `guardrails` if it asks for them
 
 Every mistake is a `UsageError` of one line with the place in the file.
 """
@@ -31,6 +34,8 @@ from msgspec import UNSET, Meta
 from harnesses.budget import Budget, budget_of
 from harnesses.config import HarnessConfig
 from harnesses.errors import HarnessMisuse
+from harnesses.governance.errors import GuardrailError
+from harnesses.governance.guardrails import Guardrails, read_guardrails, read_together
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Restart, Strategy
 
@@ -64,6 +69,10 @@ class Table:
     budget: Budget | None = None
     beside: Path = Path()
     """The folder of the run file."""
+    guardrails: Guardrails = field(factory=Guardrails)
+    """Those of all harnesses, and its own."""
+    limits: frozenset[str] = frozenset()
+    """The names of its own ones."""
 
 
 @frozen(kw_only=True)
@@ -111,6 +120,7 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where} is not valid TOML: {error}; correct it") from error
     budget = _taken_budget(data, where)
+    everyone = _taken_guardrails(data, where)
     _check_keys(data, _Top, where)
     if not isinstance(data.get("harness"), list):
         was = "one [harness] table" if isinstance(data.get("harness"), dict) else repr(data.get("harness", "nothing"))
@@ -119,7 +129,8 @@ def parse_run_file(text: str, path: Path) -> RunFile:
         _check_keys(data["backoff"], Backoff, f"{where}: backoff")
     top = convert(data, _Top, where)
     tables = tuple(
-        _table(table, f"{where}: harness {_called(table, place)}", path.parent) for place, table in enumerate(top.harness, 1)
+        _table(table, f"{where}: harness {_called(table, place)}", path.parent, everyone)
+        for place, table in enumerate(top.harness, 1)
     )
     _check_names(tables, where)
     plain = {name: getattr(top, name) for name in data if name not in ("store", "log", "harness")}
@@ -128,8 +139,9 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=_beside(path, top.log), options=plain)
 
 
-def _table(data: dict[str, Any], where: str, beside: Path) -> Table:
+def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, Any]) -> Table:
     budget = _taken_budget(data, where)
+    own = _taken_guardrails(data, where)
     _check_keys(data, HarnessConfig, where)
     for key in ("name", "harness"):
         if not data.get(key):
@@ -145,7 +157,17 @@ def _table(data: dict[str, Any], where: str, beside: Path) -> Table:
     for key in ("step_timeout_s", "deadline_s"):
         seconds = getattr(config, key)
         _check(seconds is None or 0 < seconds <= 1e9, f"{where}: {key}: expected seconds above 0", seconds)
-    return Table(config, frozenset(data), where, budget, beside)
+    return Table(config, frozenset(data), where, budget, beside, read_together(everyone, own), frozenset(own))
+
+
+def _taken_guardrails(data: dict[str, Any], where: str) -> dict[str, Any]:
+    """Take the guardrails out of a table and return those that it names."""
+    given = data.pop("guardrails", {})
+    try:
+        read_guardrails(given)
+    except GuardrailError as error:
+        raise UsageError(f"{where}: {error}") from error
+    return cast(dict[str, Any], given)
 
 
 def _taken_budget(data: dict[str, Any], where: str) -> Budget | None:
@@ -208,7 +230,7 @@ def _at(data: Any, path: str) -> Any:
 
 def _check_keys(data: Mapping[str, Any], cls: type, where: str) -> None:
     known = [attribute.name for attribute in attrs.fields(cls)]
-    known += ["budget"] if cls in (_Top, HarnessConfig) else []
+    known += ["budget", "guardrails"] if cls in (_Top, HarnessConfig) else []
     for key in data:
         if key not in known:
             raise UsageError(f"{where}: unknown key {key!r}: expected one of {', '.join(known)}; correct or remove it")

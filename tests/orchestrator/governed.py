@@ -1,0 +1,39 @@
+"""Harnesses for the tests of guardrails in run files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from decimal import Decimal
+
+from harnesses import BaseHarness
+from harnesses.governance import Guardrails
+
+
+class Idle(BaseHarness[int, str, str]):
+    """Does the same for ever."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            yield "the same", "as ever"
+            await self.sleep(1)
+
+
+class Falling(BaseHarness[int, str, str]):
+    """Loses a tenth of what it began with at each step."""
+
+    def figures(self, state: int) -> Mapping[str, Decimal]:
+        return {"equity": Decimal(state)}
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            self.update_state(lambda equity: equity - 10)
+            yield "hold", "lost"
+            await self.sleep(1)
+
+
+class Tasks(Idle):
+    """Holds the guardrails of its tasks itself."""
+
+    def __init__(self, guardrails: Guardrails) -> None:
+        super().__init__(0)
+        self.guardrails = guardrails
