@@ -36,6 +36,7 @@ from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.text import one_line
 
 _FORMATS = ("jsonl", "csv", "parquet")
+_LAYOUTS = ("steps", "run-folder")
 _EXAMPLE = """\
 example:
   orchestrator run examples/run.toml     run the harnesses that a run file lists; Ctrl-C stops them
@@ -149,8 +150,11 @@ def _add_readers(add: Add) -> None:
     add_common(show)
     budgets = add_verb(add, "budgets", "show what may be spent, what is spent and what is left", _budgets)
     add_common(budgets)
-    export = add_verb(add, "export", "write the recorded steps of a harness to a file", _export)
+    export = add_verb(add, "export", "write the recorded steps of a harness to a file, or all of it to a run folder", _export)
     export.add_argument("name", metavar="NAME")
+    export.add_argument(
+        "--layout", choices=_LAYOUTS, default=_LAYOUTS[0], help="steps: a line each (default); run-folder: a directory of files"
+    )
     export.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name, else jsonl")
     export.add_argument("--output", metavar="FILE", help="default: standard output")
     export.add_argument("--after", metavar="N", type=count, default=0, help="leave out the first N steps")
@@ -216,6 +220,8 @@ def _export(options: argparse.Namespace) -> int:
     from orchestrator.command.export import export
 
     output = None if options.output in (None, "-") else Path(options.output)
+    if options.layout == "run-folder":
+        return _export_run_folder(options, output)
     ending = output.suffix[1:] if output is not None else ""
     format = options.format or (ending if ending in _FORMATS and not options.json else "jsonl")
     if options.json and format != "jsonl":
@@ -225,6 +231,20 @@ def _export(options: argparse.Namespace) -> int:
         written = export(reader, options.name, format, output, sys.stdout, after=options.after)
     if output is not None:
         streams.say(f"{written} steps written to {output}")
+    return ExitCode.OK
+
+
+def _export_run_folder(options: argparse.Namespace, output: Path | None) -> int:
+    from orchestrator.command.run_folder import export_run_folder
+
+    if output is None:
+        raise UsageError("a run folder can not be written to standard output: expected --output DIR; give one")
+    if options.format or options.after:
+        raise UsageError("--layout run-folder contradicts --format and --after: expected all of it in its own form")
+    _end_on_sigterm()
+    with closing(reader_of(options)) as reader:
+        written = export_run_folder(reader, options.name, output)
+    streams.say(f"{written} files written to {output}")
     return ExitCode.OK
 
 

@@ -224,7 +224,7 @@ ORCHESTRATOR = (
         "command.tail",
     ),
     ("command.operating", "command.watchdog"),
-    ("command.verbs", "command.display", "command.export", "command.making", "command.script"),
+    ("command.verbs", "command.display", "command.export", "command.run_folder", "command.making", "command.script"),
     ("command.running",),
     ("cli",),
     ("__main__",),

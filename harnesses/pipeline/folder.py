@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from attrs import frozen
@@ -113,15 +113,15 @@ def as_json(value: object) -> str:
 
 def as_lines(rows: Iterable[Mapping[str, object]]) -> str:
     """Return a file with a JSON object in each line."""
+    return "".join(map(as_line, rows))
+
+
+def as_line(row: Mapping[str, object]) -> str:
+    """Return an object as a line."""
     # ASCII: so no reader takes a character of a text for the end of the line.
-    return "".join(json.dumps(dict(row), separators=(",", ":")) + "\n" for row in rows)
+    return json.dumps(dict(row), separators=(",", ":")) + "\n"
 
 
 def event(type: str, when: datetime, **fields: object) -> dict[str, object]:
     """Return a line of `events.jsonl`; a field that is None is left out."""
     return {"ts": stamp(when), "type": type} | {name: value for name, value in fields.items() if value is not None}
-
-
-def texts(items: Sequence[object]) -> list[str]:
-    """Return ids as they are written."""
-    return [str(item) for item in items]

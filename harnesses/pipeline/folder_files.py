@@ -7,7 +7,7 @@ written anew; and nothing is written through a link, or outside of the folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
@@ -35,17 +35,34 @@ def write_folder(root: Path, folder: Folder, *, durable: bool = True) -> int:
 
 
 def _written(root: Path, path: str, text: str, *, durable: bool) -> bool:
+    content = text.encode("utf-8", errors="backslashreplace")
+    if _holds(_place(root, path), content):
+        return False
+    write_lines(root, path, (text,), durable=durable)
+    return True
+
+
+def _place(root: Path, path: str) -> Path:
     name = os.path.basename(path)
-    directory = _made(root, os.path.dirname(path))
-    target, content = directory / name, text.encode("utf-8", errors="backslashreplace")
     if not name or name in (".", ".."):
         raise PipelineInvalid(f"run folder {str(root)!r}: expected the path of a file, was {path!r:.200}")
-    if _holds(target, content):
-        return False
-    handle, draft = mkstemp(prefix=_DRAFT, dir=directory)
+    return _made(root, os.path.dirname(path)) / name
+
+
+def write_lines(root: Path, path: str, lines: Iterable[str], *, durable: bool = True) -> int:
+    """Write a file below a folder piece by piece; it gets its name when it is whole. Return how many pieces there were.
+
+    Raises:
+        PipelineInvalid: the path leads out of the folder, or through a link.
+        OSError: it can not be written.
+    """
+    target, written = _place(root, path), 0
+    handle, draft = mkstemp(prefix=_DRAFT, dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            for line in lines:
+                file.write(line.encode("utf-8", errors="backslashreplace"))
+                written += 1
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -56,7 +73,7 @@ def _written(root: Path, path: str, text: str, *, durable: bool) -> bool:
         with suppress(OSError):
             os.unlink(draft)
         raise
-    return True
+    return written
 
 
 def _holds(target: Path, content: bytes) -> bool:
@@ -95,8 +112,3 @@ def remove_file(root: Path, path: str) -> None:
     """Remove a file below a folder; a link in its place is removed, not followed."""
     with suppress(FileNotFoundError):
         os.unlink(_made(root, os.path.dirname(path)) / os.path.basename(path))
-
-
-def same_files(root: Path, files: Mapping[str, str]) -> bool:
-    """Return whether all files are there as they are to be."""
-    return all(_holds(root / path, text.encode("utf-8", errors="backslashreplace")) for path, text in files.items())
