@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.features import Feature, FeatureHarness, NoHealthCheck, TurnResult, Verdict
+from harnesses.features import Feature, FeatureHarness, NoHealthCheck, RunPolicy, TurnResult, Verdict
 from harnesses.pipeline.record import PipelineState
 from orchestrator import Orchestrator, UnknownHarness, UsageError
 from orchestrator.command.run_folder import export_run_folder
