@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Literal, cast
 
@@ -100,6 +101,18 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         self._may_gain_privileges = may_gain_privileges
         if self._sandbox is not None:
             self._sandbox.check()
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the program expects, and what its output means."""
+        return self._dialect
+
+    def speaking(self, dialect: Dialect) -> CommandAgent:
+        """Return this agent with another dialect; all else is the same."""
+        twin = copy(self)
+        twin._dialect = dialect
+        twin._run = twin._turn
+        return twin
 
     async def _turn(self, run: AgentRun[FeatureState, Assignment]) -> TurnResult:
         assignment = run.input

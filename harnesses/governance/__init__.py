@@ -8,6 +8,7 @@ claiming       the attempt under way: what may be handed in for it, and whether 
 judging        the verdict on it
 retry          what follows from the verdict
 guardrails     limits that are held by code
+counting       tool calls and messages of an agent, counted by us and stopped at the limit
 watching       a governor that holds them, step by step, for any harness
 """
 
@@ -27,6 +28,7 @@ from harnesses.governance.contracts import (
     read_validator,
     to_json,
 )
+from harnesses.governance.counting import LimitedAgent, counted, limited
 from harnesses.governance.errors import (
     ContractError,
     EvidenceError,
@@ -47,13 +49,15 @@ from harnesses.governance.evidence import (
     reported,
     stale,
 )
-from harnesses.governance.guardrails import Guardrails, NoProgress, read_guardrails, tightened
+from harnesses.governance.guardrails import Guardrails, NoProgress, read_guardrails, read_together, tightened
 from harnesses.governance.judging import judge, quality, unreadable
 from harnesses.governance.policy import EvidencePolicy
 from harnesses.governance.retry import Decision, Retry, TaskStatus, decide, feedback, follow
+from harnesses.governance.tally import AgentStopped, Tally, tallying, telemetry_checks
 from harnesses.governance.watching import Watch, terms
 
 __all__ = [
+    "AgentStopped",
     "Bound",
     "BuilderContract",
     "BuilderStatus",
@@ -70,6 +74,7 @@ __all__ = [
     "GuardrailTripped",
     "Guardrails",
     "Identity",
+    "LimitedAgent",
     "MemorySummary",
     "NoProgress",
     "NoProgressMade",
@@ -77,6 +82,7 @@ __all__ = [
     "Recommendation",
     "Retry",
     "StageSummary",
+    "Tally",
     "TaskStatus",
     "ValidatorContract",
     "ValidatorStatus",
@@ -84,23 +90,28 @@ __all__ = [
     "bind",
     "check_claimed",
     "completeness",
+    "counted",
     "decide",
     "feedback",
     "file_checks",
     "follow",
     "independent",
     "judge",
+    "limited",
     "quality",
     "read_builder",
     "read_entry",
     "read_guardrails",
     "read_ledger",
     "read_reported",
+    "read_together",
     "read_validator",
     "refused_claim",
     "reported",
     "stale",
     "stamped",
+    "tallying",
+    "telemetry_checks",
     "terms",
     "tightened",
     "to_json",
