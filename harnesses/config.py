@@ -29,3 +29,6 @@ class HarnessConfig(Generic[StateT]):
     """`permanent`, `transient` or `temporary`, as in OTP."""
     step_timeout_s: float | None = None
     deadline_s: float | None = None
+    approve: str = ""
+    """Where a function is found that says which of its effects need a person's approval: `package.module:attribute`. It gets
+    key and arguments, and returns an `Action`, a category, or None."""

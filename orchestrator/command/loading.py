@@ -45,17 +45,20 @@ def load_script(path: Path) -> ModuleType:
     return module
 
 
-def load_attribute(where: str, reference: str) -> Any:
+def load_attribute(where: str, reference: str, *, option: str = "harness") -> Any:
     """Return what `package.module:attribute` names, or the word for a ready-made one.
+
+    Args:
+        option: of the table, that says so.
 
     Raises:
         UsageError: it is not of that form, or there is no such thing.
     """
-    reference = READY_MADE.get(reference, reference)
+    reference = READY_MADE.get(reference, reference) if option == "harness" else reference
     module_name, _, attribute = reference.partition(":")
     if not module_name or not attribute or not all(map(str.isidentifier, reference.replace(":", ".").split("."))):
-        ready = " or ".join(map(repr, READY_MADE))
-        raise UsageError(f'{where}: harness: expected "package.module:attribute" or {ready}, was {reference!r}; correct it')
+        ready = f" or {' or '.join(map(repr, READY_MADE))}" if option == "harness" else ""
+        raise UsageError(f'{where}: {option}: expected "package.module:attribute"{ready}, was {reference!r}; correct it')
     found: Any = guarded(where, lambda: importlib.import_module(module_name))
     for part in attribute.split("."):
         if not hasattr(found, part):

@@ -17,7 +17,8 @@ from harnesses.budget import Budget
 from harnesses.config import HarnessConfig
 from harnesses.errors import Unstorable
 from harnesses.governance.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrails
-from harnesses.governance.watching import terms
+from harnesses.governance.watching import telling, terms
+from harnesses.runtime import ApprovalRule
 from harnesses.values import fields_of
 from orchestrator.codec import encode
 from orchestrator.command.loading import guarded, load_attribute
@@ -39,6 +40,7 @@ class Made:
     config: HarnessConfig[Any]
     budget: Budget | None = None
     guardrails: Guardrails = field(factory=Guardrails)
+    rule: ApprovalRule | None = None
 
     def start(self, orchestrator: Orchestrator) -> None:
         """Start it."""
@@ -48,12 +50,19 @@ class Made:
             name=config.name,
             restart=config.restart,
             step_timeout_s=config.step_timeout_s,
+            approve=self.rule,
             **self._terms(),
         )
 
     def _terms(self) -> dict[str, Any]:
-        figures, moment = getattr(self.harness, "figures", None), getattr(self.harness, "moment", None)
-        return terms(self.guardrails, figures, budget=self.budget, deadline_s=self.config.deadline_s, moment=moment)
+        return terms(
+            self.guardrails,
+            getattr(self.harness, "figures", None),
+            budget=self.budget,
+            deadline_s=self.config.deadline_s,
+            moment=getattr(self.harness, "moment", None),
+            tell=telling(self.harness),
+        )
 
 
 def make_all(file: RunFile) -> tuple[Made, ...]:
@@ -62,7 +71,18 @@ def make_all(file: RunFile) -> tuple[Made, ...]:
     Raises:
         UsageError: one of them can not be made; nothing is started yet.
     """
-    return tuple(Made(_guarded(table), table.config, table.budget, table.guardrails) for table in file.harnesses)
+    return tuple(Made(_guarded(table), table.config, table.budget, table.guardrails, _rule(table)) for table in file.harnesses)
+
+
+def _rule(table: Table) -> ApprovalRule | None:
+    """Return the function that says which effects need an approval."""
+    reference = table.config.approve
+    if not reference:
+        return None
+    rule = load_attribute(table.where, reference, option="approve")
+    if not callable(rule):
+        raise UsageError(f"{table.where}: approve: {reference} is {rule!r:.100}: expected a function of key and arguments")
+    return cast(ApprovalRule, rule)
 
 
 def _guarded(table: Table) -> AnyHarness:
@@ -74,7 +94,19 @@ def _guarded(table: Table) -> AnyHarness:
             f"{table.where}: guardrails: {', '.join(money)} can not be held: expected a harness with a method "
             f"`figures(state)` that gives `equity` and `position`, was {type(harness).__name__}; write one, or remove them"
         )
+    _check_ignored(table, harness)
     return harness
+
+
+def _check_ignored(table: Table, harness: AnyHarness) -> None:
+    """Refuse to ignore a field that there is not: a misspelt one would be progress without a word."""
+    guard, names = table.guardrails.no_progress, fields_of(type(harness.state))
+    for name in guard.ignore if guard is not None and names else ():
+        if names is not None and name not in names:
+            raise UsageError(
+                f"{table.where}: guardrails: no_progress: ignore: expected fields of the state, {', '.join(names)}, "
+                f"was {name!r}; correct it"
+            )
 
 
 def make_harness(table: Table) -> AnyHarness:

@@ -10,6 +10,7 @@
     harness = "trading:make"            a class, or a function that makes the harness
     initial_state = { cash = "1000" }   converted to the state type that it declares
     arguments = { limit = 10 }          what else it is called with; `beside` is the folder of the run file, if it asks for it
+    approve = "trading:rule"            which of its effects need a person's approval
     budget = { steps = 100 }            of this one
     guardrails = { max_task_attempts = 3, no_progress = { steps = 5, policy = "block" } }     of this one; the tighter limit
                                         of each holds; handed on as `guardrails` if it asks for them

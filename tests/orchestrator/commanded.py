@@ -21,6 +21,11 @@ HOSTILE = "[bold red]x[/] \x1b[31mred\x1b]0;owned\x07\r\x9b2J \u202egnp.exe\u202
 MoodT = TypeVar("MoodT")
 
 
+def large_orders(key: str, arguments: tuple[Decimal, ...]) -> str | None:
+    """Have a person approve what costs more than a hundred."""
+    return "order" if arguments[0] > 100 else None
+
+
 class Ticking(BaseHarness[int, int, str]):
     """Steps every 20 ms, for ever."""
 

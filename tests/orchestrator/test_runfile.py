@@ -13,7 +13,7 @@ from orchestrator import UsageError
 from orchestrator.command.making import declared_state, make_all
 from orchestrator.command.runfile import RunFile, parse_run_file, read_run_file
 from orchestrator.restart import Backoff, Strategy
-from tests.orchestrator.commanded import Account, Calm, Later, Limit, Mood, Needy, Quoted, Saving
+from tests.orchestrator.commanded import Account, Calm, Later, Limit, Mood, Needy, Quoted, Saving, large_orders
 
 PATH = Path("folder/run.toml")
 MODULE = "tests.orchestrator.commanded"
@@ -173,3 +173,24 @@ def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="is not text: expected UTF-8"):
         read_run_file(path)
+
+
+def test_a_rule_for_approvals_is_found_like_a_harness() -> None:
+    made = make_all(parse(f'{HARNESS.replace("Saving", "Three")}initial_state = 0\napprove = "{MODULE}:large_orders"\n'))[0]
+
+    assert made.rule is large_orders
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ('"nothing"', "approve: expected \"package.module:attribute\", was 'nothing'"),
+        (f'"{MODULE}:HOSTILE"', "expected a function of key and arguments"),
+        (f'"{MODULE}:nobody"', "has no 'nobody'"),
+    ],
+)
+def test_a_rule_that_is_none_is_told_with_its_place(given: str, says: str) -> None:
+    with pytest.raises(UsageError, match="harness 'a'") as raised:
+        make_all(parse(f"{HARNESS.replace('Saving', 'Three')}initial_state = 0\napprove = {given}\n"))
+
+    assert says in str(raised.value)
