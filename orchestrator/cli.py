@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from orchestrator.command import streams
+from orchestrator.command.checking import add_checking
 from orchestrator.command.exits import EndedBySignal, ExitCode, of_error, of_signal
 from orchestrator.command.operating import TWO_WORDS, add_operating
 from orchestrator.command.parsing import (
@@ -115,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(verbs.add_parser)
     _add_readers(verbs.add_parser)
     add_operating(verbs.add_parser)
+    add_checking(verbs.add_parser)
     return parser
 
 

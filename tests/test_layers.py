@@ -281,7 +281,6 @@ PURE = (
     "harnesses.governance.looping",
     "harnesses.governance.retry",
     "harnesses.governance.standing",
-    "harnesses.governance.watching",
     "harnesses.governance.words",
     "harnesses.governor",
     "harnesses.features.agreeing",

@@ -35,7 +35,7 @@ from harnesses.governance.actions_nouns import (
     Word,
     Write,
 )
-from harnesses.governance.actions_paths import is_nowhere, is_temporary, protected
+from harnesses.governance.actions_paths import from_root, is_nowhere, is_temporary, protected, within
 
 __all__ = ["UNREADABLE", "Category", "Finding", "classify", "protected_path", "read_only_violations"]
 
@@ -43,14 +43,15 @@ MAX_FINDINGS = 20
 """Findings that are told of one command."""
 
 
-def classify(command: str | Sequence[str], *, disposable: Collection[str] = ()) -> tuple[Finding, ...]:
+def classify(command: str | Sequence[str], *, disposable: Collection[str] = (), root: str = "") -> tuple[Finding, ...]:
     """Return why a command needs an approval; nothing if it may run without.
 
     Args:
         command: text for a shell, or a program and its arguments, which no shell reads.
         disposable: names of folders that may be deleted with all that is in them, such as `build`, below where it works.
+        root: the folder where it works, if it names paths from the top.
     """
-    return _findings(_dangers(_judged(command, disposable)))
+    return _findings(_dangers(_judged(command, disposable), root))
 
 
 def read_only_violations(command: str | Sequence[str]) -> tuple[Finding, ...]:
@@ -63,9 +64,9 @@ def read_only_violations(command: str | Sequence[str]) -> tuple[Finding, ...]:
     return _findings(_changes(_judged(command, ())))
 
 
-def protected_path(path: str) -> Finding | None:
+def protected_path(path: str, *, root: str = "") -> Finding | None:
     """Return why a path may not be written to without an approval; None if it may be."""
-    found = protected(Word(path))
+    found = protected(from_root(Word(path), root))
     return None if found is None else Finding(found[0], found[1], path[:200])
 
 
@@ -86,12 +87,18 @@ def _judged(command: str | Sequence[str], disposable: Collection[str]) -> Iterat
     yield from judge.words(words, " ".join(command)[:200])
 
 
-def _dangers(judged: Iterator[Judged]) -> Iterator[Finding]:
+def _protected(path: Word, folder: str, root: str) -> tuple[str, str] | None:
+    if is_nowhere(path):
+        return None
+    return protected(from_root(path, root)) or protected(from_root(within(path, folder), root))
+
+
+def _dangers(judged: Iterator[Judged], root: str) -> Iterator[Finding]:
     for one in judged:
         match one.done:
             case Found(category, why):
                 yield Finding(str(category), why, one.part)
-            case Write(path, how) if not is_nowhere(path) and (found := protected(path)) is not None:
+            case Write(path, how) if (found := _protected(path, one.folder, root)) is not None:
                 yield Finding(str(found[0]), f"it {how} {path}: {found[1]}", one.part)
             case _:
                 pass
@@ -105,7 +112,7 @@ def _changes(judged: Iterator[Judged]) -> Iterator[Finding]:
             case Changes(kind, why):
                 yield Finding(kind, why, one.part)
             case Write(path, how) if not is_nowhere(path):
-                secret = protected(path)
+                secret = _protected(path, one.folder, "")
                 if secret is not None and secret[0] == Category.SECRET_WRITE:
                     yield Finding("secret-redirect", f"it {how} {path}", one.part)
                 elif not is_temporary(path):

@@ -61,8 +61,8 @@ class Judged:
 
     done: Done
     part: str
-    redirected: bool = False
-    """Whether the shell itself writes, for a command."""
+    folder: str = ""
+    """Where it has gone to before, if it has."""
 
 
 @define
@@ -70,6 +70,7 @@ class Judge:
     """What is remembered while one command is judged."""
 
     disposable: Collection[str] = ()
+    folder: str = ""
     written: dict[str, Word] = field(factory=dict[str, Word])
     """Files that an earlier part has written, and what is in them as far as that is known."""
     _count: int = 0
@@ -119,9 +120,10 @@ class Judge:
         given = _input_of(command)
         for redirect in command.redirects:
             if redirect.writes and not redirect.target.inner:
-                yield Judged(Write(redirect.target), part, redirected=True)
+                yield Judged(Write(redirect.target), part, self.folder)
         yield from self.words(command.words, part, given=given, depth=depth)
         self._note_written(command, given)
+        self._note_folder(command)
 
     def _sayings(self, name: str, words: Sequence[Word], given: Input, *, guessed: bool) -> Sayings:
         rule = RULES.get(name)
@@ -152,7 +154,7 @@ class Judge:
                 if not guessed or saying.category != UNREADABLE:
                     yield Judged(saying, part)
             case Changes() | Write():
-                yield Judged(saying, part)
+                yield Judged(saying, part, self.folder)
             case Run(words, is_guess):
                 yield from self.words(words, part, given=given, depth=depth + 1, guessed=guessed or is_guess)
             case Shell(text):
@@ -209,6 +211,14 @@ class Judge:
                 for address in given_options.operands:
                     self._write(Word(address.text.rpartition("/")[2]), ANYTHING)
 
+    def _note_folder(self, command: Command) -> None:
+        names = [word.text for word in command.words[:1]]
+        if names in (["cd"], ["pushd"], ["popd"]):
+            given = options(command.words[1:])
+            path = given.operands[0] if given.operands else Word("~" if names == ["cd"] else UNKNOWN)
+            text = UNKNOWN if path.text == "-" or path.splits else path.text
+            self.folder = text if text.startswith(("/", "~", UNKNOWN)) or not self.folder else f"{self.folder}/{text}"
+
     def _write(self, path: Word, content: Word, *, only: bool = True) -> None:
         if only and path.known:
             before = self.written.get(normal(path.text))
@@ -225,7 +235,14 @@ class Judge:
             path.known and not path.glob and not path.text.startswith(("/", "~")) and ".." not in path.text.split("/")
             for path in given.operands
         )
-        return bool(paths) and plain and not given.loose and all(path.rpartition("/")[2] in self.disposable for path in paths)
+        here = not normal(self.folder).startswith(("/", "~", "..", UNKNOWN))
+        return (
+            bool(paths)
+            and plain
+            and here
+            and not given.loose
+            and all(path.rpartition("/")[2] in self.disposable for path in paths)
+        )
 
 
 def _program(word: Word) -> tuple[str, Found | None]:

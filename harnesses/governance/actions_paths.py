@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from attrs import evolve
+
 from harnesses.governance.actions_nouns import UNKNOWN, Category, Word
 
 _SECRET = re.compile(
@@ -34,8 +36,8 @@ _CONFIG = re.compile(
     | (^|/)(\.claude\.json|\.mcp\.json|\.aider\.conf\.yml)$
     | (^|/)\.(bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|kshrc|inputrc)$
     | (^|/)\.config/(autostart|systemd|fish|git|pip)(/|$) | (^|/)(\.pip|pip)/pip\.(conf|ini)$
-    | (^|/)[^/]*\.db(-wal|-shm|-journal)?$ | (^|/)[^/]*\.db-latch(/|$) | (^|/)[^/]*\.db[.-](run-[^/]*|head[^/]*|approval[^/]*)$
-    | ^/(etc|boot|usr|bin|sbin|lib(32|64)?|sys|proc|root|var/spool/cron|library|system)(/|$)
+    | (^|/)[^/]*\.db([-.][^/]*)?(/|$)
+    | ^/(etc|boot|usr(?!/src/)|bin|sbin|lib(32|64)?|sys|proc|var/spool/cron|library|system)(/|$)
     """
 )
 _RUN_FOLDER = re.compile(r"(^|/)\.rstack/runs/[^/]+/(artifacts|tasks|specs)/")
@@ -80,6 +82,21 @@ def protected(word: Word) -> tuple[str, str] | None:
     if UNKNOWN in text or word.splits or word.glob:
         return _possibly(text)
     return _named(text)
+
+
+def within(word: Word, folder: str) -> Word:
+    """Return a path as it is from the folder that a command has gone to."""
+    if not folder or word.text.startswith(("/", "~")):
+        return word
+    return evolve(word, text=f"{folder.rstrip('/')}/{word.text}")
+
+
+def from_root(word: Word, root: str) -> Word:
+    """Return a path below `root` as it is seen from there."""
+    inside = root.rstrip("/") + "/"
+    if len(inside) > 1 and word.text.startswith(inside) and ".." not in word.text.split("/"):
+        return evolve(word, text=word.text.removeprefix(inside))
+    return word
 
 
 def _named(text: str) -> tuple[str, str] | None:

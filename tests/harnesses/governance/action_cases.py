@@ -163,6 +163,8 @@ BLOCK: tuple[tuple[str, str, str], ...] = (
     ("gh-secret", "gh secret set TOKEN", "secret-write"),
     # protected
     ("git-hook", "echo x > .git/hooks/pre-commit", "protected-config-write"),
+    ("git-hook-from-within", "cd .git/hooks && echo x > post-merge", "protected-config-write"),
+    ("etc-from-within", "cd /etc; sed -i s/a/b/ hosts", "protected-config-write"),
     ("git-config", "git config core.hooksPath /tmp/h", "protected-config-write"),
     ("git-alias", "git config --global alias.st '!sh'", "protected-config-write"),
     ("workflow", "cp ci.yml .github/workflows/ci.yml", "protected-config-write"),
@@ -380,6 +382,7 @@ ALLOW: tuple[tuple[str, str], ...] = (
     ("activate", "source .venv/bin/activate && python -V"),
     ("home-tool", "$VIRTUAL_ENV/bin/pytest -q"),
     ("cd", "cd /tmp && ls"),
+    ("cd-write", "cd src && echo x > config.py"),
     ("kill", "kill -9 12345"),
     ("own-status", "orchestrator status && orchestrator approvals"),
 )

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.governance.actions import UNREADABLE, Category, classify, protected_path, read_only_violations
+from tests.harnesses.governance.action_cases import ALLOW, BLOCK
 
-
-def _cases() -> Any:
-    spec = importlib.util.spec_from_file_location("action_cases", Path(__file__).with_name("action_cases.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_TABLE = _cases()
-BLOCK: tuple[tuple[str, str, str], ...] = _TABLE.BLOCK
-ALLOW: tuple[tuple[str, str], ...] = _TABLE.ALLOW
 WHOLE = [text for _, text, category in BLOCK if category != UNREADABLE and "\n" not in text and "#" not in text]
 """Blocked commands that stay commands when something stands around them."""
 WRAPPERS = (

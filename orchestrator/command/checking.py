@@ -1,0 +1,73 @@
+"""The verbs that check: what each takes, and what it says of itself. What they do is in modules of their own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from orchestrator.command import streams
+from orchestrator.command.exits import ExitCode
+from orchestrator.command.parsing import Add, add_common, add_verb
+from orchestrator.text import one_line
+
+_GUARD = """\
+One word is text for a shell; several are a program and its arguments. With --stdin it reads JSON, as coding agents give it to
+a hook before they use a tool: {"tool_name": "Bash", "tool_input": {"command": "…"}, "cwd": "…"}; writing tools are judged by
+the paths they name.
+
+example, in the settings of an agent that has such hooks:
+  {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "orchestrator guard --stdin"}]}]}}
+
+exit codes: 0 allowed, 2 needs an approval; also if it can not be read, or anything goes wrong"""
+
+
+_DOCTOR = """\
+FILE is a run file: it is read, and each of its harnesses is made, in a process of its own, and none is run.
+Nothing is written to the store, and no check waits for long. For each finding it says what to do.
+
+exit codes: 0 nothing has failed, 1 something has"""
+
+
+def add_checking(add: Add) -> None:
+    """Add the verbs."""
+    _add_guard(add)
+    _add_doctor(add)
+
+
+def _add_guard(add: Add) -> None:
+    guard = add_verb(add, "guard", "tell whether a command needs a person's approval", _guard, _GUARD)
+    guard.add_argument("command", metavar="COMMAND", nargs="*", help="after --, so that its options are its own")
+    guard.add_argument("--stdin", action="store_true", help="read the call of a tool, as JSON, from standard input")
+    guard.add_argument("--explain", action="store_true", help="also tell how the command was read")
+    guard.add_argument("--read-only", action="store_true", help="block whatever changes anything, as for a validator")
+    guard.add_argument(
+        "--disposable",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="folders of this name may be deleted; can be repeated",
+    )
+    guard.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="standard output is a JSON object")
+
+
+def _add_doctor(add: Add) -> None:
+    doctor = add_verb(add, "doctor", "check the set-up, the store and a run file, and say what to do", _doctor, _DOCTOR)
+    doctor.add_argument("file", metavar="FILE", nargs="?", type=Path, help="a run file to check")
+    add_common(doctor)
+
+
+def _guard(options: argparse.Namespace) -> int:
+    # Whatever is wrong with this program itself, what it guards is blocked: so the import too is within.
+    try:
+        from orchestrator.command.guard import guard
+
+        return guard(options)
+    except Exception as error:
+        streams.say(f"orchestrator: guard: blocked, for it can not judge: {one_line(repr(error), 500)}")
+        return ExitCode.USAGE
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from orchestrator.command.doctor import doctor
+
+    return doctor(options)

@@ -1,0 +1,45 @@
+"""A process of its own that loads the code of a run file and makes its harnesses, for `orchestrator doctor`; runs none."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from orchestrator.command.loading import find_modules_in
+from orchestrator.command.making import make_harness
+from orchestrator.command.runfile import read_run_file
+from orchestrator.command.script import read_script
+from orchestrator.errors import OrchestratorError
+
+
+def main(mark: str, path: Path) -> None:
+    """Write a line of JSON for each harness, after `mark`, and one at the end."""
+    if path.suffix == ".py":
+        read_script(path)
+        _say(mark, {"made": f"{path} has a function supervise"})
+    else:
+        find_modules_in(path.parent, Path.cwd())
+        for table in read_run_file(path).harnesses:
+            try:
+                made = make_harness(table)
+            except OrchestratorError as error:
+                _say(mark, {"problem": str(error)})
+            else:
+                _say(mark, {"made": f"{table.config.name}: {type(made).__qualname__} can be made"})
+    _say(mark, {"end": True})
+
+
+def _say(mark: str, fields: dict[str, Any]) -> None:
+    # Not by `print`: the user's code may have put anything in the place of standard output.
+    os.write(1, f"\n{mark}{json.dumps(fields)}\n".encode())
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1], Path(sys.argv[2]))
+    except OrchestratorError as error:
+        _say(sys.argv[1], {"problem": str(error)})
+        _say(sys.argv[1], {"end": True})

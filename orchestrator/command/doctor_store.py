@@ -1,0 +1,162 @@
+"""The store as a file: is it there, whose is it, is it whole, can it grow, who can read it. Nothing is written to it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from orchestrator.command.doctor_nouns import Check, fail, few, warn, well
+from orchestrator.errors import OrchestratorError, StoreUnusable
+from orchestrator.store.schema import VERSION
+from orchestrator.store.secret import secret_path
+from orchestrator.store.sqlite_file import open_reader
+
+LOOK_S = 10.0
+"""What looking through all pages of a store may take."""
+_ROOM, _LITTLE_ROOM = 10_000_000, 200_000_000
+_LONG_LOG = 256_000_000
+"""Bytes of a write-ahead log: SQLite begins anew at 4 MB, unless somebody reads all the time."""
+
+
+def can_be_read(store: Path) -> bool:
+    """Return whether there is a store that opens; what is wrong with it, `opens` tells."""
+    try:
+        open_reader(store).close()
+    except (OrchestratorError, sqlite3.Error, OSError):
+        return False
+    return True
+
+
+def opens(store: Path, *, named: bool) -> Iterator[Check]:
+    """Look whether it opens, and of what version it is.
+
+    Args:
+        named: whether somebody has said that it is there.
+    """
+    if not store.exists() and not store.is_symlink():
+        if named:
+            yield fail("store", f"{store} is not there", "check --store and $ORCHESTRATOR_STORE, or run something on it first")
+        else:
+            yield warn("store", f"{store} is not there yet", "run something: it is made then; or say where it is with --store")
+        return
+    if store.is_file() and store.stat().st_size == 0:
+        raise StoreUnusable(f"{store} is an empty file; restore it from a copy, or remove it if nothing was ever run on it")
+    with closing(open_reader(store)) as db:
+        mode = str(db.execute("PRAGMA journal_mode").fetchone()[0])
+    if mode != "wal":
+        yield fail(
+            "store", f"{store} has journal mode {mode!r}: expected 'wal'", "put it on a local disk, and run something on it"
+        )
+        return
+    yield well("store", f"{store} opens, schema version {VERSION}, {_size(store.stat().st_size)}")
+    log = Path(f"{store}-wal")
+    if log.exists() and log.stat().st_size > _LONG_LOG:
+        yield warn(
+            "store",
+            f"its write-ahead log has grown to {_size(log.stat().st_size)}",
+            "end programs that read from it all the time; then run something on it",
+        )
+
+
+def whole(store: Path) -> Iterator[Check]:
+    """Look through all pages, for a while."""
+    with closing(open_reader(store)) as db:
+        until = time.monotonic() + LOOK_S
+        db.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+        try:
+            found = [str(row[0]) for row in db.execute("PRAGMA quick_check(10)")]
+        except sqlite3.OperationalError as error:
+            if "interrupt" not in str(error):
+                raise
+            yield warn(
+                "integrity",
+                f"not all of it could be looked at within {LOOK_S:.0f} s",
+                f"sqlite3 '{store}' 'pragma quick_check'",
+            )
+            return
+    if found == ["ok"]:
+        yield well("integrity", "its pages are in order")
+        return
+    problems = [
+        fail("integrity", f"it is damaged: {problem}", "restore it from a copy, or start a new store") for problem in found
+    ]
+    yield from few(problems)
+
+
+def room(store: Path) -> Iterator[Check]:
+    """Look whether more can be written."""
+    folder = store.resolve().parent
+    if not folder.is_dir():
+        yield fail("room", f"{folder} is no folder", f"mkdir -p '{folder}'")
+        return
+    space = os.statvfs(folder)
+    free = space.f_bavail * space.f_frsize
+    effective = os.access in os.supports_effective_ids
+    if space.f_flag & os.ST_RDONLY:
+        yield fail("room", f"the file system of {folder} is read-only", "put the store elsewhere, or mount it for writing")
+    elif not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
+        yield fail("room", f"{folder} can not be written to: SQLite and the locks make files there", f"chmod u+wx '{folder}'")
+    elif store.is_file() and not os.access(store, os.W_OK, effective_ids=effective):
+        yield fail("room", f"{store} can not be written to", f"chmod u+w '{store}'")
+    elif free < _ROOM:
+        yield fail("room", f"only {_size(free)} are free in {folder}", "free some space: without it no step can be recorded")
+    elif free < _LITTLE_ROOM:
+        yield warn("room", f"only {_size(free)} are free in {folder}", "free some space soon")
+    else:
+        yield well("room", f"{_size(free)} are free in {folder}")
+
+
+def permissions(store: Path) -> Iterator[Check]:
+    """Look who else can read it, or change it."""
+    beside = [Path(f"{store}{end}") for end in ("", "-wal", "-head", "-latch")]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in beside if path.exists()}
+    changed = [path for path, mode in modes.items() if mode & 0o002]
+    read = [path for path, mode in modes.items() if mode & 0o004 and not path.is_dir()]
+    wrong = len(changed) + len(read)
+    if changed:
+        yield fail("permissions", f"everybody can change {_names(changed)}", f"chmod o-w {_quoted(changed)}")
+    if read:
+        yield warn(
+            "permissions", f"everybody can read {_names(read)}, and what agents wrote in it", f"chmod o-rwx {_quoted(read)}"
+        )
+    key = secret_path(store)
+    if key.exists():
+        mode = stat.S_IMODE(key.stat().st_mode)
+        if mode & 0o077:
+            wrong += 1
+            yield fail(
+                "permissions",
+                f"the key {key} can be read by others ({mode:04o}): they can approve in your name",
+                f"chmod 600 '{key}'; then remove it if others may have read it: what waits is asked anew",
+            )
+        elif key.stat().st_uid != os.geteuid():
+            wrong += 1
+            yield warn("permissions", f"the key {key} belongs to another user", "answer as the user who runs the harnesses")
+    folder = store.resolve().parent
+    if folder.is_dir() and stat.S_IMODE(folder.stat().st_mode) & 0o1002 == 0o002:
+        wrong += 1
+        yield fail("permissions", f"everybody can replace files in {folder}", f"chmod o-w '{folder}'")
+    if not wrong and store.exists():
+        yield well("permissions", "nobody else can read or change it")
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return " and ".join(map(str, paths))
+
+
+def _quoted(paths: Sequence[Path]) -> str:
+    return " ".join(shlex.quote(str(path)) for path in paths)
+
+
+def _size(count: int) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,} {unit}"
+        count //= 1000
+    raise AssertionError
