@@ -46,7 +46,7 @@ example:
   orchestrator run examples/run.toml     go on where they stopped
 
 exit codes: 0 ok, 1 a harness failed, 2 usage, 3 stopped and resumable, 4 waiting for a person,
-5 the store contradicts itself, 6 effects of unknown outcome, 75 owned by another process,
+5 the store contradicts itself or was changed, 6 effects of unknown outcome, 75 owned by another process,
 130 and 143 ended by a signal
 """
 
@@ -152,6 +152,12 @@ def _add_readers(add: Add) -> None:
     add_common(show)
     budgets = add_verb(add, "budgets", "show what may be spent, what is spent and what is left", _budgets)
     add_common(budgets)
+    verify = add_verb(add, "verify", "prove that nobody has changed what is recorded, or name what was changed", _verify)
+    verify.add_argument(
+        "--head", metavar="FILE|HASH", help="a head that was noted elsewhere; default: the one that lies beside the store"
+    )
+    verify.add_argument("--deep", action="store_true", help="also derive every state anew; takes longer")
+    add_common(verify)
     export = add_verb(add, "export", "write the recorded steps of a harness to a file, or all of it to a run folder", _export)
     export.add_argument("name", metavar="NAME")
     export.add_argument(
@@ -216,6 +222,15 @@ def _budgets(options: argparse.Namespace) -> int:
     if not print_all(budgets_lines(known_accounts(store), as_json=options.json)):
         streams.say(f"{store} has no budget")
     return ExitCode.OK
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from orchestrator.command.verify import verified, verify_lines
+
+    store = store_of(options)
+    proof = verified(store, options.head, deep=options.deep)
+    print_all(verify_lines(store, proof, as_json=options.json))
+    return ExitCode.INTEGRITY if proof.findings else ExitCode.OK
 
 
 def _export(options: argparse.Namespace) -> int:

@@ -181,9 +181,10 @@ ORCHESTRATOR = (
     ("store.head", "store.protocol", "store.schema"),
     ("store.sealing",),
     ("codec", "store.sqlite_file"),
+    ("store.proof_deep",),
     ("store.approval_desk", "store.budget_books", "store.folding", "store.settling"),
     ("store.sqlite_approvals", "store.sqlite_budgets"),
-    ("store.memory", "store.sqlite_operations", "store.sqlite_reader"),
+    ("store.memory", "store.proof", "store.sqlite_operations", "store.sqlite_reader"),
     ("store.sqlite",),
     ("store",),
     # what runs
@@ -225,13 +226,13 @@ ORCHESTRATOR = (
         "command.report",
         "command.tail",
     ),
-    ("command.operating", "command.watchdog"),
+    ("command.operating", "command.verify", "command.watchdog"),
     ("command.doctor_nouns",),
     ("command.doctor_file", "command.doctor_machine", "command.doctor_store", "command.doctor_work"),
     ("command.doctor",),
     ("command.verbs", "command.display", "command.export", "command.run_folder", "command.making", "command.script"),
     ("command.checking", "command.doctor_probe", "command.running"),
-    ("cli",),
+    ("cli", "verify_alone"),
     ("__main__",),
 )
 """The floors of each package, from the ground up. A module imports from the floors below its own, and from nowhere else."""

@@ -6,7 +6,7 @@ is now. Its own hash covers that and the hash of the seal before. The law, which
 
     hash    = sha256(hash before + record … + "\\n<position> <first_seq> <last_seq>\\n<notes>")
     record  = [harness,epoch,attempt,step,time_us,"kind",bytes of the body,bytes of the state or null] body state
-    marks   = crc32(record), four bytes each, little-endian; numbers follow each other from `first_seq` to `last_seq`
+    marks   = crc32(record), four bytes each, little-endian: of each number from `first_seq` to `last_seq`, all of them
     notes   = [[table, key, hash of the row or null if it is gone], …], JSON; table "" is for what is said of the seal
     of row  = the first 32 digits of sha256(ascii(row)): Python's way to write a tuple, which no two rows share
 
@@ -29,11 +29,9 @@ from secrets import token_hex
 from typing import Any, TypeAlias
 from zlib import crc32
 
-from attrs import frozen
-
 from orchestrator.errors import StoreCorrupt
 from orchestrator.store.head import Head, Noted, begin_head
-from orchestrator.store.schema import MIGRATIONS
+from orchestrator.store.schema import MIGRATIONS, VERSION
 
 SEAL_EVERY_S = 10.0
 """Seconds after a seal when the next commit is sealed, whatever is in it."""
@@ -52,7 +50,7 @@ _CHUNK_BYTES = 4_000_000
 """Records that are taken in at a time, and bytes: more, and memory is taken anew for each, which costs more than it saves."""
 _HEADER = "json_array(harness, epoch, attempt, step, time_us, kind, length(CAST(body AS BLOB)), length(CAST(state AS BLOB)))"
 _TAIL = f"""
-SELECT count(*), max(seq), CAST(group_concat(h || b || s, '') AS BLOB),
+SELECT count(*), min(seq), max(seq), CAST(group_concat(h || b || s, '') AS BLOB),
        group_concat(length(h) + length(CAST(b AS BLOB)) + length(CAST(s AS BLOB)))
 FROM (SELECT seq, {_HEADER} AS h, body AS b, coalesce(state, '') AS s FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
 """
@@ -66,16 +64,6 @@ ORDER BY r.seq LIMIT 1
 """Records that no program has left unsealed: of another kind, or of a harness that nobody held."""
 
 Note: TypeAlias = tuple[str, list[Any], str | None]
-
-
-@frozen
-class _Run:
-    """Records in a row, as a seal takes them in."""
-
-    last_seq: int
-    marks: bytes
-    gaps: list[tuple[int, int]]
-    """First and last of the numbers that are missing."""
 
 
 class Sealer:
@@ -93,7 +81,7 @@ class Sealer:
         self._touched: set[tuple[str, str]] = set()
         self._newest: Noted | None = None
         self._head = Head(store)
-        self._keys = {table: _key_of(db, table) for table in WATCHED}
+        self._keys = {table: key_of(db, table) for table in WATCHED}
         self._watch()
 
     @property
@@ -187,8 +175,9 @@ def seal_anew(db: sqlite3.Connection, store: Path, version: int) -> None:
     position, last_seq, hash = db.execute(_LAST).fetchone() or (0, 0, "")
     notes: list[Note] = [("", ["anew", version], token_hex(16))]
     notes += [("sqlite_master", [row[1]], row_hash(row)) for row in db.execute(SCHEMA_ROWS).fetchall()]
+    notes.append(("sqlite_master", ["user_version"], row_hash((VERSION,))))
     for table in WATCHED:
-        columns = _key_of(db, table)
+        columns = key_of(db, table)
         rows = db.execute(f"SELECT {', '.join(columns)}, * FROM {table} ORDER BY 1")
         notes += [(table, list(row[: len(columns)]), row_hash(row[len(columns) :])) for row in rows]
     seal = _append(db, position + 1, last_seq, hash, notes)
@@ -213,48 +202,60 @@ def trailer(position: int, first_seq: int, last_seq: int, notes: str) -> bytes:
 
 
 def _append(db: sqlite3.Connection, position: int, after: int, before: str, notes: list[Note]) -> Noted | None:
-    """Write a seal over the records after one; None if there is nothing to cover."""
-    digest = sha256(before.encode())
-    run = _take_in(db, after, digest)
-    if run.last_seq == after and not notes:
-        return None
-    notes = [*notes, *(("", ["missing", *gap], None) for gap in run.gaps)]
-    text = json.dumps(notes, separators=(",", ":"))
-    digest.update(trailer(position, after + 1, run.last_seq, text))
-    hash = digest.hexdigest()
-    db.execute("INSERT INTO seals VALUES (?, ?, ?, ?, ?, ?)", (position, after + 1, run.last_seq, text, hash, run.marks))
-    return Noted(position, run.last_seq, hash)
+    """Write a seal over the records after one, the notes in it; None if there is nothing to cover.
 
-
-def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> _Run:
-    """Hash the records after one. The text of a few hundred is in memory at a time, of fewer if they are large."""
-    marks: list[int] = []
-    gaps: list[tuple[int, int]] = []
-    limit = _CHUNK
+    Where numbers are missing, a seal ends: the next begins after the gap, for all to see.
+    """
+    newest: Noted | None = None
     while True:
-        count, newest, text, lengths = db.execute(_TAIL, (after, limit)).fetchone()
-        if not count:
+        digest = sha256(before.encode())
+        first, last, marks, is_all = _take_in(db, after, digest)
+        if last < first and not notes:
+            return newest
+        text = json.dumps(notes, separators=(",", ":"))
+        digest.update(trailer(position, first, last, text))
+        before = digest.hexdigest()
+        db.execute("INSERT INTO seals VALUES (?, ?, ?, ?, ?, ?)", (position, first, last, text, before, marks))
+        newest, after, position, notes = Noted(position, last, before), last, position + 1, []
+        if is_all:
+            return newest
+
+
+def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int, bytes, bool]:
+    """Hash the records after one, up to a gap; return the first and the last, their marks, and whether it was all there is.
+
+    The text of a few hundred is in memory at a time, of fewer if they are large.
+    """
+    first, last = after + 1, after
+    marks: list[int] = []
+    limit, is_all = _CHUNK, False
+    while not is_all:
+        count, oldest, newest, text, lengths = db.execute(_TAIL, (last, limit)).fetchone()
+        if count and not marks:
+            first, last = oldest, oldest - 1
+        if count and oldest != last + 1:
             break
-        digest.update(text)
-        view = memoryview(text)
-        ends = [0, *accumulate(map(int, lengths.split(",")))]
-        marks += [crc32(view[start:end]) for start, end in pairwise(ends)]
-        if newest - after != count:
-            gaps += _gaps(db, after, newest)
-        after = newest
-        if count < limit:
-            break
-        limit = max(1, min(_CHUNK, limit * _CHUNK_BYTES // max(len(text), 1)))
-    return _Run(after, struct.pack(f"<{len(marks)}I", *marks), gaps)
+        if count and newest - last != count:
+            limit = _in_a_row(db, last, limit)
+            continue
+        is_all = count < limit
+        if count:
+            digest.update(text)
+            view = memoryview(text)
+            ends = [0, *accumulate(map(int, lengths.split(",")))]
+            marks += [crc32(view[start:end]) for start, end in pairwise(ends)]
+            last = newest
+            limit = max(1, min(_CHUNK, limit * _CHUNK_BYTES // max(len(text), 1)))
+    return first, last, struct.pack(f"<{len(marks)}I", *marks), is_all
 
 
-def _gaps(db: sqlite3.Connection, after: int, newest: int) -> list[tuple[int, int]]:
-    rows = db.execute("SELECT seq FROM records WHERE seq > ? AND seq <= ? ORDER BY seq", (after, newest))
-    seqs = [after, *(seq for (seq,) in rows)]
-    return [(one + 1, other - 1) for one, other in pairwise(seqs) if other - one > 1]
+def _in_a_row(db: sqlite3.Connection, after: int, limit: int) -> int:
+    """Return how many of the next records there are before a gap."""
+    rows = db.execute("SELECT seq FROM records WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
+    return sum(seq == place for place, (seq,) in enumerate(rows, after + 1))
 
 
-def _key_of(db: sqlite3.Connection, table: str) -> list[str]:
+def key_of(db: sqlite3.Connection, table: str) -> list[str]:
     """Return the columns of the primary key, in its order."""
     columns = [(row[5], row[1]) for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
     return [name for _, name in sorted(columns)]

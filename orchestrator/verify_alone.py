@@ -1,0 +1,148 @@
+"""Prove that nobody has changed a store since it was written, or name what was: `python verify_alone.py run.db [HEAD]`.
+
+It stands alone: the standard library, and nothing of the program that wrote the store. HEAD is a head that was noted
+elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouched; 5: not so. What a seal is made of is
+told in `orchestrator/store/sealing.py`. A chain of hashes has no key: who writes all of it anew, and the head, is found out by
+a head that was noted elsewhere, and by nothing else.
+"""
+
+import json
+import sqlite3
+import sys
+from hashlib import sha256
+from pathlib import Path
+from zlib import crc32
+
+INDEXES = {"step_index": "kind = 'step'", "effect_index": "kind IN ('intent', 'outcome')", "snapshots": "state IS NOT NULL"}
+SCHEMA = "SELECT name, type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+RECORDS = """SELECT seq, harness, epoch, attempt, step, time_us, kind, body, state FROM records
+WHERE seq > ? AND seq <= ? ORDER BY seq"""
+STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, 0) OVER (PARTITION BY harness ORDER BY seq) AS was FROM records
+WHERE kind = 'step') WHERE step <> was + 1 ORDER BY seq LIMIT 1"""
+
+
+def utf8(value):
+    return (value if isinstance(value, str) else ascii(value)).encode("utf-8", "surrogateescape")
+
+
+def record_of(row):
+    body, state = utf8(row[7]), None if row[8] is None else utf8(row[8])
+    fields = [*row[1:7], len(body), None if state is None else len(state)]
+    return utf8(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=ascii)) + body + (state or b"")
+
+
+def read_seal(first, last, text, marks):
+    """Return the notes of a seal, and the mark of each record under it; None if it can not have been written so."""
+    try:
+        numbers = {first + at // 4: int.from_bytes(marks[at : at + 4], "little") for at in range(0, len(marks), 4)}
+        notes = [(str(table), tuple(key), hash) for table, key, hash in json.loads(text)]
+        return (notes, numbers) if len(marks) == 4 * (last - first + 1) and len({*notes}) <= len(notes) else None
+    except Exception:
+        return None
+
+
+def walk(db, found):
+    """Hold the records against the seals; return what was noted of other rows, the seals, and how many have none yet."""
+    noted, seals, expected, actual, tail, before, sealed, position = {}, {}, {}, {}, {}, "", 0, 0
+    for seal in db.execute("SELECT position, first_seq, last_seq, notes, marks, hash FROM seals ORDER BY position"):
+        found += [(sealed + 1, "dropped", f"seal {position + 1}")] * (seal[0] != position + 1)
+        position, first, last, text, marks, hash = seal
+        read, digest, seen = read_seal(first, last, text, marks), sha256(utf8(before)), {}
+        before = hash
+        if read is None:
+            found.append((None, "edited", f"seal {position}"))
+            continue
+        for row in db.execute(RECORDS, (sealed or -(1 << 63), last)):
+            content = record_of(row)
+            seen[row[0]] = crc32(content)
+            digest.update(content)
+        digest.update(utf8(f"\n{position} {first} {last}\n{text}"))
+        if (digest.hexdigest() == hash) != (seen == read[1]):
+            found.append((None, "edited", f"seal {position}"))
+        if seen != read[1]:
+            expected.update(read[1])
+            actual.update(seen)
+        found += [(sealed + 1, "dropped", "record")] * (first > sealed + 1)
+        noted = {} if any((table, *key[:1]) == ("", "anew") for table, key, _ in read[0]) else noted
+        noted.update(((table, key), of_row) for table, key, of_row in read[0] if table)
+        sealed, seals[position] = last, (hash, last)
+    held = set(db.execute("SELECT id, epoch FROM harnesses WHERE owner IS NOT NULL"))
+    for row in db.execute(RECORDS, (sealed or -(1 << 63), (1 << 63) - 1)):  # what has no seal yet
+        found += [(sealed + len(tail) + 1, "dropped", "record")] * (row[0] != sealed + len(tail) + 1)
+        if row[6] not in ("step", "intent", "outcome", "output") or row[1:3] not in held:
+            found.append((row[0], "inserted", "record"))
+        tail[row[0]] = crc32(record_of(row))
+    compare(expected, actual, tail, found)
+    return noted, seals, len(tail)
+
+
+def compare(expected, actual, tail, found):
+    """Tell what has become of a record by whether its mark is elsewhere now, and if another is in its place."""
+    wrong = sorted(seq for seq in expected.keys() | actual.keys() if expected.get(seq) != actual.get(seq))
+    gone, come = {expected.get(seq) for seq in wrong}, {*(actual.get(seq) for seq in wrong), *tail.values()}
+    last = max([*actual, *tail], default=0)
+    for seq in wrong:
+        was, now = expected.get(seq), actual.get(seq)
+        what = ("edited", "dropped", "inserted", "reordered")[2 * (was in come) + (now in gone)]
+        if now is None and was not in come:
+            what = "cut off" if seq > last else "dropped"
+        found.append((seq, what, "record"))
+
+
+def look_beside(db, noted, found):
+    """Hold the rows of other tables against what was noted of each last, and the indexes against the records."""
+    for table in sorted({table for table, _ in noted}):
+        kept = {key: of_row for (of, key), of_row in noted.items() if of == table and of_row is not None}
+        rows, key = [*db.execute(SCHEMA), ("user_version", *db.execute("PRAGMA user_version").fetchone())], ["name"]
+        if table != "sqlite_master":
+            key = [name for _, name in sorted((row[5], row[1]) for row in db.execute(f"PRAGMA table_info({table})") if row[5])]
+            rows = db.execute(f"SELECT {', '.join(key)}, * FROM {table}").fetchall() if key else []
+        there = {row[: len(key)]: sha256(ascii(row[len(key) :]).encode()).hexdigest()[:32] for row in rows}
+        found += [(None, "edited" if at in there else "dropped", f"{table} {at}") for at in kept if there.get(at) != kept[at]]
+        new = {row[: len(key)] for row in rows if table != "sqlite_master" or row[1] == "trigger"} - kept.keys()
+        found += [(None, "inserted", f"{table} {at}") for at in new]
+    for index, which in INDEXES.items():
+        one = f"SELECT harness, step, seq FROM {index}"
+        other = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
+        for row in [*db.execute(f"{one} EXCEPT {other}"), *db.execute(f"{other} EXCEPT {one}")]:
+            found.append((row[2] if isinstance(row[2], int) else None, "edited", index))
+    found += [(seq, "edited", "step number") for (seq,) in db.execute(STEPS)]
+    found += [(None, "damaged", text) for (text,) in db.execute("PRAGMA integrity_check(1)") if text != "ok"]
+
+
+def look_at_head(head, seals, found):
+    newest = max(seals, default=0)
+    try:
+        at = {"hash": head} if len(head) == 64 else json.loads(head)
+        place = next((place for place, (hash, _) in seals.items() if hash == at["hash"]), None)
+        if place is None and at.get("position", newest + 1) > newest:
+            found.append((seals[newest][1] + 1 if seals else 1, "cut off", "head"))
+        elif place is None or (at.get("position", place), at.get("last_seq", seals[place][1])) != (place, seals[place][1]):
+            found.append((None, "edited", "head"))
+    except Exception:
+        found.append((None, "edited", "head"))
+
+
+def verify(path, head):
+    """Return what is wrong as (number of the record or None, what, where), the first record first, and what is there."""
+    found, seals, unsealed = [] if head else [(None, "dropped", "head")], {}, 0
+    try:
+        db = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        db.execute("BEGIN")
+        noted, seals, unsealed = walk(db, found)
+        look_beside(db, noted, found)
+        look_at_head(head, seals, found) if head else None
+    except sqlite3.Error as error:
+        found.append((None, "damaged", str(error)))
+    newest, (hash, last) = max(seals.items(), default=(0, ("", 0)))
+    found.sort(key=lambda finding: (finding[0] is None, finding[0] or 0))
+    return found, f"{last} records under {newest} seals, {unsealed} not sealed yet; keep its head elsewhere: {hash}"
+
+
+if __name__ == "__main__":
+    len(sys.argv) > 1 or sys.exit(__doc__)
+    beside = Path(sys.argv[2] if len(sys.argv) > 2 else f"{sys.argv[1]}-head")
+    wrong, summary = verify(sys.argv[1], beside.read_text("utf-8", "replace") if beside.is_file() else "".join(sys.argv[2:]))
+    print(*(f"{what}: {where}{'' if seq is None else f' {seq}'}" for seq, what, where in wrong[:20]), summary, sep="\n")
+    sys.exit(5 if wrong else 0)
