@@ -6,7 +6,7 @@
     no_progress              fingerprints  `looping`: tells, restarts, or blocks
 
     policy     of no progress
-    tell       a finding with the step, and again after as many steps more
+    tell       a finding with the step, and `tell` is called with it; again after as many steps more
     restart    a finding, and the attempt ends with `NoProgressMade`: a fresh one begins, as its supervision allows.
                After three that end in the same loop a person has to decide
     block      a finding, and the harness is blocked
@@ -27,6 +27,7 @@ from typing import Any
 
 from attrs import evolve
 
+from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.delta import Delta
 from harnesses.governance.errors import GuardrailTripped, NoProgressMade
@@ -49,6 +50,7 @@ class Watch:
         figures: from a state to its figures: `equity`, and positions as `position` or `position:…`; without it there are none,
             and the limits on money say so. An empty mapping is: nothing is known yet.
         moment: from a state to the moment it is of, where that is not the time of the step, as in a replay; None is that time.
+        tell: is called with what the harness is only told of, once that is recorded; see `telling`.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class Watch:
         figures: FiguresOf | None = None,
         *,
         moment: Callable[[Any], datetime | None] | None = None,
+        tell: Callable[[Finding], None] | None = None,
     ) -> None:
         self.guardrails = guardrails
+        self._tell = tell
         self._figures = figures
         self._moment = moment
         guard = guardrails.no_progress
@@ -110,6 +114,9 @@ class Watch:
             GuardrailTripped: a person has to decide.
             NoProgressMade: a fresh attempt is to begin.
         """
+        for found in self._found:
+            if found.policy == "tell" and self._tell is not None:
+                self._tell(found)
         acting = [found for found in self._found if found.policy != "tell"]
         blocking = [found for found in acting if found.policy == "block"]
         if blocking:
@@ -181,6 +188,7 @@ def terms(
     budget: Budget | None = None,
     deadline_s: float | None = None,
     moment: Callable[[Any], datetime | None] | None = None,
+    tell: Callable[[Finding], None] | None = None,
 ) -> dict[str, Any]:
     """Return what to start a harness with, `orchestrator.start(harness, name=…, **terms(guardrails))`, to hold them all.
 
@@ -196,8 +204,19 @@ def terms(
     if deadlines:
         made["deadline_s"] = min(deadlines)
     if guardrails.watches:
-        made["governor"] = Watch(guardrails, figures, moment=moment)
+        made["governor"] = Watch(guardrails, figures, moment=moment, tell=tell)
     return made
+
+
+def telling(harness: BaseHarness[Any, Any, Any]) -> Callable[[Finding], None]:
+    """Return what tells a harness of a finding: a line of its output, and its agents by the `guardrail` of what they know."""
+
+    def tell(found: Finding) -> None:
+        text = _said(found)
+        harness.log(text, source="guardrails")
+        harness.know({**harness.load_context().relevant_knowledge, "guardrail": text})
+
+    return tell
 
 
 def _stood(kept: Mapping[str, Any]) -> Standing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from decimal import Decimal
 
+from attrs import frozen
+
 from harnesses import BaseHarness
 from harnesses.governance import Guardrails
 
@@ -16,6 +18,20 @@ class Idle(BaseHarness[int, str, str]):
         while True:
             yield "the same", "as ever"
             await self.sleep(1)
+
+
+@frozen
+class Count:
+    count: int = 0
+
+
+class Counting(BaseHarness[Count, str, str]):
+    """Does the same for ever, and counts."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            self.update_state(lambda state: Count(state.count + 1))
+            yield "the same", "as ever"
 
 
 class Falling(BaseHarness[int, str, str]):

@@ -108,6 +108,14 @@ def test_limits_of_money_need_a_harness_with_figures() -> None:
     assert told.startswith("folder/run.toml: harness 'a': guardrails: max_drawdown can not be held: expected a harness with")
 
 
+def test_a_field_that_there_is_not_can_not_be_ignored() -> None:
+    text = table("Idle", 'guardrails = { no_progress = { steps = 5, ignore = ["cuont"] } }').replace("100", "{ count = 1 }")
+
+    told = refused(text.replace("Idle", "Counting"))
+
+    assert "no_progress: ignore: expected fields of the state, count, was 'cuont'" in told
+
+
 async def test_no_progress_is_held(autojump_clock: object) -> None:
     outcome = await outcome_of(table("Idle", "guardrails = { no_progress = { steps = 5 } }"))
 

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from harnesses import BaseHarness
 from harnesses.budget import Budget, Spend
 from harnesses.governance import Guardrails, GuardrailTripped, NoProgress, NoProgressMade
-from harnesses.governance.watching import Watch, terms
+from harnesses.governance.watching import Watch, telling, terms
 from harnesses.runtime import LocalRuntime
 from orchestrator import Backoff, MemoryStore, Orchestrator, OutcomeKind, SqliteStore
 
@@ -106,6 +106,19 @@ async def test_one_that_is_told_goes_on_and_is_told_again(autojump_clock: object
     await run(store, Trading("A"), looping("tell"), seconds=9.5)
 
     assert findings(store) == [(4, "no_progress", "tell"), (7, "no_progress", "tell"), (10, "no_progress", "tell")]
+
+
+async def test_the_agents_of_one_that_is_told_know_of_it(autojump_clock: object) -> None:
+    harness = Trading("A")
+    rails = Guardrails(no_progress=NoProgress(3, "tell", ("count",)))
+
+    await run(MemoryStore(), harness, seconds=4.5, **terms(rails, tell=telling(harness)))
+
+    known = harness.load_context().relevant_knowledge["guardrail"]
+    assert known == (
+        "guardrail no_progress: 3 steps have shown the same step again: nothing new in state, input and output "
+        "(limit 3, was 3)"
+    )
 
 
 async def test_one_that_is_restarted_in_vain_is_blocked_in_the_end(autojump_clock: object) -> None:
