@@ -8,7 +8,7 @@ from typing import cast
 
 from harnesses.governance.contract_nouns import BuilderContract
 from harnesses.pipeline.task import Deed
-from harnesses.secrets import redact_text
+from harnesses.secrets import MARK, redact_text
 
 MAX_REQUESTS = 10
 MAX_WORDS = 200
@@ -33,7 +33,7 @@ def requested(contract: BuilderContract) -> tuple[tuple[Deed, ...], tuple[str, .
         deed = _deed(item)
         if deed is None:
             problems.append(f"builder.actions[{place}]: expected {_FORM}, was {item!r:.120}")
-        elif any(redact_text(word) != word for word in (*deed.command, deed.summary)):
+        elif any(MARK in word or redact_text(word) != word for word in (*deed.command, deed.summary)):
             problems.append(f"builder.actions[{place}]: it holds a secret, which would be on record; read it where it is used")
         else:
             deeds.append(deed)
