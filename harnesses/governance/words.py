@@ -12,6 +12,7 @@ _FILLERS = frozenset(
     {"", "na", "none", "nil", "null", "nothing", "todo", "tbd", "tba", "pending", "unknown", "skip", "skipped"}
 )
 """Words that stand where something should be said."""
+_FILLED = re.compile(f"(?:{'|'.join(sorted(filter(None, _FILLERS), key=len, reverse=True))})*")
 _SKIPPED = re.compile(r"\s*skip(?:ped)?\b(.*)", re.IGNORECASE | re.DOTALL)
 _ALIKE = str.maketrans(
     "авекмнорстухіјѕԁһԛԝɡαβεικνορτυχγωıⅼ",
@@ -26,9 +27,9 @@ def visible(text: str) -> str:
 
 
 def says_enough(text: str, least: int) -> bool:
-    """Return whether a text has at least `least` characters that can be seen, and some of them are letters or digits."""
+    """Return whether a text has at least `least` characters that can be seen, and they are more than marks and fillers."""
     seen = visible(text)
-    return len(seen) >= least and any(letter.isalnum() for letter in seen)
+    return len(seen) >= least and not _is_filled(seen)
 
 
 def is_meaningful(text: str) -> bool:
@@ -36,7 +37,12 @@ def is_meaningful(text: str) -> bool:
     seen = visible(text)
     skipped = _SKIPPED.fullmatch(seen)
     said = skipped.group(1) if skipped else seen
-    return "".join(letter for letter in said.casefold() if letter.isalnum()) not in _FILLERS
+    return not _is_filled(said)
+
+
+def _is_filled(text: str) -> bool:
+    """Return whether a text is made of words that say nothing: `TODO`, `n/a - n/a`, or none at all."""
+    return _FILLED.fullmatch("".join(letter for letter in text.casefold() if letter.isalnum())) is not None
 
 
 def skeleton(name: str) -> str:

@@ -19,7 +19,9 @@ def test_an_item_that_stands_for_nothing_is_not(text: str) -> None:
     assert not is_meaningful(text)
 
 
-@pytest.mark.parametrize("text", ["", " " * 20, "\u200b" * 20, "." * 20, "short", "   nine char"])
+@pytest.mark.parametrize(
+    "text", ["", " " * 20, "\u200b" * 20, "." * 20, "short", "   nine char", "TODO TODO TODO", "n/a, n/a, n/a, none"]
+)
 def test_ten_characters_must_be_seen_and_say_something(text: str) -> None:
     assert not says_enough(text, 10)
 
