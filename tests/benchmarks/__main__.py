@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tests.benchmarks.features import features
 from tests.benchmarks.measures import MEASURES as OTHERS
+from tests.benchmarks.watching import watching
 
-MEASURES = {**OTHERS, "features": features}
+MEASURES = {**OTHERS, "features": features, "watching": watching}
 
 
 def main(names: list[str]) -> int:
