@@ -34,6 +34,11 @@ READ_TOOLS = names(
     "get_diagnostics askuserquestion exitplanmode bashoutput killshell"
 )
 """Tools that only look."""
+SHELL_TOOLS = names(
+    "bash sh shell terminal exec execute command powershell run_command run_shell_command run_terminal_cmd run_in_terminal "
+    "execute_command execute_bash shell_command local_shell container.exec bash_tool"
+)
+"""Tools that run what they are given in a shell."""
 _TELLING = re.compile(
     r"(?i)(^|[_.\-/:])(delete|drop|destroy|remove|purge|publish|deploy|merge|push|release|send|execute|exec|eval|run|write|put|"
     r"terminate|revoke|grant|apply|rollback|upload)"
@@ -90,8 +95,8 @@ def _judged(name: str, given: object, disposable: Collection[str], root: str) ->
         yield from classify(["python", "-c", fields["code"]], disposable=disposable, root=root)
         commands.append("")
     if not commands:
-        if not name:
-            yield Finding(UNREADABLE, "it names no tool and no command", "")
+        if not name or name in SHELL_TOOLS:
+            yield Finding(UNREADABLE, "it names no command" if name else "it names no tool and no command", "")
         elif _TELLING.search(name):
             yield Finding(
                 UNREADABLE, f"what the tool {name} does is not known, and its name says that it changes something", ""

@@ -62,8 +62,15 @@ def _patient(options: argparse.Namespace) -> Patient:
 
 def findings(patient: Patient) -> Iterator[Check]:
     """Yield everything that is found."""
+    store = patient.store
     yield from examined(_of_machine())
-    yield from examined(_of_store(patient))
+    opened = list(examined([Examination("store", partial(doctor_store.opens, store, named=patient.store_named))]))
+    yield from opened
+    yield from examined(_beside(store))
+    if any(check.level is Level.PASS for check in opened):
+        yield from examined(_within(store))
+    elif store.exists():
+        yield warn("work", "what is in the store was not looked at", "mend the store first")
     if patient.file is not None:
         yield from examined([Examination("run file", partial(doctor_file.run_file, patient.file))])
 
@@ -80,26 +87,26 @@ def _of_machine() -> Sequence[Examination]:
     )
 
 
-def _of_store(patient: Patient) -> Iterator[Examination]:
-    store = patient.store
-    yield Examination("store", partial(doctor_store.opens, store, named=patient.store_named))
-    yield Examination("room", partial(doctor_store.room, store))
-    yield Examination("permissions", partial(doctor_store.permissions, store))
-    yield Examination("latch", partial(doctor_work.latch, store))
-    if not doctor_store.can_be_read(store):
-        if store.exists():
-            yield Examination("work", lambda: [warn("work", "what is in the store was not looked at", "mend the store first")])
-        return
-    for name, look in (
-        ("integrity", doctor_store.whole),
-        ("ownership", doctor_work.ownership),
-        ("attempts", doctor_work.attempts),
-        ("harnesses", doctor_work.standing),
-        ("effects", doctor_work.effects),
-        ("approvals", doctor_work.approvals),
-        ("secrets", doctor_work.secrets),
-    ):
-        yield Examination(name, partial(look, store))
+def _beside(store: Path) -> Sequence[Examination]:
+    """Return what can be looked at whatever the store is like."""
+    return (
+        Examination("room", partial(doctor_store.room, store)),
+        Examination("permissions", partial(doctor_store.permissions, store)),
+        Examination("latch", partial(doctor_work.latch, store)),
+    )
+
+
+def _within(store: Path) -> Sequence[Examination]:
+    """Return what there is to look at in a store that opens."""
+    return (
+        Examination("integrity", partial(doctor_store.whole, store)),
+        Examination("ownership", partial(doctor_work.ownership, store)),
+        Examination("attempts", partial(doctor_work.attempts, store)),
+        Examination("harnesses", partial(doctor_work.standing, store)),
+        Examination("effects", partial(doctor_work.effects, store)),
+        Examination("approvals", partial(doctor_work.approvals, store)),
+        Examination("secrets", partial(doctor_work.secrets, store)),
+    )
 
 
 def fields(check: Check) -> dict[str, str]:

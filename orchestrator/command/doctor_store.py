@@ -12,25 +12,18 @@ from contextlib import closing
 from pathlib import Path
 
 from orchestrator.command.doctor_nouns import Check, fail, few, warn, well
-from orchestrator.errors import OrchestratorError, StoreUnusable
+from orchestrator.errors import StoreBusy, StoreUnusable
 from orchestrator.store.schema import VERSION
 from orchestrator.store.secret import secret_path
 from orchestrator.store.sqlite_file import open_reader
 
+_LOCK_S = 1.0
+"""What waiting for a lock may take."""
 LOOK_S = 10.0
 """What looking through all pages of a store may take."""
 _ROOM, _LITTLE_ROOM = 10_000_000, 200_000_000
 _LONG_LOG = 256_000_000
 """Bytes of a write-ahead log: SQLite begins anew at 4 MB, unless somebody reads all the time."""
-
-
-def can_be_read(store: Path) -> bool:
-    """Return whether there is a store that opens; what is wrong with it, `opens` tells."""
-    try:
-        open_reader(store).close()
-    except (OrchestratorError, sqlite3.Error, OSError):
-        return False
-    return True
 
 
 def opens(store: Path, *, named: bool) -> Iterator[Check]:
@@ -47,6 +40,7 @@ def opens(store: Path, *, named: bool) -> Iterator[Check]:
         return
     if store.is_file() and store.stat().st_size == 0:
         raise StoreUnusable(f"{store} is an empty file; restore it from a copy, or remove it if nothing was ever run on it")
+    _wait_for_lock(store)
     with closing(open_reader(store)) as db:
         mode = str(db.execute("PRAGMA journal_mode").fetchone()[0])
     if mode != "wal":
@@ -62,6 +56,21 @@ def opens(store: Path, *, named: bool) -> Iterator[Check]:
             f"its write-ahead log has grown to {_size(log.stat().st_size)}",
             "end programs that read from it all the time; then run something on it",
         )
+
+
+def _wait_for_lock(store: Path) -> None:
+    """Wait for whoever keeps even readers out, but not for long."""
+    if store.is_file():
+        with closing(sqlite3.connect(f"{store.resolve().as_uri()}?mode=ro", uri=True, timeout=_LOCK_S)) as db:
+            try:
+                db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise StoreBusy(
+                        f"{store} is locked: another process keeps even readers out; end it, or try again"
+                    ) from error
+            except sqlite3.DatabaseError:
+                pass  # what is wrong with it is told when it is opened
 
 
 def whole(store: Path) -> Iterator[Check]:
