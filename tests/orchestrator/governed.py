@@ -47,6 +47,15 @@ class Falling(BaseHarness[int, str, str]):
             await self.sleep(1)
 
 
+class Killed(Falling):
+    """Is worth 200 at its first step, and waits; taken up again it is worth 150."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        self.update_state(lambda equity: 150 if self.current_step else 200)
+        yield "hold", str(self.state)
+        await self.receive()
+
+
 class Tasks(Idle):
     """Holds the guardrails of its tasks itself."""
 

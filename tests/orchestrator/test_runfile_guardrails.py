@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from harnesses.governance import Guardrails, NoProgress
 from orchestrator import MemoryStore, Orchestrator, Outcome, OutcomeKind, UsageError
 from orchestrator.command.making import make_all
 from orchestrator.command.runfile import parse_run_file
+from tests.orchestrator.commanding import Command
 from tests.orchestrator.governed import Tasks
 
 PATH = Path("folder/run.toml")
@@ -142,11 +141,26 @@ async def test_a_deadline_is_held_beside_another(autojump_clock: object) -> None
     assert "step 5: its deadline has passed" in repr(caught.value)
 
 
-def test_the_command_says_that_a_person_has_to_decide(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    (tmp_path / "run.toml").write_text(table("Idle", "guardrails = { no_progress = { steps = 1 } }"))
-    words = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.toml")]
+def test_the_command_says_that_a_person_has_to_decide(tmp_path: Path) -> None:
+    with Command(tmp_path) as orchestrator:
+        file = orchestrator.write("run.toml", table("Idle", "guardrails = { no_progress = { steps = 1 } }"))
 
-    ran = subprocess.run(words, cwd=request.config.rootpath, capture_output=True, text=True, timeout=60, check=False)
+        ran = orchestrator("run", file)
 
-    assert ran.returncode == 4
-    assert "guardrail no_progress: 1 steps have shown the same step again" in ran.stderr + ran.stdout
+    assert ran.code == 4
+    assert "guardrail no_progress: 1 steps have shown the same step again" in ran.err + ran.out
+
+
+def test_a_kill_does_not_forget_the_high_water_mark(tmp_path: Path) -> None:
+    with Command(tmp_path) as orchestrator:
+        file = orchestrator.write("run.toml", table("Killed", "guardrails = { max_drawdown = 0.2 }"))
+        killed = orchestrator.start("run", file, "--json")
+        assert killed.stdout is not None
+        next(line for line in killed.stdout if '"output":"200"' in line.replace(" ", ""))
+        killed.kill()
+        killed.wait()
+
+        again = orchestrator("run", file)
+
+    assert again.code == 4
+    assert "equity 150 has been more than 0.2 below its highest, 200" in again.err + again.out
