@@ -76,9 +76,26 @@ def bind(root: Path | str, paths: Iterable[str | Path]) -> tuple[Bound, ...]:
     return tuple(bound.values())
 
 
+class Content:
+    """The content of files as it is now, each read once, however many entries speak of it."""
+
+    def __init__(self, root: Path | str) -> None:
+        self._root = Path(root)
+        self._known: dict[str, str | None] = {}
+
+    def changed(self, subject: Iterable[Bound]) -> tuple[str, ...]:
+        """Return the paths whose content is another now than it was when they were bound."""
+        return tuple(one.path for one in subject if self._digest(one.path) != one.sha256)
+
+    def _digest(self, path: str) -> str | None:
+        if path not in self._known:
+            self._known[path] = _hash(self._root, path)
+        return self._known[path]
+
+
 def changed(subject: Iterable[Bound], root: Path | str) -> tuple[str, ...]:
     """Return the paths whose content is another now than it was when they were bound."""
-    return tuple(one.path for one in subject if _hash(Path(root), one.path) != one.sha256)
+    return Content(root).changed(subject)
 
 
 def below(root: Path, path: str) -> str | None:

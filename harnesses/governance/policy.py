@@ -22,9 +22,9 @@ from pathlib import Path
 from attrs import field, frozen
 
 from harnesses.features.texts import one_line
-from harnesses.governance.binding import below
+from harnesses.governance.binding import Bound, Content, below
 from harnesses.governance.contract_nouns import Check, failed, passed
-from harnesses.governance.evidence import Evidence, EvidenceStatus, stale
+from harnesses.governance.evidence import Evidence, EvidenceStatus
 from harnesses.governance.grades import Grade
 
 
@@ -55,7 +55,7 @@ class EvidencePolicy:
         attempt: int | None = None,
         covering: Sequence[str] = (),
     ) -> tuple[Check, ...]:
-        """Return a check for each thing that is asked for.
+        """Return a check for each thing that is asked for. Reads the files that are spoken of: if they are many, in a thread.
 
         Args:
             entries: of one task, in the order of the ledger.
@@ -65,7 +65,8 @@ class EvidencePolicy:
             covering: paths that must be spoken of, such as the files that were modified.
         """
         ledger = [one for one in entries if attempt is None or one.attempt == attempt]
-        stales = {place: stale(one, root) if root else _unseen(one) for place, one in enumerate(ledger)}
+        changed = Content(root).changed if root else _unseen
+        stales = {place: changed(one.subject) for place, one in enumerate(ledger)}
         checks = [_check("evidence", self.needed, ledger, stales)]
         for kind, grade in self.by_kind.items():
             some = {place: stales[place] for place, one in enumerate(ledger) if one.kind == kind}
@@ -78,8 +79,8 @@ class EvidencePolicy:
         return (*checks, *_covered(paths, self.needed, ledger, stales))
 
 
-def _unseen(entry: Evidence) -> tuple[str, ...]:
-    return tuple(one.path for one in entry.subject)
+def _unseen(subject: Iterable[Bound]) -> tuple[str, ...]:
+    return tuple(one.path for one in subject)
 
 
 def _check(name: str, needed: Grade, ledger: Sequence[Evidence], stales: Mapping[int, tuple[str, ...]]) -> Check:

@@ -76,7 +76,7 @@ class Watch:
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Take up what was kept with the last recorded step."""
-        self._found, self._step = (), 0
+        self._step = 0
         if self._fingerprints is not None:
             self._fingerprints.forget()
         self._loops = loops_of(kept.get("loops", {}))
@@ -84,6 +84,8 @@ class Watch:
         self._fruitless = kept.get("fruitless", 0)
         begun_anew = kept.get("reset", "") != self.guardrails.reset
         self._standing = Standing() if begun_anew else _stood(kept.get("standing", {}))
+        # A halt that only a word ends holds before the first step, too.
+        self._found = tuple(reached(evolve(self._standing, lost=False), self.guardrails, {}))
 
     def look(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> Sequence[Finding]:
         """Return what limits a step that is about to be recorded has reached."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harnesses.governance import Bound, EvidenceError, bind
-from harnesses.governance.binding import changed
+from harnesses.governance.binding import Content
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_whatever_becomes_of_a_file_it_is_another_content(root: Path, change: Ca
 
     change(root / "src/a.py")
 
-    assert changed(bound, root) == ("src/a.py",)
+    assert Content(root).changed(bound) == ("src/a.py",)
 
 
 def test_the_same_content_written_anew_is_the_same(root: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_same_content_written_anew_is_the_same(root: Path) -> None:
     (root / "src/a.py").write_text("one")
     os.utime(root / "src/b.py", (0, 0))
 
-    assert changed(bound, root) == ()
+    assert Content(root).changed(bound) == ()
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_the_root_itself_may_be_reached_by_a_link(root: Path) -> None:
     link.symlink_to(root)
 
     assert bind(link, ["src/a.py", link / "src/b.py", root / "src/b.py"]) == bind(root, ["src/a.py", "src/b.py"])
-    assert changed(bind(link, ["src/a.py"]), root) == ()
+    assert Content(root).changed(bind(link, ["src/a.py"])) == ()

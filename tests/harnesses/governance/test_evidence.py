@@ -164,3 +164,43 @@ def test_an_entry_can_be_attached_to_a_step() -> None:
 
 def test_grades_are_in_order() -> None:
     assert Grade.REPORTED < Grade.OBSERVED < Grade.RERUN
+
+
+words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20).filter(str.strip)
+bounds = st.builds(
+    Bound,
+    st.lists(st.text("abc.-_", min_size=1, max_size=5).filter(lambda name: name.strip(".")), min_size=1, max_size=3).map(
+        "/".join
+    ),
+    st.integers(0, 2**256 - 1).map(lambda number: f"{number:064x}"),
+)
+entries = st.builds(
+    Evidence,
+    ts=st.datetimes(timezones=st.just(UTC)),
+    task_id=words,
+    kind=words,
+    status=st.sampled_from(EvidenceStatus),
+    evidence=words,
+    grade=st.sampled_from(Grade),
+    attempt=st.integers(0, 1000),
+    stage_id=st.just("") | words,
+    subject=st.lists(bounds, max_size=3),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(entries)
+def test_whatever_entry_is_written_is_read_back_the_same(entry: Evidence) -> None:
+    assert read_entry(msgspec.json.decode(msgspec.json.encode(entry.plain()))) == entry
+
+
+@settings(max_examples=100, deadline=None)
+@given(entries, st.data())
+def test_an_entry_of_which_a_field_is_another_kind_is_rejected(entry: Evidence, data: st.DataObject) -> None:
+    fields = entry.plain()
+    fields[data.draw(st.sampled_from(["ts", "task_id", "kind", "status", "evidence", "grade"]))] = data.draw(
+        st.sampled_from([None, "", " ", 7, [], {}, True, "\0"])
+    )
+
+    with pytest.raises(EvidenceError):
+        read_entry(fields)

@@ -114,3 +114,10 @@ def test_every_file_that_is_to_be_covered_is_spoken_of(tmp_path: Path) -> None:
 
     assert failed(EvidencePolicy().met_by(ledger, tmp_path, covering=["a.py", "./a.py", str(tmp_path / "a.py")])) == []
     assert failed(EvidencePolicy().met_by(ledger, tmp_path, covering=["a.py", "b.py"])) == ["evidence_covers_files"]
+
+
+def test_a_file_is_read_once_however_many_entries_speak_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(b"x" * 1_000_000)
+    ledger = [entry(subject=bind(tmp_path, ["a.py"]))] * 5_000
+
+    assert failed(EvidencePolicy().met_by(ledger, tmp_path, covering=["a.py"])) == []

@@ -272,3 +272,14 @@ def test_what_was_not_kept_by_us_is_in_nobodys_favour() -> None:
     watch.restore({"standing": {"high": "x"}})
 
     assert watch.kept()["standing"] == {"fallen": True}
+
+
+def test_a_halt_holds_before_the_first_step_of_the_next_attempt() -> None:
+    watch = Watch(DRAWDOWN, figures)
+    watch.restore({"standing": {"high": "200", "last": "150", "fallen": True}})
+
+    with pytest.raises(GuardrailTripped, match="guardrail max_drawdown: equity 150"):
+        watch.check()
+
+    watch.restore({})
+    watch.check()
