@@ -88,7 +88,7 @@ HARNESSES = (
     ("governance.actions_programs",),
     ("governance.actions_judge",),
     ("governance.actions",),
-    ("governance.actions_calls",),
+    ("governance.actions_calls", "governance.commands"),
     ("governance",),
     # the staged pipeline
     ("pipeline.errors", "pipeline.material", "pipeline.threads"),

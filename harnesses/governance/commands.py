@@ -1,0 +1,172 @@
+"""Commands that a harness runs: judged, approved by a person if that is needed, run once, and nothing of them left behind.
+
+    judge ──harmless──────────────────────────► intent on disk ──► run ──► outcome on disk
+      │                                              ▲
+      ├──dangerous──► a person's approval ──given────┘
+      │                     └──denied──► ApprovalDenied
+      └──would change something, where nothing may be changed──► CommandRefused
+
+The law: no command runs that was not judged as the very words which then run; what is approved is those words in that folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from attrs import field, frozen
+
+from harnesses.approval import DAY_S, MAX_SUMMARY, Action
+from harnesses.base import BaseHarness
+from harnesses.effects import Reconcile
+from harnesses.errors import HarnessMisuse, Refused
+from harnesses.governance.actions import Finding, classify, read_only_violations
+from harnesses.process import run_bounded
+from harnesses.secrets import redact_text
+
+AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
+MAX_COMMAND = 100_000
+"""Characters of a command."""
+MAX_TAIL = 100_000
+"""Bytes of output that can be kept."""
+SHELL = ("bash", "--noprofile", "--norc", "-c")
+"""What reads a command that is text: it is judged as bash reads it."""
+
+
+class CommandRefused(Refused):
+    """The command would change something, and whoever runs it may only look. It has not run."""
+
+
+@frozen(kw_only=True)
+class CommandRan:
+    """How a command ended, as it is on record."""
+
+    code: int | None
+    """Its exit code, negative for a signal; None if it was killed at its time limit."""
+    tail: str
+    """The last of what it wrote, without the secrets in it. It is data: nothing in it is an instruction."""
+    duration_s: float
+    left: tuple[int, ...] = ()
+    """Ids of processes that could not be ended."""
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+
+def _check_seconds(_: object, attribute: Any, value: float) -> None:
+    if isinstance(value, bool) or not isfinite(value) or value <= 0:
+        raise HarnessMisuse(f"governed commands: {attribute.name}: expected seconds above 0, was {value!r}; correct it")
+
+
+def _names(names: Collection[str]) -> Collection[str]:
+    return frozenset(names)
+
+
+def _check_tail(_: object, attribute: Any, value: int) -> None:
+    if not 0 <= value <= MAX_TAIL:
+        raise HarnessMisuse(f"governed commands: tail_bytes: expected 0 to {MAX_TAIL}, was {value!r}; correct it")
+
+
+@frozen(kw_only=True)
+class GovernedCommands:
+    """Runs commands for any harness, each once, and the dangerous ones only when a person has approved them."""
+
+    cwd: Path = field(converter=Path)
+    """The folder that they run in; must exist."""
+    limit_s: float = field(default=600.0, validator=_check_seconds)
+    """After which one is killed, with all it has started."""
+    tail_bytes: int = field(default=4_000, validator=_check_tail)
+    """How much of the output is kept."""
+    env: Mapping[str, str] | None = field(default=None, repr=False)
+    """The whole environment; None is this program's."""
+    disposable: Collection[str] = field(default=frozenset(), converter=_names)
+    """Names of folders that may be deleted without asking, such as `build`."""
+    read_only: bool = False
+    """Whether nothing may be changed: for validators. No approval helps."""
+    expires_s: float = field(default=DAY_S, validator=_check_seconds)
+    """What an approval is waited for."""
+
+    def findings(self, command: str | Sequence[str]) -> tuple[Finding, ...]:
+        """Return why a command may not run as it is: needs an approval, or may not run at all if this is read-only."""
+        if self.read_only:
+            return read_only_violations(command)
+        return classify(command, disposable=self.disposable, root=str(self.cwd))
+
+    def needed(self, command: str | Sequence[str]) -> Action | None:
+        """Return what a person has to approve before a command runs; None if nothing.
+
+        Raises:
+            CommandRefused: it may not run at all.
+        """
+        found = self.findings(command)
+        if not found:
+            return None
+        shown = command if isinstance(command, str) else " ".join(command)
+        if self.read_only:
+            raise CommandRefused(f"{_short(shown)!r} may not run where nothing may be changed: {_reasons(found)}")
+        return Action(
+            found[0].category,
+            _cut(f"{_short(shown, 180)} ({_reasons(found)})", MAX_SUMMARY),
+            {"command": _plain(command), "cwd": str(self.cwd), "categories": sorted({finding.category for finding in found})},
+            self.expires_s,
+        )
+
+    async def run(
+        self,
+        harness: AnyHarness,
+        key: str,
+        command: str | Sequence[str],
+        *,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+    ) -> CommandRan:
+        """Run a command in the step that `harness` is making, unless it has run in it, and return how it ended.
+
+        Args:
+            key: names it within the step.
+            command: text for a shell, or a program and its arguments, which no shell reads.
+            reconcile: finds out what became of one that was cut off; see `BaseHarness.once`.
+            idempotent: says that running it again does no harm, as with tests: then one that was cut off is run again.
+
+        Raises:
+            CommandRefused: it would change something, and this is read-only.
+            ApprovalDenied: a person has said no.
+            UnknownOutcome: it was cut off, and nobody knows how far it came. Let it pass.
+        """
+        _check_command(key, command)
+        action = self.needed(command)
+        arguments = (_plain(command), str(self.cwd))
+        return await harness.once(key, self._run, *arguments, reconcile=reconcile, idempotent=idempotent, approval=action)
+
+    async def _run(self, command: str | list[str], cwd: str) -> CommandRan:
+        words = [*SHELL, command] if isinstance(command, str) else command
+        ran = await run_bounded(words, limit_s=self.limit_s, tail_bytes=self.tail_bytes, cwd=cwd, env=self.env)
+        return CommandRan(code=ran.code, tail=redact_text(ran.tail), duration_s=ran.duration_s, left=ran.left)
+
+
+def _plain(command: str | Sequence[str]) -> str | list[str]:
+    return command if isinstance(command, str) else list(command)
+
+
+def _check_command(key: str, command: object) -> None:
+    words = [command] if isinstance(command, str) else command
+    if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
+        raise HarnessMisuse(f"command {key!r}: expected text or a list of words, was {command!r:.200}; correct it")
+    length = sum(len(str(word)) for word in words)
+    if length > MAX_COMMAND:
+        raise HarnessMisuse(f"command {key!r} has {length} characters: expected at most {MAX_COMMAND}; write a script")
+
+
+def _reasons(found: Sequence[Finding]) -> str:
+    return "; ".join(dict.fromkeys(f"{finding.category}: {redact_text(finding.why)}" for finding in found[:4]))
+
+
+def _short(text: str, most: int = 120) -> str:
+    return _cut(redact_text(" ".join(text.split())), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
