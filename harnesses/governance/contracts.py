@@ -8,7 +8,7 @@
     ¹ the one that was asked for        ² if it is left out, the agent that was asked
 
 The laws: what is wrong is told all at once, each with the path of its value; what `to_json` writes is read back the same; and
-a field that is not known here is kept in `more` and written back, but nothing ever goes by it. `null` is as good as left out.
+a field that is not known here is kept in `more` and written back, but no check goes by it. `null` is as good as left out.
 
 Limits: 1,000,000 characters in all, 20,000 of one text, 10,000 items of one list, 32 levels, numbers of 64 bits. A key twice
 in one object, NaN, infinity, NUL and halves of characters are refused: other programs would read them otherwise.

@@ -23,7 +23,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 _WHOLE = "state"
 _SPACE = 2**128
 _LISTS = (list, tuple)
-_UNREADABLE = (TypeError, ValueError, OverflowError, RecursionError, LookupError, AttributeError)
+_UNREADABLE = (TypeError, ValueError, OverflowError, RecursionError, LookupError, AttributeError, msgspec.MsgspecError)
 
 
 class Fingerprints:
@@ -55,7 +55,7 @@ class Fingerprints:
                 self._begin(state())
             elif delta:
                 self._follow(delta, state())
-            made = hashlib.blake2b(self._sum.to_bytes(16, "big"), digest_size=16)
+            made = hashlib.blake2b(self._sum.to_bytes(16, "big"), digest_size=8)
             made.update(_encoder.encode((input, output)))
             return made.hexdigest()
         except _UNREADABLE:

@@ -30,6 +30,7 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.delta import Delta
+from harnesses.features.texts import one_line
 from harnesses.governance.errors import GuardrailTripped, NoProgressMade
 from harnesses.governance.fingerprints import Fingerprints
 from harnesses.governance.guardrails import Guardrails, NoProgress
@@ -140,7 +141,7 @@ class Watch:
             return tuple(reached(self._standing, self.guardrails, figures))
         except Exception as error:
             # Whatever the author's function raises: what can not be looked at is not let pass, nor does it end the program.
-            reason = f"the figures of the state can not be had: {type(error).__name__}: {str(error)[:300]}; correct `figures`"
+            reason = f"the figures of the state can not be had: {type(error).__name__}: {one_line(str(error), 300)}; correct `figures`"
             return (Finding(limit_name="figures", current_value="unknown", limit_value="known", reason=reason),)
 
     def _read(self, step: Step[Any, Any], state: Any) -> tuple[Figures, date]:

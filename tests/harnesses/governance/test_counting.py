@@ -12,6 +12,7 @@ import trio
 from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, aider, claude_code, codex
 from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, PlainReading
+from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, TurnResult, accept_all
 from harnesses.features.record import FeatureState
 from harnesses.governance import BuilderContract, Guardrails, independent
 from harnesses.governance.counting import counted, limited
@@ -250,3 +251,27 @@ def test_the_deeds_in_the_output_of_aider() -> None:
         (False, ""),
     ]
     assert counter_for(PlainReading()) is None
+
+
+async def test_to_a_feature_list_a_stopped_agent_is_a_try_that_failed(autojump_clock: object) -> None:
+    @counted
+    async def search() -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def work(run: Any) -> TurnResult:
+        for _ in range(9 if run.input.turn == 1 else 1):
+            await search()
+        return TurnResult(message=f"done at try {run.input.turn}")
+
+    policy = RunPolicy(max_turns_per_feature=2, max_retries_per_feature=1, fail_fast=FailFast(on_chat_error=False))
+    harness = FeatureHarness(
+        limited(Agent(work), FEW),
+        accept_all(),
+        objective="all of it",
+        features=[Feature("a", "it works", steps=["look"])],
+        policy=policy,
+    )
+    await harness.run()
+
+    assert harness.state.features[0].passes
+    assert "at most 3 tool calls" in str([step.output for step in harness.step_history])
