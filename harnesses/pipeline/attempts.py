@@ -114,7 +114,9 @@ class PipelineAttempts(PipelineVerdicts):
         )
         state = handed_in(self.state, id, built, self.now())
         said = f"{id}: handed in" if good else f"{id}: {one_line(why, 200)}"
-        return self._made(state, MoveKind.BUILD, id, note=said, events=[event])
+        findings = [] if built.finding is None else [built.finding]
+        events = [event, *(self._tripped(id, finding) for finding in findings)]
+        return self._made(state, MoveKind.BUILD, id, note=said, events=events, findings=findings)
 
     def _reclaimed(self, id: TaskId) -> PipelineStep:
         """Give a claim back that was cut off: its attempt counts."""

@@ -34,6 +34,7 @@ from harnesses.governance.grades import Grade
 from harnesses.governance.guardrails import Guardrails
 from harnesses.governance.judging import judge, unreadable
 from harnesses.governance.policy import EvidencePolicy
+from harnesses.governance.tally import Tally, telemetry_checks
 from harnesses.pipeline.assignments import Inspection, PipelineAgent, contract_in
 from harnesses.pipeline.ids import StageId
 from harnesses.pipeline.material import MAX_ARTIFACT_BYTES, MAX_FILE_BYTES, MAX_FILES, Material, read_artifact
@@ -170,6 +171,7 @@ class Court:
         """Look at what a contract speaks of, in the copy; return the checks, the content, and the checks of each stage."""
         task = case.task
         checks = [*completeness(contract, stages=[str(id) for id in task.stages]), *file_checks(contract, root)]
+        checks += telemetry_checks(contract, self.guardrails, _tally(case.built, self.guardrails))
         checks += [failed("actions", problem) for problem in requested(contract)[1]]
         files = _read_files(root, contract.files_modified)
         made: list[tuple[StageId, str, list[Check]]] = []
@@ -303,6 +305,14 @@ def _spoken_of(case: Case, contract: BuilderContract) -> tuple[str, ...]:
 
 def _plain_name(path: str) -> str:
     return os.path.normpath(path)
+
+
+def _tally(built: Built, guardrails: Guardrails) -> Tally:
+    """Return what was counted while it was built."""
+    tally = Tally(guardrails)
+    tally.tool_calls, tally.messages = built.tool_calls or 0, built.messages or 0
+    tally.is_counting = built.tool_calls is not None
+    return tally
 
 
 def _bound(root: Path, paths: Sequence[str]) -> tuple[tuple[Bound, ...], list[Check]]:

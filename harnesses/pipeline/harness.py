@@ -73,7 +73,11 @@ class PipelineHarness(PipelineSteps):
         state = self.state
         if not state.tasks or self._unpassed() or self._unremembered():
             return False
-        return not stale_tasks(state, self._workspace)
+        if stale_tasks(state, self._workspace):
+            return False
+        # Here and now: a program that is killed after its last step does not run the harness again.
+        self._show_all()
+        return True
 
     def reopens(self) -> bool:
         """Return whether something that was proven is another now."""

@@ -15,6 +15,7 @@ from attrs import field, frozen
 from harnesses.governance.claiming import Claim
 from harnesses.governance.evidence import Bound, Evidence
 from harnesses.governance.retry import TaskStatus
+from harnesses.governor import Finding
 from harnesses.pipeline.ids import StageId, TaskId
 
 MAX_CONTRACT = 200_000
@@ -107,6 +108,11 @@ class Built:
     subject: tuple[Bound, ...] = ()
     """Files that it speaks of, as they were then."""
     kept: tuple[Kept, ...] = ()
+    tool_calls: int | None = None
+    """Counted by us; None where nothing could be counted."""
+    messages: int | None = None
+    finding: Finding | None = None
+    """The limit at which the agent was stopped, if it was."""
 
 
 @frozen(kw_only=True)

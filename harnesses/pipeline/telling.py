@@ -96,15 +96,24 @@ class PipelineTelling(PipelineWork):
             self._pending = (0, (), ())
             self._shown = self.state
 
+    def _show_all(self) -> None:
+        """Write the run folder of all that is on record."""
+        told = [step.output for step in self.step_history]
+        events = tuple(event for one in told for event in one.events)
+        evidence = tuple(entry for one in told for entry in one.evidence)
+        self._write(self.state, events, evidence)
+
+    def _write(self, state: PipelineState, events: Sequence[Json], evidence: Sequence[Json]) -> None:
+        try:
+            write_folder(self._workspace / state.run_folder, rendered(state, events, evidence))
+        except Exception:
+            _log.warning("harness %r could not write its run folder %s", self.name, state.run_folder, exc_info=True)
+
     async def _show(self) -> None:
         """Write the run folder. It is a view: that it can not be written is no reason to stop."""
         if not self._shown.run_id:
             return
-        try:
-            folder = rendered(self._shown, tuple(self._events), tuple(self._evidence))
-            await aside(write_folder, self._root(), folder)
-        except Exception:
-            _log.warning("harness %r could not write its run folder %s", self.name, self._root(), exc_info=True)
+        await aside(self._write, self._shown, tuple(self._events), tuple(self._evidence))
 
     async def _leave(self) -> None:
         """Show the last step, however the end came."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harnesses.features.feature import Feature
 from harnesses.features.texts import storable
@@ -21,7 +21,9 @@ from harnesses.governance.binding import Bound, bind
 from harnesses.governance.claiming import Claim
 from harnesses.governance.contract_fields import MAX_DOCUMENT
 from harnesses.governance.contracts import read_builder
+from harnesses.governance.counting import limited
 from harnesses.governance.errors import ContractError, EvidenceError
+from harnesses.governance.tally import AgentStopped, Tally, tallying
 from harnesses.pipeline.assignments import Inspection, StageWork, as_text, contract_in
 from harnesses.pipeline.court import Case, Judged, read_below
 from harnesses.pipeline.folder_files import remove_file
@@ -97,11 +99,16 @@ class PipelineWork(PipelineParts):
         # An older contract is none of this attempt's.
         await aside(remove_file, self._root(), f"tasks/{note.id}/builder.json")
         answer: object = None
-        with trio.move_on_after(self._agent_limit_s) as limit:
-            answer = await self.run_agent(agent, self._assignment(state, note, claim))
+        with tallying(self._guardrails) as tally:
+            try:
+                with trio.move_on_after(self._agent_limit_s) as limit:
+                    answer = await self.run_agent(limited(agent, self._guardrails), self._assignment(state, note, claim))
+            except AgentStopped as stopped:
+                return _counted(Built(contract="", failure=_said(stopped), finding=stopped.finding), tally)
         if limit.cancelled_caught:
-            return Built(contract="", failure=f"the agent was cut off: expected an end within {self._agent_limit_s:g} s")
-        return await aside(hand_in, self._workspace, state, note, self._agent_name(note), answer)
+            cut = f"the agent was cut off: expected an end within {self._agent_limit_s:g} s"
+            return _counted(Built(contract="", failure=cut), tally)
+        return _counted(await aside(hand_in, self._workspace, state, note, self._agent_name(note), answer), tally)
 
     def _assignment(self, state: PipelineState, note: TaskNote, claim: Claim) -> StageWork:
         record = self._record(note.id)
@@ -211,6 +218,11 @@ def _bound(workspace: Path, paths: tuple[str, ...]) -> tuple[Bound, ...]:
         return bind(workspace, paths)
     except EvidenceError:
         return ()
+
+
+def _counted(built: Built, tally: Tally) -> Built:
+    """Return what was handed in with what was counted."""
+    return evolve(built, tool_calls=tally.tool_calls, messages=tally.messages) if tally.is_counting else built
 
 
 def _said(error: Exception) -> str:
