@@ -141,7 +141,8 @@ class Watch:
             return tuple(reached(self._standing, self.guardrails, figures))
         except Exception as error:
             # Whatever the author's function raises: what can not be looked at is not let pass, nor does it end the program.
-            reason = f"the figures of the state can not be had: {type(error).__name__}: {one_line(str(error), 300)}; correct `figures`"
+            said = one_line(f"{type(error).__name__}: {error}", 300)
+            reason = f"the figures of the state can not be had: {said}; correct `figures`"
             return (Finding(limit_name="figures", current_value="unknown", limit_value="known", reason=reason),)
 
     def _read(self, step: Step[Any, Any], state: Any) -> tuple[Figures, date]:
