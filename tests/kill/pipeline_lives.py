@@ -64,10 +64,19 @@ class Case:
 
     def finish(self) -> None:
         """Let it live until all passes; what a person has to decide is decided as one would who looks."""
-        while (state := self.state()) is None or any(task["status"] != "PASS" for task in state["tasks"]):
-            self._settle()
-            blocked = [] if state is None else [task["id"]["text"] for task in state["tasks"] if task["status"] == "BLOCKED"]
+        while not self._is_complete():
+            self.settle()
+            state = self.state() or {"tasks": []}
+            blocked = [task["id"]["text"] for task in state["tasks"] if task["status"] == "BLOCKED"]
             assert not self.live(*(["--unblock", *blocked] if blocked else []))
+
+    def _is_complete(self) -> bool:
+        """Return whether the program has said, in the store, that all is done."""
+        try:
+            with closing(SqliteReader(self.folder / "run.db")) as reader:
+                return [str(harness.status) for harness in reader.harnesses()] == ["completed"]
+        except StoreUnusable:
+            return False
 
     def state(self) -> dict[str, Any] | None:
         """Return the state as it is recorded."""
@@ -81,7 +90,7 @@ class Case:
         except StoreUnusable:
             return None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Say what has become of the deed, if nobody knows: whether it was done can be seen."""
         try:
             with closing(SqliteReader(self.folder / "run.db")) as reader:
@@ -166,7 +175,7 @@ def killed_each_life(folder: Path, every: int, moment: str) -> tuple[World, int]
     case, kills = Case(folder), 0
     while case.live(f"--fault={moment}:{every}"):
         kills += 1
-        case._settle()
+        case.settle()
         if kills > _MOST_LIVES // 2:
             break
     case.finish()
