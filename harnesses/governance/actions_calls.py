@@ -106,10 +106,13 @@ def _judged(name: str, given: object, disposable: Collection[str], root: str) ->
 def _of_command(command: object, disposable: Collection[str], root: str) -> Iterator[Finding]:
     if isinstance(command, str):
         yield from classify(command, disposable=disposable, root=root)
-    elif isinstance(command, list) and all(isinstance(word, str) for word in command):
-        yield from classify([str(word) for word in command], disposable=disposable, root=root)
+        return
+    words: list[object] = cast(Any, command) if isinstance(command, list) else []
+    texts = [word for word in words if isinstance(word, str)]
+    if words and len(texts) == len(words):
+        yield from classify(texts, disposable=disposable, root=root)
     else:
-        yield Finding(UNREADABLE, "its command is neither text nor a list of words", repr(command)[:200])
+        yield Finding(UNREADABLE, "its command is neither text nor a list of words", repr(words or command)[:200])
 
 
 def _written(name: str, fields: Mapping[str, Any], root: str) -> Iterator[Finding]:
@@ -130,10 +133,10 @@ def _paths(fields: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, str):
             yield value
         elif isinstance(value, list):
-            for one in value:
+            for one in cast(list[object], value):
                 yield from _paths(cast(Mapping[str, Any], one)) if isinstance(one, Mapping) else [str(one)]
     edits = fields.get("edits")
-    for edit in edits if isinstance(edits, list) else ():
+    for edit in cast(list[object], edits) if isinstance(edits, list) else ():
         if isinstance(edit, Mapping):
             yield from _paths(cast(Mapping[str, Any], edit))
 

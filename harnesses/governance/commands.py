@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from attrs import field, frozen
 
@@ -152,8 +152,8 @@ def _plain(command: str | Sequence[str]) -> str | list[str]:
 
 
 def _check_command(key: str, command: object) -> None:
-    words = [command] if isinstance(command, str) else command
-    if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
+    words: Sequence[object] = [command] if isinstance(command, str) else cast(Sequence[object], command or ())
+    if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
         raise HarnessMisuse(f"command {key!r}: expected text or a list of words, was {command!r:.200}; correct it")
     length = sum(len(str(word)) for word in words)
     if length > MAX_COMMAND:

@@ -100,6 +100,7 @@ def _within(store: Path) -> Sequence[Examination]:
     """Return what there is to look at in a store that opens."""
     return (
         Examination("integrity", partial(doctor_store.whole, store)),
+        Examination("seals", partial(doctor_store.seals, store)),
         Examination("ownership", partial(doctor_work.ownership, store)),
         Examination("attempts", partial(doctor_work.attempts, store)),
         Examination("harnesses", partial(doctor_work.standing, store)),

@@ -12,16 +12,20 @@ from contextlib import closing
 from pathlib import Path
 
 from orchestrator.command.doctor_nouns import Check, fail, few, warn, well
+from orchestrator.command.verify import verified
 from orchestrator.errors import StoreBusy, StoreUnusable
 from orchestrator.store.schema import VERSION
 from orchestrator.store.secret import secret_path
 from orchestrator.store.sqlite_file import open_reader
+from orchestrator.text import one_line
 
 _LOCK_S = 1.0
 """What waiting for a lock may take."""
 LOOK_S = 10.0
 """What looking through all pages of a store may take."""
 _ROOM, _LITTLE_ROOM = 10_000_000, 200_000_000
+_MUCH_TO_PROVE = 500_000_000
+"""Bytes of a store that takes longer to prove untouched than somebody waits for a look at it."""
 _LONG_LOG = 256_000_000
 """Bytes of a write-ahead log: SQLite begins anew at 4 MB, unless somebody reads all the time."""
 
@@ -96,6 +100,30 @@ def whole(store: Path) -> Iterator[Check]:
         fail("integrity", f"it is damaged: {problem}", "restore it from a copy, or start a new store") for problem in found
     ]
     yield from few(problems)
+
+
+def seals(store: Path) -> Iterator[Check]:
+    """Look whether anybody has changed what is recorded."""
+    size = store.stat().st_size
+    if size > _MUCH_TO_PROVE:
+        yield warn(
+            "seals", f"{_size(size)} are too much to be looked through here", f"orchestrator verify --store {_quoted([store])}"
+        )
+        return
+    proof = verified(str(store), None, deep=False)
+    found = [
+        fail(
+            "seals",
+            one_line(f"{finding.what}: {finding.text}", 500),
+            "find out who has changed it, and restore it from a copy",
+        )
+        for finding in proof.findings
+    ]
+    yield from few(found)
+    if not found:
+        yield well(
+            "seals", f"nothing has changed: {proof.records} records under {proof.seals} seals, {proof.unsealed} not sealed yet"
+        )
 
 
 def room(store: Path) -> Iterator[Check]:

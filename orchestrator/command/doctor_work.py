@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from attrs import frozen
@@ -86,7 +86,7 @@ def _fields(event: str) -> dict[str, Any]:
         found = msgspec.json.decode(event)
     except msgspec.DecodeError:
         return {}
-    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
 def ownership(store: Path) -> Iterator[Check]:

@@ -178,6 +178,26 @@ def test_it_writes_nothing_to_the_store(store: Path) -> None:
     assert {name for name in after if name not in before} <= {"run.db-wal", "run.db-shm"}
 
 
+def test_a_record_that_was_changed_is_found_by_its_seal(store: Path) -> None:
+    whole = about(of_store(store), "seals")
+    with closing(sqlite3.connect(store)) as db, db:
+        db.execute("UPDATE records SET body = replace(body, 'fine', 'mine') WHERE kind = 'step'")
+
+    changed = about(of_store(store), "seals")
+
+    assert [check.level for check in whole] == [Level.PASS]
+    assert {check.level for check in changed} == {Level.FAIL}
+
+
+def test_a_store_whose_head_is_gone_is_told(store: Path) -> None:
+    store.with_name("run.db-head").unlink()
+
+    checks = about(of_store(store), "seals")
+
+    assert checks
+    assert all(check.fix for check in checks if check.level is not Level.PASS)
+
+
 # --- the work in it
 
 
