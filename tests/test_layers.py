@@ -71,7 +71,13 @@ HARNESSES = (
     # governance
     ("governance.errors", "governance.words", "governance.grades", "governance.contract_nouns"),
     ("governance.binding", "governance.contract_fields", "governance.guardrails"),
-    ("governance.claiming", "governance.completeness", "governance.contracts", "governance.evidence"),
+    (
+        "governance.claiming",
+        "governance.completeness",
+        "governance.guardrail_tables",
+        "governance.contracts",
+        "governance.evidence",
+    ),
     ("governance.judging", "governance.policy"),
     ("governance.fingerprints", "governance.looping", "governance.standing", "governance.stream_counts", "governance.tally"),
     ("governance.counting", "governance.retry", "governance.watching"),
@@ -277,6 +283,7 @@ PURE = (
     "harnesses.governance.errors",
     "harnesses.governance.fingerprints",
     "harnesses.governance.grades",
+    "harnesses.governance.guardrail_tables",
     "harnesses.governance.guardrails",
     "harnesses.governance.judging",
     "harnesses.governance.looping",

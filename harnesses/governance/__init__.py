@@ -7,7 +7,7 @@ policy         which evidence a pass needs
 claiming       the attempt under way: what may be handed in for it, and whether another may begin
 judging        the verdict on it
 retry          what follows from the verdict
-guardrails     limits that are held by code
+guardrails     limits that are held by code; guardrail_tables reads them
 counting       tool calls and messages of an agent, counted by us and stopped at the limit
 watching       a governor that holds them, step by step, for any harness
 """
@@ -49,7 +49,8 @@ from harnesses.governance.evidence import (
     reported,
     stale,
 )
-from harnesses.governance.guardrails import Guardrails, NoProgress, read_guardrails, read_together, tightened
+from harnesses.governance.guardrail_tables import read_guardrails, read_together
+from harnesses.governance.guardrails import Guardrails, NoProgress
 from harnesses.governance.judging import judge, quality, unreadable
 from harnesses.governance.policy import EvidencePolicy
 from harnesses.governance.retry import Decision, Retry, TaskStatus, decide, feedback, follow
@@ -113,7 +114,6 @@ __all__ = [
     "tallying",
     "telemetry_checks",
     "terms",
-    "tightened",
     "to_json",
     "unreadable",
 ]

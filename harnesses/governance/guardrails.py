@@ -1,4 +1,4 @@
-"""Guardrails: limits that are held by code. The nouns, and how they are read. Pure.
+"""Guardrails: limits that are held by code. Nouns.
 
     guardrail                                             default   held by
     max_task_attempts                                     2         `attempts_for`: counted from the store before a claim
@@ -15,15 +15,13 @@
     max_drawdown, max_daily_loss, max_position            none      `watching.Watch`, from figures of the state
     no_progress                                           none      `watching.Watch`
 
-The laws: a limit that can not be read is an error that names it, never a default in its place; and of two sets of limits the
-tighter one of each holds: see `tightened`.
+The law: a limit that can not be is an error that names it, never a default in its place. How they are read from tables, and
+what several tables say together: see `guardrail_tables`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
+from decimal import Decimal
 from math import isfinite
 from typing import Any, cast
 
@@ -53,7 +51,8 @@ def _part(owner: Any, attribute: Attribute[Any], value: object) -> None:
 
 
 def _amount(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if value is not None and not (isinstance(value, Decimal) and value.is_finite() and 0 <= value < 10**24):
+    right = isinstance(value, Decimal) and value.is_finite() and 0 <= value < 10**24
+    if value is not None and not (right and cast(int, cast(Decimal, value).as_tuple().exponent) >= -18):
         _refuse(owner, attribute.name, 'an amount from 0 up, such as "10.00"', value)
 
 
@@ -76,10 +75,11 @@ def _guard(owner: Any, attribute: Attribute[Any], value: object) -> None:
 
 def _refuse(owner: Any, name: str, wanted: str, value: object) -> None:
     subject = "no_progress" if isinstance(owner, NoProgress) else "guardrails"
-    raise GuardrailError(f"{subject}: {name}: expected {wanted}, was {_shown(value)}; correct it")
+    raise GuardrailError(f"{subject}: {name}: expected {wanted}, was {shown(value)}; correct it")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value in a few words, as a file has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value!r:.80}" if not isinstance(value, int) or value.bit_length() < 200 else "a far larger one"
@@ -184,7 +184,7 @@ _NOT_TOLD = ("no_progress", "reset")
 
 
 def _told(value: object) -> str:
-    return _shown(value) if isinstance(value, bool) else str(value)
+    return shown(value) if isinstance(value, bool) else str(value)
 
 
 TASK_LIMITS = frozenset(
@@ -203,113 +203,3 @@ TASK_LIMITS = frozenset(
 """What a harness has to hold itself, for it alone knows its tasks."""
 MONEY_LIMITS = frozenset({"max_drawdown", "max_daily_loss", "max_position"})
 """What is held by figures of the state."""
-_DECIMALS = frozenset({"max_cost"}) | MONEY_LIMITS
-
-
-def read_guardrails(table: object) -> Guardrails:
-    """Return the guardrails that a table names; the others have their defaults. Strict: nothing is guessed or let pass.
-
-    Amounts may be text, so that nothing is rounded: `max_cost = "5.00"`.
-
-    Raises:
-        GuardrailError: in one line, with everything that is wrong.
-    """
-    if not isinstance(table, Mapping):
-        raise GuardrailError(
-            f"guardrails: expected a table such as {{ max_task_attempts = 3 }}, was {_shown(table)}; correct it"
-        )
-    given = cast("Mapping[object, object]", table)
-    known = {each.name: each for each in fields(Guardrails)}
-    read: dict[str, Any] = {}
-    problems: list[str] = []
-    for name, value in given.items():
-        try:
-            if name not in known:
-                raise GuardrailError(_unknown(name, tuple(known), "guardrails"))
-            one: dict[str, Any] = {str(name): _value(str(name), value)}
-            Guardrails(**one)
-            read |= one
-        except GuardrailError as error:
-            text = str(error)
-            problems.append(text if text.startswith("guardrails: ") else f"guardrails: {text}")
-    if problems:
-        raise GuardrailError("; ".join(problems)[:2000])
-    return Guardrails(**read)
-
-
-def _value(name: str, value: object) -> object:
-    if name == "no_progress":
-        return read_no_progress(value)
-    if name in _DECIMALS and (isinstance(value, str) or type(value) in (int, float)):
-        try:
-            return Decimal(str(value))
-        except (InvalidOperation, ValueError):
-            return value
-    return value if name != "deadline_s" or type(value) is not int else _float(value)
-
-
-def _float(value: int) -> object:
-    return float(value) if value.bit_length() < 60 else value
-
-
-def read_no_progress(table: object) -> NoProgress:
-    """Return the guard that a table describes.
-
-    Raises:
-        GuardrailError: it describes none.
-    """
-    if isinstance(table, NoProgress):
-        return table
-    if not isinstance(table, Mapping):
-        wanted = 'a table such as { steps = 5, policy = "block" }'
-        raise GuardrailError(f"guardrails: no_progress: expected {wanted}, was {_shown(table)}; correct it")
-    given = cast("Mapping[object, Any]", table)
-    known = ("steps", "policy", "ignore")
-    for name in given:
-        if name not in known:
-            raise GuardrailError(_unknown(name, known, "no_progress"))
-    if "steps" not in given:
-        raise GuardrailError("no_progress: steps: expected a whole number from 1 up, was missing; add it")
-    return NoProgress(**{str(name): value for name, value in given.items()})
-
-
-def _unknown(name: object, known: tuple[str, ...], where: str) -> str:
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in str(name)[:100])
-    near = get_close_matches(snake, known, 1)
-    wanted = repr(near[0]) if near else f"one of {', '.join(known)}"
-    return f"{where}: unknown key {_shown(name)}: expected {wanted}; correct or remove it"
-
-
-def read_together(*tables: object) -> Guardrails:
-    """Return what several tables say together, such as those of all harnesses and of one: the tighter of what is named twice.
-
-    What none of them names has its default. Of two `no_progress` guards the last one holds: they are of different kinds.
-
-    Raises:
-        GuardrailError: one of them can not be read.
-    """
-    made: dict[str, Any] = {}
-    for table in tables:
-        read = read_guardrails(table)
-        for name in map(str, cast("Mapping[object, object]", table)):
-            value = getattr(read, name)
-            made[name] = _tighter(name)(made[name], value) if made.get(name) is not None and value is not None else value
-    return Guardrails(**made)
-
-
-def tightened(one: Guardrails, *others: Guardrails | None) -> Guardrails:
-    """Return the tighter limit of each, defaults included, of guardrails that hold together; see `read_together`."""
-    made: dict[str, Any] = {each.name: getattr(one, each.name) for each in fields(Guardrails)}
-    for other in filter(None, others):
-        for name, value in made.items():
-            also = getattr(other, name)
-            made[name] = (
-                _tighter(name)(value, also) if value is not None and also is not None else (also if value is None else value)
-            )
-    return Guardrails(**made)
-
-
-def _tighter(name: str) -> Callable[[Any, Any], Any]:
-    if name in ("no_progress", "reset"):
-        return lambda one, other: other or one
-    return max if name.startswith("require_") else min

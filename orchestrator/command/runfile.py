@@ -36,7 +36,8 @@ from harnesses.budget import Budget, budget_of
 from harnesses.config import HarnessConfig
 from harnesses.errors import HarnessMisuse
 from harnesses.governance.errors import GuardrailError
-from harnesses.governance.guardrails import Guardrails, read_guardrails, read_together
+from harnesses.governance.guardrail_tables import read_guardrails, read_together
+from harnesses.governance.guardrails import Guardrails
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Restart, Strategy
 

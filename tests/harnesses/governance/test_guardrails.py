@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.budget import Budget
-from harnesses.governance import GuardrailError, Guardrails, NoProgress, read_guardrails, tightened
+from harnesses.governance import GuardrailError, Guardrails, NoProgress, read_guardrails, read_together
 
 
 def test_the_nine_have_their_defaults() -> None:
@@ -68,6 +68,7 @@ def test_a_table_names_what_is_not_the_default() -> None:
         ({"require_builder_contract": 1}, "require_builder_contract: expected true or false, was 1"),
         ({"max_cost": "five"}, "max_cost: expected an amount from 0 up, such as \"10.00\", was 'five'"),
         ({"max_cost": -1}, "max_cost: expected an amount"),
+        ({"max_cost": "1e-19"}, "max_cost: expected an amount"),
         ({"max_cost": float("nan")}, "max_cost: expected an amount"),
         ({"max_cost": True}, 'max_cost: expected an amount from 0 up, such as "10.00", was true'),
         ({"max_drawdown": 0}, "max_drawdown: expected a part above 0 and at most 1"),
@@ -137,17 +138,14 @@ def test_steps_and_money_are_held_by_the_budget() -> None:
     assert Guardrails(max_steps=3, max_cost=Decimal(1)).budget == Budget(steps=3, money=Decimal(1))
 
 
-def test_the_tighter_limit_of_each_holds() -> None:
-    everyone = Guardrails(max_task_attempts=3, max_steps=10, require_evidence_for_pass=False, max_drawdown=Decimal("0.2"))
-    own = Guardrails(max_task_attempts=5, max_steps=4, require_evidence_for_pass=False, no_progress=NoProgress(3))
+def test_of_what_two_tables_name_the_tighter_limit_holds_and_of_the_rest_each() -> None:
+    everyone = {"max_task_attempts": 3, "max_steps": 10, "require_evidence_for_pass": True, "max_drawdown": 0.2}
+    own = {"max_task_attempts": 5, "max_steps": 4, "require_evidence_for_pass": False, "no_progress": {"steps": 3}}
 
-    assert tightened(everyone, own, None) == Guardrails(
-        max_task_attempts=3,
-        max_steps=4,
-        require_evidence_for_pass=False,
-        max_drawdown=Decimal("0.2"),
-        no_progress=NoProgress(3),
+    assert read_together(everyone, own) == Guardrails(
+        max_task_attempts=3, max_steps=4, max_drawdown=Decimal("0.2"), no_progress=NoProgress(3)
     )
+    assert read_together({}, {"max_task_attempts": 9}).max_task_attempts == 9
 
 
 def test_an_agent_can_be_told_what_will_stop_it() -> None:
