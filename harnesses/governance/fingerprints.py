@@ -20,6 +20,8 @@ from harnesses.values import fields_of
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 """Sets have another order in each process."""
+SIDES = ("input.", "output.")
+"""What the names of fields that are not of the state begin with."""
 _WHOLE = "state"
 _SPACE = 2**128
 _LISTS = (list, tuple)
@@ -30,11 +32,15 @@ class Fingerprints:
     """Follows the state of one harness.
 
     Args:
-        ignore: top-level fields of the state that are no progress.
+        ignore: what is no progress: top-level fields of the state, and of input and output as `input.name`, `output.name`;
+            `input.*` is all of it.
     """
 
     def __init__(self, ignore: Iterable[str] = ()) -> None:
         self._ignore = frozenset(ignore)
+        self._sides = tuple(
+            frozenset(name.removeprefix(side) for name in self._ignore if name.startswith(side)) for side in SIDES
+        )
         self._parts: dict[Any, int] | None = None
         self._lists: dict[Any, Any] = {}
         self._sum = 0
@@ -56,7 +62,7 @@ class Fingerprints:
             elif delta:
                 self._follow(delta, state())
             made = hashlib.blake2b(self._sum.to_bytes(16, "big"), digest_size=8)
-            made.update(_encoder.encode((input, output)))
+            made.update(_encoder.encode(tuple(map(_without, (input, output), self._sides))))
             return made.hexdigest()
         except _UNREADABLE:
             self.forget()
@@ -114,6 +120,17 @@ def _value_of(state: Any, name: Any) -> Any:
     if _is_dict(state):
         return state[name]
     return getattr(state, name) if _fields_of(state) else state
+
+
+def _without(value: Any, names: frozenset[str]) -> Any:
+    """Return what is left of an input or output without fields that are ignored."""
+    if not names:
+        return value
+    if "*" in names:
+        return None
+    if not _is_dict(value) and not _fields_of(value):
+        return value
+    return {str(name): _value_of(value, name) for name in _names_of(value) if str(name) not in names}
 
 
 def _is_dict(state: object) -> bool:

@@ -115,7 +115,8 @@ class NoProgress:
     """`tell`: it is a finding, and a line of output. `restart`: the attempt ends, and a fresh one begins, as the harness's
     supervision allows. `block`: a person has to decide."""
     ignore: tuple[str, ...] = field(default=(), converter=_names, validator=_check_ignore)
-    """Fields of the state that are no progress, such as counters and times."""
+    """Fields of the state that are no progress, such as counters and times; of input and output as `input.at` and `output.at`,
+    all of it as `output.*`."""
 
 
 def _attempts(default: int | None) -> Any:
@@ -155,7 +156,7 @@ class Guardrails:
     deadline_s: float | None = field(default=None, validator=_seconds)
     no_progress: NoProgress | None = field(default=None, validator=_guard)
     reset: str = field(default="", validator=_word)
-    """A person's word that the high-water mark and the day begin anew: any text that is another than before."""
+    """A person's word that the high-water mark and the day begin anew: any text that is another than the last one."""
 
     def attempts_for(self, *, destructive: bool = False) -> int:
         """Return how many attempts a task may have."""

@@ -72,6 +72,7 @@ class Watch:
         self._stuck: tuple[str | None, ...] = ()
         self._fruitless = 0
         self._standing = Standing()
+        self._word = guardrails.reset
         self._found: tuple[Finding, ...] = ()
         self._step = 0
 
@@ -83,7 +84,9 @@ class Watch:
         self._loops = loops_of(kept.get("loops", {}))
         self._stuck = tuple(kept.get("stuck", ()))
         self._fruitless = kept.get("fruitless", 0)
-        begun_anew = kept.get("reset", "") != self.guardrails.reset
+        said = kept.get("reset", "")
+        self._word = self.guardrails.reset or said
+        begun_anew = self._word != said
         self._standing = Standing() if begun_anew else _stood(kept.get("standing", {}))
         # A halt that only a word ends holds before the first step, too.
         self._found = tuple(reached(evolve(self._standing, lost=False), self.guardrails, {}))
@@ -106,8 +109,8 @@ class Watch:
                 made |= {"stuck": list(self._stuck), "fruitless": self._fruitless}
         if self._limits_money:
             made["standing"] = self._standing.plain()
-        if self.guardrails.reset:
-            made["reset"] = self.guardrails.reset
+        if self._word:
+            made["reset"] = self._word
         return made
 
     def check(self) -> None:

@@ -16,6 +16,7 @@ from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.config import HarnessConfig
 from harnesses.errors import Unstorable
+from harnesses.governance.fingerprints import SIDES
 from harnesses.governance.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrails
 from harnesses.governance.watching import telling, terms
 from harnesses.runtime import ApprovalRule
@@ -102,7 +103,7 @@ def _check_ignored(table: Table, harness: AnyHarness) -> None:
     """Refuse to ignore a field that there is not: a misspelt one would be progress without a word."""
     guard, names = table.guardrails.no_progress, fields_of(type(harness.state))
     for name in guard.ignore if guard is not None and names else ():
-        if names is not None and name not in names:
+        if names is not None and name not in names and not name.startswith(SIDES):
             raise UsageError(
                 f"{table.where}: guardrails: no_progress: ignore: expected fields of the state, {', '.join(names)}, "
                 f"was {name!r}; correct it"

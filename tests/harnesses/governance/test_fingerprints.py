@@ -55,6 +55,18 @@ def test_a_field_that_is_ignored_makes_no_difference() -> None:
     assert one == two != three
 
 
+@pytest.mark.parametrize(
+    ("ignore", "same"),
+    [((), False), (("count",), False), (("output.count",), True), (("output.*",), True), (("input.*",), False)],
+)
+@pytest.mark.parametrize("make", [Log, lambda count: {"count": count, "lines": ()}])
+def test_a_field_of_the_output_can_be_ignored_too(ignore: tuple[str, ...], same: bool, make: Any) -> None:
+    one, other = (Fingerprints(ignore).take("in", make(count), {}, lambda: Log()) for count in (1, 2))
+
+    assert (one == other) is same
+    assert Fingerprints(ignore).take("in", 7, {}, lambda: Log()) is not None
+
+
 def test_a_list_that_grows_is_the_list_that_was_there_at_once() -> None:
     *_, grown = take([Log(lines=("a",)), Log(lines=("a", "b")), Log(lines=("a", "b", "c"))])
 

@@ -202,13 +202,23 @@ async def test_no_restart_forgets_the_high_water_mark(tmp_path: Path, autojump_c
 
 async def test_a_halt_holds_until_a_person_says_a_word(tmp_path: Path, autojump_clock: object) -> None:
     kinds = []
-    for word in ("", "", "2026-01-31 ann", "2026-01-31 ann"):
+    for word in ("", "", "2026-01-31 ann", "2026-01-31 ann", ""):
         store = SqliteStore(tmp_path / "run.db")
         watch = Watch(evolve(DRAWDOWN, reset=word), figures)
         kinds.append((await run(store, Trading(100, 50), watch, seconds=5)).kind)
         store.close()
 
-    assert kinds == [OutcomeKind.BLOCKED, OutcomeKind.BLOCKED, OutcomeKind.STOPPED, OutcomeKind.STOPPED]
+    assert kinds == [OutcomeKind.BLOCKED] * 2 + [OutcomeKind.STOPPED] * 3
+
+
+@pytest.mark.parametrize(("word", "high"), [("", "200"), ("ann", "200"), ("bob", None)])
+def test_a_word_that_was_said_or_is_left_out_does_not_begin_anew(word: str, high: str | None) -> None:
+    watch = Watch(evolve(DRAWDOWN, reset=word), figures)
+
+    watch.restore({"standing": {"high": "200"}, "reset": "ann"})
+
+    assert watch.kept()["standing"].get("high") == high
+    assert watch.kept()["reset"] == (word or "ann")
 
 
 def broken(state: Account) -> dict[str, Decimal]:
