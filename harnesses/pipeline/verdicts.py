@@ -81,7 +81,8 @@ class PipelineVerdicts(PipelineTelling):
         id = record.id
         most = most_attempts(record, self._note(id), self._guardrails)
         wrong = [f"{check.name}: {check.evidence}" for check in verdict.checks if not check.ok] + list(verdict.issues)
-        wrong = list(dict.fromkeys(redact_text(one) for one in wrong))
+        # What says least comes last: the first one is what people are told.
+        wrong = sorted(dict.fromkeys(map(redact_text, wrong)), key=lambda one: one.startswith("builder_contract_exists"))
         findings = self._exhausted(id, what, record, most)
         events += [self._tripped(id, finding) for finding in findings]
         if not findings:
