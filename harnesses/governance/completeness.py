@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from harnesses.agent import Agent
 from harnesses.features.texts import one_line
@@ -71,8 +71,8 @@ def file_checks(contract: BuilderContract, root: Path | str) -> tuple[Check, ...
 
 
 def independent(
-    builder: BuilderContract | Identity | Agent[object, object, object] | str,
-    validator: ValidatorContract | Identity | Agent[object, object, object] | str,
+    builder: BuilderContract | Identity | Agent[Any, Any, Any] | str,
+    validator: ValidatorContract | Identity | Agent[Any, Any, Any] | str,
 ) -> Check:
     """Return whether who built and who judged are two.
 
@@ -171,7 +171,7 @@ def _names(one: object) -> tuple[str, ...]:
         return (one.agent, one.identity.name) if one.identity else (one.agent,)
     if isinstance(one, ValidatorContract):
         return (one.validator, one.identity.name) if one.identity else (one.validator,)
-    return (one,) if isinstance(one, str) else (cast("Identity | Agent[object, object, object]", one).name,)
+    return (one,) if isinstance(one, str) else (cast("Identity | Agent[Any, Any, Any]", one).name,)
 
 
 def _kinds(one: object) -> set[tuple[str, str]]:

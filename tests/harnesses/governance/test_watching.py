@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,16 @@ from typing import Any
 import pytest
 import trio
 from attrs import evolve, frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harnesses import BaseHarness
 from harnesses.budget import Budget, Spend
+from harnesses.delta import Baseline
 from harnesses.governance import Guardrails, GuardrailTripped, NoProgress, NoProgressMade
 from harnesses.governance.watching import Watch, telling, terms
 from harnesses.runtime import LocalRuntime
+from harnesses.step import StateDelta, Step
 from orchestrator import Backoff, MemoryStore, Orchestrator, OutcomeKind, SqliteStore
 
 SOON = Backoff(base_s=1, factor=1, jitter=0)
@@ -293,3 +298,34 @@ def test_a_halt_holds_before_the_first_step_of_the_next_attempt() -> None:
 
     watch.restore({})
     watch.check()
+
+
+EVERYTHING = Guardrails(
+    no_progress=NoProgress(3, "restart", ("count",)), max_drawdown=Decimal("0.2"), max_daily_loss=Decimal("0.1")
+)
+
+
+def watched(equities: list[int], days: list[int], killed: set[int]) -> list[Any]:
+    """Return what is found at each step by a watch that is made anew after some of them, from what was kept."""
+    watch, baseline, found = Watch(EVERYTHING, figures), Baseline(Account()), []
+    time = datetime(2026, 1, 31, tzinfo=UTC)
+    for number, (equity, day) in enumerate(zip(equities, days, strict=False), 1):
+        time += timedelta(days=day)
+        state = Account(Decimal(equity), count=number)
+        delta = baseline.advance(state)
+        found.append(watch.look(Step(number, time, "in", equity, StateDelta()), delta, lambda state=state: state))
+        if number in killed:
+            kept = json.loads(json.dumps(watch.kept()))
+            watch = Watch(EVERYTHING, figures)
+            watch.restore(kept)
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from([100, 95, 85, 75]), max_size=30),
+    st.lists(st.integers(0, 1), min_size=30, max_size=30),
+    st.sets(st.integers(1, 30)),
+)
+def test_what_is_found_does_not_depend_on_when_it_was_killed(equities: list[int], days: list[int], killed: set[int]) -> None:
+    assert watched(equities, days, killed) == watched(equities, days, set())
