@@ -1,0 +1,47 @@
+"""Episodic memory: what was done before, for whoever does the like again. History, never instructions.
+
+    memory = EpisodicMemory("memory.db", project="shop")
+    memory.write(episode)                                   only what a validator has approved
+    recall = memory.recall(Query("rounding of prices", stages=("07-code",)))
+    await recall_into(harness, memory, query)               into what its agents are told
+    memory.retract(episode_id, reason="wrong", by="ann")    reaches everything that used it
+
+Opt-in; nothing here calls a model. Secrets are taken out before anything is written.
+"""
+
+from harnesses.governance.memory.embedding import Embedder, bundled_embedder
+from harnesses.governance.memory.episodes import Episode, Fact, StageNote, attempt_id, episode_of
+from harnesses.governance.memory.errors import MemoryUnusable
+from harnesses.governance.memory.memory import EpisodicMemory
+from harnesses.governance.memory.nouns import Affected, Query, Recall, Recalled, Skipped, Written
+from harnesses.governance.memory.recalling import recall_into, refresh
+from harnesses.governance.memory.settings import MemorySettings, Retrieval, WritePolicy, read_settings
+from harnesses.governance.memory.state import Diagnostics, Problem, diagnose, memory_path
+
+__all__ = [
+    "Affected",
+    "Diagnostics",
+    "Embedder",
+    "Episode",
+    "EpisodicMemory",
+    "Fact",
+    "MemorySettings",
+    "MemoryUnusable",
+    "Problem",
+    "Query",
+    "Recall",
+    "Recalled",
+    "Retrieval",
+    "Skipped",
+    "StageNote",
+    "WritePolicy",
+    "Written",
+    "attempt_id",
+    "bundled_embedder",
+    "diagnose",
+    "episode_of",
+    "memory_path",
+    "read_settings",
+    "recall_into",
+    "refresh",
+]
