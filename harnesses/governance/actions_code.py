@@ -32,7 +32,7 @@ _SHELLS = names(
 )
 _PROGRAMS = names(
     "subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen trio.run_process "
-    "os.execv  os.execve os.execvp os.execvpe os.posix_spawn os.posix_spawnp pty.spawn sh.Command anyio.run_process"
+    "os.execv os.execve os.execvp os.execvpe os.posix_spawn os.posix_spawnp pty.spawn sh.Command anyio.run_process"
 )
 _SPREAD = names("os.execl os.execle os.execlp os.execlpe asyncio.create_subprocess_exec")
 _SPAWNS = names(
@@ -69,7 +69,7 @@ _ONE = {
 _RUNS_CODE = names("eval exec compile builtins.eval builtins.exec builtins.compile")
 _HIDES = names(
     "__import__ importlib.import_module importlib.__import__ runpy.run_path runpy.run_module code.interact "
-    "marshal.loads  pickle.loads pickle.load types.FunctionType globals locals vars builtins.__import__ "
+    "marshal.loads pickle.loads pickle.load types.FunctionType globals locals vars builtins.__import__ "
     "operator.attrgetter operator.methodcaller"
 )
 _HIDDEN_MODULES = frozenset({"ctypes", "cffi", "pty", "_posixsubprocess", "posix", "imp", "runpy", "code", "codeop"})
@@ -385,7 +385,7 @@ _NAMED: Sequence[tuple[str, Callable[[str], Found]]] = (
         lambda found: Found(Category.BROAD_DELETE, f"{found} deletes folders with all that is in them"),
     ),
     (
-        r"child_process|\bexec(Sync|File|FileSync|v|vp|l)?\s*\(|\bexec\s+['\"]|\bspawn(Sync)?\s*\(|"
+        r"child_process|\bexec(Sync|File|FileSync|v|vp|l)?\s*\(|\bexec\s+['\"]|\bspawn(Sync)?[\s(]|"
         r"\bsystem\s*[('\"\[]|\bpopen\d?\b|Open3|%x[\[{(]|\bqx\b|`|shell_exec|passthru|proc_open|"
         r"pcntl_exec|os\.execute|Deno\.(run|Command)|Bun\.(spawn|\$)|\bfork\b|Process\.spawn|"
         r"do shell script|Runtime\.getRuntime|start-process|invoke-expression|\biex\b|dlopen",

@@ -98,10 +98,13 @@ def _client(
     if operand is not None:
         texts += given.operands[operand:]
     for text in texts:
-        yield from _text(text)
+        for saying in _text(text):
+            yield saying
+            if operand and isinstance(saying, Changes):
+                yield from (Write(path) for path in given.operands[:1])
     for path in given.of("o", "output", "L", "log-file"):
         yield Write(path)
-    if list(given.of(*files)):
+    if any(path.text != "-" for path in given.of(*files)):
         yield Changes("sql-mutation", "it runs a file")
         return
     if not texts or call.input.kind == "text":
@@ -161,7 +164,7 @@ _REDIS_DESTROYS = frozenset(
 )
 _REDIS_READS = names(
     "GET MGET KEYS SCAN TTL PTTL TYPE EXISTS STRLEN HGET HGETALL HKEYS HVALS HLEN LRANGE LLEN LINDEX SMEMBERS SCARD "
-    "SISMEMBER  ZRANGE ZCARD ZSCORE INFO PING DBSIZE ECHO TIME MEMORY OBJECT CLIENT COMMAND MONITOR XRANGE XLEN "
+    "SISMEMBER ZRANGE ZCARD ZSCORE INFO PING DBSIZE ECHO TIME MEMORY OBJECT CLIENT COMMAND MONITOR XRANGE XLEN "
     "XINFO DUMP"
 )
 
@@ -286,7 +289,16 @@ RULES: Mapping[str, Rule] = {
     "delete": _bare,
     "update": _bare,
 }
+
+
+def _setup(call: Call) -> Sayings:
+    if any(word.text in ("upload", "register") for word in call.args):
+        yield Changes("publish-deploy", "it publishes a package")
+        yield Found(Category.PUBLISH, "it publishes a package")
+
+
 SCRIPTS: Mapping[str, Rule] = {
+    "setup.py": _setup,
     "manage.py": partial(_verbs, words="flush|reset_db|sqlflush|migrate .* zero|reset"),
     "artisan": _migrations,
     "rails": RULES["rails"],

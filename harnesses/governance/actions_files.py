@@ -207,6 +207,16 @@ def _find(call: Call) -> Sayings:
             yield Run(inner)
 
 
+def _fd(call: Call) -> Sayings:
+    texts = [word.text for word in call.args]
+    for mark in ("-x", "-X", "--exec", "--exec-batch"):
+        if mark in texts:
+            words = call.args[texts.index(mark) + 1 :]
+            if words and words[0].text.rpartition("/")[2] in ("rm", "unlink", "shred", "rmdir"):
+                yield Found(BROAD, "it deletes all that it finds")
+            yield Run((*words, ANYTHING))
+
+
 def _found_by(call: Call) -> Word:
     """Return what stands for a file that is found: its name, if that is asked for."""
     names = [call.args[place + 1] for place, word in enumerate(call.args[:-1]) if word.text in ("-name", "-iname")]
@@ -260,10 +270,10 @@ def _rsync(call: Call) -> Sayings:
 
 
 def _archives(call: Call) -> Sayings:
-    given = options(call.args, "fCTX", ("file", "directory", "to-command", "checkpoint-action", "use-compress-program"))
+    given = options(call.args, "fCTXI", ("file", "directory", "to-command", "checkpoint-action", "use-compress-program"))
     first = call.args[0].text.lstrip("-") if call.args else ""
     for name, value in given.values:
-        if name in ("to-command", "use-compress-program") or (name == "checkpoint-action" and "exec" in value.text):
+        if name in ("I", "to-command", "use-compress-program") or (name == "checkpoint-action" and "exec" in value.text):
             yield Run(tuple(Word(text) for text in value.text.partition("exec=")[2 if "exec=" in value.text else 0].split()))
     if "x" in first or given.has("extract", "get"):
         yield Changes(_DESTRUCTIVE, "it writes files")
@@ -274,6 +284,17 @@ def _archives(call: Call) -> Sayings:
     if "c" in first or "r" in first or given.has("create"):
         for path in (*given.of("f", "file"), *(call.args[1:2] if call.args and not call.args[0].text.startswith("-") else ())):
             yield Write(path)
+
+
+def _zip(call: Call) -> Sayings:
+    given = options(call.args)
+    if any(word.text.startswith(("-TT", "--unzip-command")) for word in call.args):
+        yield unclear("it runs a program to test what it has packed")
+    if given.has("m", "move"):
+        yield Found(BROAD, "it deletes what it has packed")
+    yield Changes(_DESTRUCTIVE, "it writes files")
+    for path in given.operands[:1]:
+        yield Write(path)
 
 
 def _unzip(call: Call) -> Sayings:
@@ -418,6 +439,9 @@ _MANY: Mapping[str, Rule] = {
     "format": _wipes,
     "diskpart": _wipes,
     "mkfs": _wipes,
+    "mke2fs": _wipes,
+    "mkdosfs": _wipes,
+    "mkntfs": _wipes,
     "newfs": _wipes,
     "cryptsetup": _wipes,
     "lvremove": _wipes,
@@ -449,6 +473,8 @@ _MANY: Mapping[str, Rule] = {
     "gsed": _sed,
     "find": _find,
     "gfind": _find,
+    "fd": _fd,
+    "fdfind": _fd,
     "xargs": _xargs,
     "parallel": _xargs,
     "sort": _sort,
@@ -457,6 +483,7 @@ _MANY: Mapping[str, Rule] = {
     "gtar": _archives,
     "bsdtar": _archives,
     "unzip": _unzip,
+    "zip": _zip,
     "7z": _unzip,
     "patch": _patch,
     "remove-item": _power_shell_delete,

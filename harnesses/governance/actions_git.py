@@ -24,17 +24,18 @@ from harnesses.governance.actions_paths import is_everything
 FORCE = Category.GIT_FORCE
 _MUTATION = "git-mutation"
 _READS = names(
-    "annotate blame bugreport cat-file check-attr check-ignore check-mailmap check-ref-format cherry column count- "
-    "objects  describe diagnose diff diff-files diff-index diff-tree difftool for-each-ref for-each-repo format- "
-    "patch fsck get-tar-commit-id  grep gui gitk help interpret-trailers log ls-files ls-remote ls-tree mailinfo "
-    "mailsplit merge-base merge-tree name-rev  patch-id range-diff rev-list rev-parse shortlog show show-branch "
-    "show-index show-ref status stripspace var verify-commit  verify-pack verify-tag version whatchanged archive"
+    "annotate blame bugreport cat-file check-attr check-ignore check-mailmap check-ref-format cherry column "
+    "count-objects describe diagnose diff diff-files diff-index diff-tree difftool for-each-ref for-each-repo "
+    "format-patch fsck get-tar-commit-id grep gui gitk help interpret-trailers log ls-files ls-remote ls-tree "
+    "mailinfo mailsplit merge-base merge-tree name-rev patch-id range-diff rev-list rev-parse shortlog show "
+    "show-branch show-index show-ref status stripspace var verify-commit verify-pack verify-tag version whatchanged "
+    "archive"
 )
 _CHANGES = names(
     "add am apply bundle cherry-pick clone commit commit-graph commit-tree fast-import fetch hash-object index-pack "
-    "init  maintenance merge merge-file merge-index merge-one-file mktag mktree multi-pack-index mv notes pack- "
-    "objects  pack-refs pull quiltimport rebase remote repack rerere revert sparse-checkout stage submodule subtree "
-    "switch symbolic-ref  update-index unpack-file unpack-objects update-server-info write-tree lfs"
+    "init maintenance merge merge-file merge-index merge-one-file mktag mktree multi-pack-index mv notes "
+    "pack-objects pack-refs pull quiltimport rebase remote repack rerere revert sparse-checkout stage submodule "
+    "subtree switch symbolic-ref update-index unpack-file unpack-objects update-server-info write-tree lfs"
 )
 _SAFE_SETTINGS = (
     "user.",
@@ -55,6 +56,8 @@ _RUNNING_SETTINGS = re.compile(
     r"submodule\..*\.update|man\.|web\.|init\.templatedir)"
 )
 
+_LOADING_SETTINGS = re.compile(r"(?i)^(core\.(hookspath|fsmonitor)|include|init\.templatedir|filter\.)")
+
 
 def git(call: Call) -> Sayings:
     """Say what a git command does."""
@@ -63,6 +66,8 @@ def git(call: Call) -> Sayings:
         key, _, value = setting.text.partition("=")
         if name in ("exec-path", "config-env"):
             yield unclear("it may run any program in the place of git's own")
+        elif name == "c" and _LOADING_SETTINGS.match(key):
+            yield unclear(f"{key} has it run what is elsewhere")
         elif name == "c" and _RUNNING_SETTINGS.match(key):
             if key.lower().startswith("alias.") and not value.startswith("!"):
                 yield Run((Word("git"), *(Word(text) for text in value.split())))
@@ -145,7 +150,7 @@ def _checkout(call: Call) -> Sayings:
     if given.has("B", "C") or given.has("force-create"):
         yield Found(FORCE, "it moves a branch that may be there already")
     paths = call.args[texts.index("--") + 1 :] if "--" in texts else given.operands
-    if any(is_everything(word) or word.text == ":/" for word in paths):
+    if any(_all(word) for word in paths):
         yield Found(FORCE, "it throws away all changes that are not committed")
     elif given.loose:
         yield unclear("it is not known whether it throws changes away")
@@ -153,12 +158,17 @@ def _checkout(call: Call) -> Sayings:
         yield Write(path, "replaces")
 
 
+def _all(word: Word) -> bool:
+    """Return whether git takes a path for everything: it knows patterns of its own, also those that were quoted."""
+    return word.text in (":/", ":", ":/*") or is_everything(Word(word.text.removeprefix(":/"), word.splits, "*" in word.text))
+
+
 def _restore(call: Call) -> Sayings:
     given = options(call.args, "s", ("source",))
     yield Changes(_MUTATION, "git restore changes the files")
     if given.has("S", "staged") and not given.has("W", "worktree"):
         return
-    if any(is_everything(word) or word.text == ":/" for word in given.operands) or given.loose:
+    if any(_all(word) for word in given.operands) or given.loose:
         yield Found(FORCE, "it throws away all changes that are not committed")
     for path in given.operands:
         yield Write(path, "replaces")

@@ -28,7 +28,7 @@ _SECRET = re.compile(
 _CONFIG = re.compile(
     r"""(?x)
     (^|/)\.git(/|$) | (^|/)\.(gitattributes|gitmodules|gitconfig)$
-    | (^|/)\.github/(workflows|actions)(/|$) | (^|/)(codeowners)$
+    | (^|/)\.github(/(workflows|actions)(/|$)|/?$) | (^|/)(codeowners)$
     | (^|/)(\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.ya?ml|\.travis\.yml|bitbucket-pipelines\.yml|\.drone\.yml)$
     | (^|/)\.(circleci|buildkite|husky|devcontainer)(/|$) | (^|/)(\.pre-commit-config\.yaml|lefthook\.ya?ml)$
     | (^|/)(dockerfile(\.[^/]*)?|[^/]*\.dockerfile|containerfile)$ | (^|/)(docker-)?compose(\.[^/]*)?\.ya?ml$
@@ -36,7 +36,7 @@ _CONFIG = re.compile(
     | (^|/)(\.claude\.json|\.mcp\.json|\.aider\.conf\.yml)$
     | (^|/)\.(bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|kshrc|inputrc)$
     | (^|/)\.config/(autostart|systemd|fish|git|pip)(/|$) | (^|/)(\.pip|pip)/pip\.(conf|ini)$
-    | (^|/)[^/]*\.db([-.][^/]*)?(/|$)
+    | (^|/)run\.db([-.][^/]*)?(/|$) | (^|/)[^/]*\.db(-latch|-key|-head|\.run-[^/]*)(/|$)
     | ^/(etc|boot|usr(?!/src/)|bin|sbin|lib(32|64)?|sys|proc|var/spool/cron|library|system)(/|$)
     """
 )

@@ -131,8 +131,11 @@ def _script_with_words(words: tuple[Word, ...], call: Call, language: str) -> Sa
 
 
 def _interpreter(call: Call, *, language: str, evaluates: str = "e", long: tuple[str, ...] = ("eval", "print")) -> Sayings:
-    takes = {"perl": "eEIMmCdDxF", "ruby": "eIrCEFKT", "php": "rdfcBRFE", "lua": "el"}.get(language, "epr")
+    takes = {"tcl": "cf", "perl": "eEIMmCdDxF", "ruby": "eIrCEFKT", "php": "rdfcBRFE", "lua": "el"}.get(language, "epr")
     words = call.args[1:] if call.args[:1] and call.args[0].text in ("eval", "run", "repl") else call.args
+    if language == "javascript":
+        # Here -p takes no value of its own when -e follows in the same word.
+        words = tuple(Word("-e") if re.fullmatch(r"-[a-z]*pe|-ep", word.text) else word for word in words)
     given = options(words, takes, (*long, "require", "import", "loader"), first=True)
     if given.has("version", "v", "help", "h", "V") and not given.operands and not given.values:
         return
@@ -244,12 +247,12 @@ def _exports(call: Call) -> Sayings:
 
 _RUNNING = names(
     "GIT_SSH_COMMAND GIT_SSH GIT_EDITOR GIT_SEQUENCE_EDITOR EDITOR VISUAL PAGER GIT_PAGER MANPAGER "
-    "GIT_EXTERNAL_DIFF GIT_ASKPASS  SSH_ASKPASS PROMPT_COMMAND BROWSER LESSOPEN GIT_PROXY_COMMAND RSYNC_RSH "
+    "GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS PROMPT_COMMAND BROWSER LESSOPEN GIT_PROXY_COMMAND RSYNC_RSH "
     "MAKEFLAGS"
 )
 _LOADING = names(
     "LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES BASH_ENV ENV PYTHONSTARTUP NODE_OPTIONS PERL5OPT RUBYOPT "
-    "GIT_CONFIG_COUNT  GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR BASH_FUNC PYTHONINSPECT IFS"
+    "GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR BASH_FUNC PYTHONINSPECT IFS"
 )
 
 
@@ -353,6 +356,34 @@ def _multi_call(call: Call) -> Sayings:
         yield Run(call.args)
 
 
+def _pager(call: Call) -> Sayings:
+    given = options(call.args, "P" if call.program == "man" else "", ("pager",))
+    for text in given.of("P", "pager"):
+        yield Shell(text)
+    if any(word.text.startswith("+") and "!" in word.text for word in call.args):
+        yield unclear("it is told to run a program")
+
+
+def _screen(call: Call) -> Sayings:
+    given = options(call.args, "SchpestTX", first=True)
+    if given.has("X"):
+        yield unclear("it is not known what reads this")
+    elif given.operands:
+        yield Run(given.operands)
+
+
+def _nix(call: Call) -> Sayings:
+    given = options(call.args, "pc", ("run", "command"))
+    for text in given.of("run", "command"):
+        yield Shell(text)
+    texts = [word.text for word in call.args]
+    for mark in ("-c", "--command"):
+        if mark in texts and call.program == "nix":
+            yield Run(call.args[texts.index(mark) + 1 :])
+    if "--" in texts:
+        yield Run(call.args[texts.index("--") + 1 :], guessed=True)
+
+
 def _tmux(call: Call) -> Sayings:
     texts = [word.text for word in call.args]
     if "send-keys" in texts or "send" in texts:
@@ -405,7 +436,9 @@ _WRAPPERS: Mapping[str, Rule] = {
     "pwsh": _power_shell,
     "cmd": _power_shell,
     "tmux": _tmux,
-    "screen": _tmux,
+    "screen": _screen,
+    "nix-shell": _nix,
+    "nix": _nix,
 }
 
 
@@ -423,6 +456,9 @@ _OTHERS: Mapping[str, Rule] = {
     **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipenv", "rye", "conda", "mise", "asdf", "bundle"), _with_runner),
     **dict.fromkeys(("npx", "bunx", "pnpx", "uvx"), _wrapper),
     "truncate": _truncate,
+    "man": _pager,
+    "less": _pager,
+    "more": _pager,
     "hash": partial(_unclear_with, letters="p", why="it has a name stand for another program"),
     "bind": partial(_unclear_with, letters="x", why="it has keys run a command"),
     "enable": partial(_unclear_with, letters="fnd", why="it changes what the shell's own commands are"),
@@ -431,7 +467,9 @@ _INTERPRETERS: Mapping[str, Rule] = {
     name: _python
     if language == "python"
     else partial(
-        _interpreter, language=language, evaluates={"perl": "eE", "php": "rBRE", "javascript": "ep"}.get(language, "e")
+        _interpreter,
+        language=language,
+        evaluates={"perl": "eE", "php": "rBRE", "javascript": "ep", "tcl": "c"}.get(language, "e"),
     )
     for name, language in LANGUAGES.items()
 }
@@ -448,16 +486,16 @@ RULES: Mapping[str, Rule] = {
 """What each program does."""
 HARMLESS = names(
     "echo printf cat head tail less more grep egrep fgrep zgrep rg ag ack ls ll la dir exa eza tree pwd cd pushd "
-    "popd dirs wc cut tr uniq  diff cmp comm paste join column nl tac rev fold fmt expand stat file du df date cal "
-    "sleep true false test [ : seq yes basename  dirname realpath readlink which whereis type man info help whatis "
-    "apropos id whoami who groups uname hostname uptime ps top htop  free vmstat iostat lsof jobs fg bg wait set "
-    "shopt umask ulimit history read return break continue shift exit unset let getopts  printenv locale jq yq "
+    "popd dirs wc cut tr uniq diff cmp comm paste join column nl tac rev fold fmt expand stat file du df date cal "
+    "sleep true false test [ : seq yes basename dirname realpath readlink which whereis type man info help whatis "
+    "apropos id whoami who groups uname hostname uptime ps top htop free vmstat iostat lsof jobs fg bg wait set "
+    "shopt umask ulimit history read return break continue shift exit unset let getopts printenv locale jq yq "
     "md5sum sha1sum sha256sum sha512sum cksum b2sum base64 xxd hexdump od strings gzip gunzip bzip2 xz zstd zcat "
     "pytest py.test mypy ruff black isort flake8 pylint pyright tsc eslint prettier jest vitest mocha go rustc gcc "
-    "g++ clang cc cmake  ninja bazel javac rustup rustfmt gofmt shellcheck hadolint yamllint markdownlint codespell "
-    "coverage sphinx-build mkdocs pre-commit  dig nslookup host ping traceroute nvidia-smi bat delta fd fzf cloc "
-    "tokei hyperfine pgrep pidof tput clear reset stty logger  spell aspell say notify-send open xdg-open pg_dump "
-    "mysqldump mongodump createdb bc dc expr factor shuf numfmt iconv dos2unix  pydoc doctest unittest build venv "
+    "g++ clang cc cmake ninja bazel javac rustup rustfmt gofmt shellcheck hadolint yamllint markdownlint codespell "
+    "coverage sphinx-build mkdocs pre-commit dig nslookup host ping traceroute nvidia-smi bat delta fzf cloc tokei "
+    "hyperfine pgrep pidof tput clear reset stty logger spell aspell say notify-send open xdg-open pg_dump "
+    "mysqldump mongodump createdb bc dc expr factor shuf numfmt iconv dos2unix pydoc doctest unittest build venv "
     "http.server json.tool timeit cprofile tabnanny ast dis site py_compile compileall"
 )
 """Programs, and modules of Python's, of which every word is data."""

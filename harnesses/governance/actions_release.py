@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from attrs import evolve
+
 from harnesses.governance.actions_nouns import Call, Category, Changes, Found, Run, Sayings, Shell, Word, Write, unclear
 from harnesses.governance.actions_options import names, options
 
@@ -84,6 +86,10 @@ def _npm(call: Call) -> Sayings:
     verbs = _verbs(call)
     yield from _when(call, table=_NPM)
     first = verbs[0] if verbs else ""
+    if (len(first) > 2 and first != "publish" and "publish".startswith(first)) or (
+        "publish" in verbs[1:] and call.program != "npm"
+    ):
+        yield from _says(PUBLISH, "it publishes a package")
     if first in ("run", "run-script", "rum", "urn") and len(verbs) > 1:
         yield from task(verbs[1])
     elif first in ("exec", "x", "dlx"):
@@ -131,6 +137,18 @@ def _tasks(call: Call, *, takes: str = "") -> Sayings:
                 yield Found(DEPLOY, f"it is called {word.text!r}, and what it does is not seen")
 
 
+def _make(call: Call) -> Sayings:
+    given = options(call.args, "CfIoW", ("directory", "file", "makefile", "eval"))
+    if any(path.text == "-" for path in given.of("f", "file", "makefile")) or given.has("eval", "E"):
+        yield unclear("its rules are given to it, and not seen")
+    if any(
+        re.match(r"(SHELL|\.SHELLFLAGS|MAKEFLAGS|CC|CXX|LD|AR)\W*=.*\s", word.text) or word.text.startswith("SHELL=")
+        for word in call.args
+    ):
+        yield unclear("it runs another program in the place of its own")
+    yield from _tasks(call, takes="CfIoW")
+
+
 def _uploads(call: Call) -> Sayings:
     if not _asks_help(call) and not (_verbs(call) and _verbs(call)[0] in ("check", "register")):
         yield from _says(PUBLISH, "it publishes packages")
@@ -138,7 +156,7 @@ def _uploads(call: Call) -> Sayings:
 
 _DOCKER_READS = names(
     "ps images image inspect logs stats top port version info build buildx pull search history events diff create "
-    "start stop  restart wait tag save load import export run compose network ls context manifest attach pause "
+    "start stop restart wait tag save load import export run compose network ls context manifest attach pause "
     "unpause rename commit"
 )
 
@@ -199,8 +217,8 @@ def _container(call: Call, verb: str, rest: tuple[Word, ...]) -> Sayings:
         rest,
         "evuwpmlhc",
         names(
-            "env env-file volume user workdir publish name network memory cpus label hostname entrypoint mount device cap- "
-            "add  platform pull restart add-host gpus shm-size ulimit tmpfs security-opt pid ipc detach-keys"
+            "env env-file volume user workdir publish name network memory cpus label hostname entrypoint mount device "
+            "cap-add platform pull restart add-host gpus shm-size ulimit tmpfs security-opt pid ipc detach-keys"
         ),
         first=True,
     )
@@ -266,8 +284,8 @@ def _gh(call: Call) -> Sayings:
 
 _KUBECTL_READS = names(
     "get describe logs diff explain top version cluster-info api-resources api-versions wait auth events kustomize "
-    "completion  options plugin rollout_status rollout_history config_view config_current-context config_get- "
-    "contexts port-forward"
+    "completion options plugin rollout_status rollout_history config_view config_current-context "
+    "config_get-contexts port-forward"
 )
 
 
@@ -363,8 +381,8 @@ def _terraform(call: Call) -> Sayings:
 def _services(call: Call) -> Sayings:
     given = options(call.args, "HMtpn", ("host", "machine", "type", "state", "property", "lines"))
     reads = names(
-        "status show cat list-units list-unit-files list-timers list-sockets list-dependencies is-active is-enabled is- "
-        "failed get-default help show-environment"
+        "status show cat list-units list-unit-files list-timers list-sockets list-dependencies is-active is-enabled "
+        "is-failed get-default help show-environment"
     )
     if given.has("H", "host"):
         yield Found(REMOTE, "it works on another machine")
@@ -426,14 +444,16 @@ def _netcat(call: Call) -> Sayings:
 
 def _deploys(call: Call, *, reads: str = "", bare: bool = False, why: str = "it deploys") -> Sayings:
     verbs = _verbs(call)
-    if _asks_help(call) or (verbs and verbs[0] in reads.split()):
+    if _asks_help(call) or (verbs and (verbs[0] in reads.split() or "_".join(verbs[:2]) in reads.split())):
         return
     if verbs or bare:
         yield from _says(DEPLOY, why)
 
 
 def _machine(call: Call) -> Sayings:
-    if not _asks_help(call) and not any(word.text == "-c" for word in call.args):
+    if any(word.text in ("--help", "--version", "-c") for word in call.args):
+        return
+    if call.program not in ("init", "telinit") or any(re.fullmatch(r"[0-6sS]", word.text) for word in call.args):
         yield from _says(DEPLOY, "it takes the machine down")
 
 
@@ -452,6 +472,7 @@ def _settings(call: Call, *, reads: str = "", why: str = "it changes how the mac
 
 
 def _cargo(call: Call) -> Sayings:
+    call = evolve(call, args=tuple(word for word in call.args if not word.text.startswith("+")))
     verbs = _verbs(call)
     yield from _when(
         call,
@@ -501,7 +522,7 @@ def _at(call: Call) -> Sayings:
 
 def _orchestrator(call: Call) -> Sayings:
     """Our own command: an agent does not answer for a person."""
-    verbs = _verbs(call)
+    verbs = tuple(word.text for word in options(call.args, "", ("store",)).operands)
     shows = verbs == ("latch",)
     if not shows and (verbs[:1] in (("approve",), ("deny",), ("latch",)) or verbs[:2] == ("effects", "settle")):
         yield Found(Category.PROTECTED_CONFIG_WRITE, "it is a person's word, and no agent's to give")
@@ -585,8 +606,8 @@ RULES: Mapping[str, Rule] = {
     "sls": partial(_deploys, reads="print info logs package offline"),
     "vercel": partial(_deploys, reads="ls list inspect logs whoami dev build pull env", bare=True),
     "netlify": partial(_deploys, reads="status dev build logs sites watch"),
-    "fly": partial(_deploys, reads="status logs version info doctor apps"),
-    "flyctl": partial(_deploys, reads="status logs version info doctor apps"),
+    "fly": partial(_deploys, reads="status logs version info doctor apps_list"),
+    "flyctl": partial(_deploys, reads="status logs version info doctor apps_list"),
     "heroku": partial(_deploys, reads="logs ps apps info status version releases"),
     "firebase": partial(_deploys, reads="emulators:start emulators:exec projects:list serve"),
     "wrangler": partial(_deploys, reads="dev tail whoami types init"),
@@ -596,6 +617,10 @@ RULES: Mapping[str, Rule] = {
     "render": partial(_deploys, reads="services logs whoami"),
     "cap": partial(_deploys),
     "kamal": partial(_deploys, reads="config details audit version"),
+    "helmfile": partial(_deploys, reads="diff lint list template status build"),
+    "argocd": partial(_deploys, reads="version app_get app_list app_diff app_history context"),
+    "flux": partial(_deploys, reads="get logs check version diff tree"),
+    "skaffold": partial(_deploys, reads="build render diagnose version test"),
     "nomad": partial(_deploys, reads="status plan validate version"),
     "vault": partial(_deploys, reads="read status list version", why="it changes secrets"),
     "aws": _cloud,
@@ -651,6 +676,8 @@ RULES: Mapping[str, Rule] = {
     "reboot": _machine,
     "halt": _machine,
     "poweroff": _machine,
+    "init": _machine,
+    "telinit": _machine,
     "kill": _kills,
     "iptables": partial(_settings, reads="-L -S --list --list-rules"),
     "nft": partial(_settings, reads="list"),
@@ -661,8 +688,8 @@ RULES: Mapping[str, Rule] = {
     "mail": _mail,
     "sendmail": _mail,
     "mutt": _mail,
-    "make": partial(_tasks, takes="CfIoWjl"),
-    "gmake": partial(_tasks, takes="CfIoWjl"),
+    "make": _make,
+    "gmake": _make,
     "just": _tasks,
     "task": _tasks,
     "rake": _tasks,

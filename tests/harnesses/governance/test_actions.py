@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -79,6 +80,10 @@ SPEAKING = (
 )
 
 
+def lines(name: str) -> list[str]:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+
+
 @pytest.mark.parametrize(("text", "category"), [pytest.param(text, category, id=id) for id, text, category in BLOCK])
 def test_what_is_dangerous_is_blocked(text: str, category: str) -> None:
     assert category in {finding.category for finding in classify(text)}
@@ -87,6 +92,20 @@ def test_what_is_dangerous_is_blocked(text: str, category: str) -> None:
 @pytest.mark.parametrize("text", [pytest.param(text, id=id) for id, text in ALLOW])
 def test_what_is_not_dangerous_is_allowed(text: str) -> None:
     assert classify(text) == ()
+
+
+def test_a_corpus_of_dangerous_commands_is_blocked() -> None:
+    corpus = lines("commands_blocked.txt")
+
+    assert [text for text in corpus if not classify(text)] == []
+    assert len(corpus) > 500
+
+
+def test_a_corpus_of_everyday_commands_is_allowed() -> None:
+    corpus = lines("commands_allowed.txt")
+
+    assert [text for text in corpus if classify(text)] == []
+    assert len(corpus) > 500
 
 
 def test_every_category_has_cases_of_its_own() -> None:
