@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.benchmarks.features import features
 from tests.benchmarks.measures import MEASURES as OTHERS
+from tests.benchmarks.memory import memory
 from tests.benchmarks.watching import watching
 
 MEASURES = {**OTHERS, "features": features, "watching": watching}

@@ -22,7 +22,7 @@ from harnesses.governance.memory.rows import COLUMNS, Dropped, Kept, Rows
 from harnesses.governance.memory.settings import MemorySettings, Retrieval
 from harnesses.governance.memory.words import MOST, words
 
-CANDIDATES = 64
+CANDIDATES = 48
 """Episodes that are weighed for one query."""
 _NEAR = 32
 _SEARCHED = 24
