@@ -161,7 +161,10 @@ def _add_readers(add: Add) -> None:
     export = add_verb(add, "export", "write the recorded steps of a harness to a file, or all of it to a run folder", _export)
     export.add_argument("name", metavar="NAME")
     export.add_argument(
-        "--layout", choices=_LAYOUTS, default=_LAYOUTS[0], help="steps: a line each (default); run-folder: a directory of files"
+        "--layout",
+        choices=_LAYOUTS,
+        default=_LAYOUTS[0],
+        help="steps: a line each (default); run-folder: a directory of files",
     )
     export.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name, else jsonl")
     export.add_argument("--output", metavar="FILE", help="default: standard output")

@@ -1,9 +1,8 @@
 """Prove that nobody has changed a store since it was written, or name what was: `python verify_alone.py run.db [HEAD]`.
 
 It stands alone: the standard library, and nothing of the program that wrote the store. HEAD is a head that was noted
-elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouched; 5: not so. What a seal is made of is
-told in `orchestrator/store/sealing.py`. A chain of hashes has no key: who writes all of it anew, and the head, is found out by
-a head that was noted elsewhere, and by nothing else.
+elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouched; 5: not so. `orchestrator/store/sealing.py`
+tells what a seal is made of. It has no key: who writes all of them anew, and the head, is found out by a HEAD of yours only.
 """
 
 import json
@@ -32,11 +31,11 @@ def record_of(row):
 
 
 def read_seal(first, last, text, marks):
-    """Return the notes of a seal, and the mark of each record under it; None if it can not have been written so."""
-    try:
+    try:  # what nobody can have written so, is None
         numbers = {first + at // 4: int.from_bytes(marks[at : at + 4], "little") for at in range(0, len(marks), 4)}
-        notes = [(str(table), tuple(key), hash) for table, key, hash in json.loads(text)]
-        return (notes, numbers) if len(marks) == 4 * (last - first + 1) and len({*notes}) <= len(notes) else None
+        notes = [(table, tuple(key), hash) for table, key, hash in json.loads(text)]
+        sound = len(marks) == 4 * (last - first + 1) and all((table or "_").isidentifier() for table, _, _ in {*notes})
+        return (notes, numbers) if sound else None  # noqa: TRY300
     except Exception:
         return None
 
@@ -47,8 +46,7 @@ def walk(db, found):
     for seal in db.execute("SELECT position, first_seq, last_seq, notes, marks, hash FROM seals ORDER BY position"):
         found += [(sealed + 1, "dropped", f"seal {position + 1}")] * (seal[0] != position + 1)
         position, first, last, text, marks, hash = seal
-        read, digest, seen = read_seal(first, last, text, marks), sha256(utf8(before)), {}
-        before = hash
+        read, digest, seen, before = read_seal(first, last, text, marks), sha256(utf8(before)), {}, hash
         if read is None:
             found.append((None, "edited", f"seal {position}"))
             continue
@@ -84,13 +82,14 @@ def compare(expected, actual, tail, found):
     for seq in wrong:
         was, now = expected.get(seq), actual.get(seq)
         what = ("edited", "dropped", "inserted", "reordered")[2 * (was in come) + (now in gone)]
-        if now is None and was not in come:
-            what = "cut off" if seq > last else "dropped"
+        if was is None or now is None:
+            what = "inserted" if was is None else "cut off" if seq > last else "dropped"
+            what = "reordered" if (now in gone if was is None else was in come) else what
         found.append((seq, what, "record"))
 
 
 def look_beside(db, noted, found):
-    """Hold the rows of other tables against what was noted of each last, and the indexes against the records."""
+    """Hold other rows against what was noted of each last, and the indexes against the records."""
     for table in sorted({table for table, _ in noted}):
         kept = {key: of_row for (of, key), of_row in noted.items() if of == table and of_row is not None}
         rows, key = [*db.execute(SCHEMA), ("user_version", *db.execute("PRAGMA user_version").fetchone())], ["name"]
@@ -113,11 +112,11 @@ def look_beside(db, noted, found):
 def look_at_head(head, seals, found):
     newest = max(seals, default=0)
     try:
-        at = {"hash": head} if len(head) == 64 else json.loads(head)
-        place = next((place for place, (hash, _) in seals.items() if hash == at["hash"]), None)
-        if place is None and at.get("position", newest + 1) > newest:
+        hash, *said = [head] if len(head) == 64 else map(json.loads(head).__getitem__, ("hash", "position", "last_seq"))
+        place = next((place for place, seal in seals.items() if seal[0] == hash), None)
+        if place is None and (not said or said[0] > newest):
             found.append((seals[newest][1] + 1 if seals else 1, "cut off", "head"))
-        elif place is None or (at.get("position", place), at.get("last_seq", seals[place][1])) != (place, seals[place][1]):
+        elif place is None or said not in ([], [place, seals[place][1]]):
             found.append((None, "edited", "head"))
     except Exception:
         found.append((None, "edited", "head"))
@@ -125,24 +124,26 @@ def look_at_head(head, seals, found):
 
 def verify(path, head):
     """Return what is wrong as (number of the record or None, what, where), the first record first, and what is there."""
-    found, seals, unsealed = [] if head else [(None, "dropped", "head")], {}, 0
+    found, seals, unsealed = [(None, "dropped", "head")] * (head is None), {}, 0
     try:
         db = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
         db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         db.execute("BEGIN")
         noted, seals, unsealed = walk(db, found)
         look_beside(db, noted, found)
-        look_at_head(head, seals, found) if head else None
+        look_at_head(head, seals, found) if head is not None else None
     except sqlite3.Error as error:
         found.append((None, "damaged", str(error)))
     newest, (hash, last) = max(seals.items(), default=(0, ("", 0)))
-    found.sort(key=lambda finding: (finding[0] is None, finding[0] or 0))
-    return found, f"{last} records under {newest} seals, {unsealed} not sealed yet; keep its head elsewhere: {hash}"
+    summary = f"{last} records under {newest} seals, {unsealed} not sealed yet; keep its head elsewhere: {hash}"
+    return sorted(found, key=lambda finding: (finding[0] is None, finding[0] or 0)), summary
 
 
 if __name__ == "__main__":
     len(sys.argv) > 1 or sys.exit(__doc__)
     beside = Path(sys.argv[2] if len(sys.argv) > 2 else f"{sys.argv[1]}-head")
-    wrong, summary = verify(sys.argv[1], beside.read_text("utf-8", "replace") if beside.is_file() else "".join(sys.argv[2:]))
+    wrong, summary = verify(
+        sys.argv[1], beside.read_text("utf-8", "replace") if beside.is_file() else "".join(sys.argv[2:]) or None
+    )
     print(*(f"{what}: {where}{'' if seq is None else f' {seq}'}" for seq, what, where in wrong[:20]), summary, sep="\n")
     sys.exit(5 if wrong else 0)

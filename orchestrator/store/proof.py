@@ -193,10 +193,11 @@ def _seal(row: Row) -> _Seal | None:
     try:
         position, first, last, text, hash, marks = row
         numbers = struct.unpack(f"<{last - first + 1}I", marks)
-        notes = [(str(table), tuple(key), of_row) for table, key, of_row in json.loads(text)]
-        frozenset(notes)
+        notes = [(table, tuple(key), of_row) for table, key, of_row in json.loads(text)]
+        if not all((table or "_").isidentifier() for table, _, _ in frozenset(notes)):
+            return None
         return _Seal(position, first, last, notes, text, hash, dict(enumerate(numbers, first)))
-    except (ValueError, TypeError, struct.error, RecursionError, OverflowError):
+    except (ValueError, TypeError, AttributeError, struct.error, RecursionError, OverflowError):
         return None
 
 
@@ -273,11 +274,11 @@ def _compare(account: _Account) -> None:
     last = max([*actual, *account.tail], default=0)
     for seq in wrong:
         if seq not in expected:
-            what = _FATES[True, actual[seq] in gone]
-        elif seq not in actual and expected[seq] not in come:
-            what = "cut off" if seq > last else "dropped"
+            what = "reordered" if actual[seq] in gone else "inserted"
+        elif seq not in actual:
+            what = "reordered" if expected[seq] in come else "cut off" if seq > last else "dropped"
         else:
-            what = _FATES[expected[seq] in come, actual.get(seq) in gone]
+            what = _FATES[expected[seq] in come, actual[seq] in gone]
         account.add(what, "record", f"record {seq} was {what}; {_COPY}", seq)
 
 

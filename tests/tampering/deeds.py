@@ -1,0 +1,335 @@
+"""What somebody may do to a store: each deed changes a copy by chance, with nothing but SQL or an editor."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Any, TypeAlias
+from zlib import crc32
+
+from orchestrator.store.head import head_path
+
+from .stores import Base
+
+Deed: TypeAlias = Callable[[sqlite3.Connection, Base, Random], object]
+FileDeed: TypeAlias = Callable[[Path, Base, Random], object]
+
+RECORD = ("harness", "epoch", "attempt", "step", "time_us", "body", "kind", "state")
+SEAL = ("first_seq", "last_seq", "notes", "hash", "marks")
+ROWS = {
+    "harnesses": ("name", "class", "initial_state", "owner", "epoch", "status", "attempt", "supervision", "event", "time_us"),
+    "claims": ("run", "epoch"),
+    "mailbox": ("harness", "sender", "body", "consumed_step", "seq"),
+    "meta": ("indexed_seq", "ownership"),
+    "pools": ("pool", "limits", "spent", "reserved", "time_us"),
+    "open_reservations": ("harness", "pools", "amounts"),
+    "approval_index": ("id", "digest"),
+}
+INDEXES = {"step_index": ("harness", "step", "seq"), "effect_index": ("harness", "step", "seq"), "snapshots": ("step", "seq")}
+
+
+def other(value: Any, chance: Random) -> Any:
+    """Return a value that is another one."""
+    if value is None:
+        return chance.choice(["", "{}", 0])
+    if isinstance(value, int):
+        return chance.choice(
+            [value + 1, value - 1, value ^ (1 << chance.randrange(20)), -value - 1, str(value) + "x", value + 0.5]
+        )
+    if isinstance(value, bytes):
+        return flipped(value, chance) if value else b"\x00"
+    choices: list[Any] = [value + " ", value.encode(), None, value[:-1] if value else "x"]
+    if value:
+        at = chance.randrange(len(value))
+        choices += [value[:at] + chr(ord(value[at]) ^ 1) + value[at + 1 :], value[:at] + value[at + 1 :]] * 3
+        choices.append(value.replace("1", "2", 1) if "1" in value else value + "1")
+    return chance.choice(choices)
+
+
+def flipped(data: bytes, chance: Random) -> bytes:
+    """Return bytes of which one has one bit changed."""
+    at = chance.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :]
+
+
+def seqs(db: sqlite3.Connection, base: Base) -> list[int]:
+    """Return the numbers of the records under seals."""
+    return [seq for (seq,) in db.execute("SELECT seq FROM records WHERE seq <= ? ORDER BY seq", (base.sealed,))]
+
+
+def edit_record(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    seq, column = chance.choice(seqs(db, base)), chance.choice(RECORD)
+    (value,) = db.execute(f"SELECT {column} FROM records WHERE seq = ?", (seq,)).fetchone()
+    db.execute(f"UPDATE records SET {column} = ? WHERE seq = ?", (other(value, chance), seq))
+
+
+def drop_records(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    seq = chance.choice(seqs(db, base))
+    db.execute("DELETE FROM records WHERE seq >= ? AND seq < ?", (seq, seq + chance.choice([1, 1, 1, 2, 5, 50])))
+
+
+def drop_and_renumber(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    seq = chance.choice(seqs(db, base)[:-1])
+    db.execute("DELETE FROM records WHERE seq = ?", (seq,))
+    db.execute("UPDATE records SET seq = -seq WHERE seq > ?", (seq,))
+    db.execute("UPDATE records SET seq = -seq - 1 WHERE seq < 0")
+
+
+def insert_record(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Put a copy of a record in between, at the end, or where no record is ever."""
+    seq = chance.choice(seqs(db, base))
+    at = chance.choice([seq, 0, -3, 1 << 40])
+    if at == seq:
+        db.execute("UPDATE records SET seq = -seq WHERE seq >= ?", (seq,))
+        db.execute("UPDATE records SET seq = -seq + 1 WHERE seq < 0")
+        seq += 1
+    columns = ", ".join(RECORD)
+    db.execute(f"INSERT INTO records (seq, {columns}) SELECT ?, {columns} FROM records WHERE seq = ?", (at, seq))
+
+
+def append_record(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Add what nobody who was running can have left: another kind, or a step of a harness that nobody holds."""
+    kind = chance.choice(["evidence", "started", "approval_answered", "completed"])
+    columns = "harness, epoch, attempt, step, time_us, body, state"
+    db.execute(
+        f"INSERT INTO records ({columns}, kind) SELECT {columns}, ? FROM records WHERE seq = ?",
+        (kind, chance.choice(seqs(db, base))),
+    )
+
+
+def swap_records(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    one, two = chance.sample(seqs(db, base), 2)
+    for before, after in ((one, -1), (two, one), (-1, two)):
+        db.execute("UPDATE records SET seq = ? WHERE seq = ?", (after, before))
+
+
+def cut_off(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Cut off the end: the records alone, their seals too, or all that speaks of them."""
+    thorough = chance.randrange(3)
+    (seal, seq) = chance.choice(db.execute("SELECT position, last_seq FROM seals ORDER BY 1").fetchall()[:-1])
+    if thorough == 0:
+        seq = chance.randrange(seq, base.sealed) if seq < base.sealed else base.sealed - 1
+    db.execute("DELETE FROM records WHERE seq > ?", (seq,))
+    if thorough:
+        db.execute("DELETE FROM seals WHERE position > ?", (seal,))
+    if thorough == 2:
+        for table in (*INDEXES, "mailbox", "approval_index"):
+            db.execute(f"DELETE FROM {table} WHERE seq > ?", (seq,))
+        db.execute("UPDATE meta SET indexed_seq = min(indexed_seq, ?)", (seq,))
+        note_anew(db)
+
+
+def edit_seal(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    position, column = chance.choice(positions(db)), chance.choice(SEAL)
+    (value,) = db.execute(f"SELECT {column} FROM seals WHERE position = ?", (position,)).fetchone()
+    db.execute(f"UPDATE OR IGNORE seals SET {column} = ? WHERE position = ?", (other(value, chance), position))
+
+
+def drop_seals(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    position = chance.choice(positions(db))
+    db.execute("DELETE FROM seals WHERE position >= ? AND position < ?", (position, position + chance.choice([1, 1, 3, 1000])))
+
+
+def swap_seals(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    one, two = chance.sample(positions(db), 2)
+    for before, after in ((one, -1), (two, one), (-1, two)):
+        db.execute("UPDATE seals SET position = ? WHERE position = ?", (after, before))
+
+
+def edit_with_marks(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Edit a record and write the mark anew, so that it hides which record it is."""
+    edit_record(db, base, chance)
+    for position, first, last, _ in db.execute("SELECT position, first_seq, last_seq, marks FROM seals").fetchall():
+        marks = [crc32(text) for text in texts(db, first, last)]
+        db.execute("UPDATE seals SET marks = ? WHERE position = ?", (struct.pack(f"<{len(marks)}I", *marks), position))
+
+
+def edit_and_seal_anew(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Edit a record, and write the whole chain anew as the program would: only the head does not know of it."""
+    edit_record(db, base, chance)
+    seal_anew(db)
+
+
+def edit_row(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    table = chance.choice([table for table in ROWS if db.execute(f"SELECT 1 FROM {table}").fetchone()])
+    change(db, table, chance.choice(ROWS[table]), chance)
+
+
+def edit_index(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    table = chance.choice([table for table in INDEXES if db.execute(f"SELECT 1 FROM {table}").fetchone()])
+    change(db, table, chance.choice(INDEXES[table]), chance)
+
+
+def drop_row(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    tables = [table for table in (*ROWS, *INDEXES) if db.execute(f"SELECT 1 FROM {table}").fetchone()]
+    table = chance.choice(tables)
+    row = dict(pick(db, table, chance))
+    db.execute(f"DELETE FROM {table} WHERE {matching(row)}", [*row.values()])
+
+
+def add_row(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    table = chance.choice([table for table in (*ROWS, *INDEXES) if db.execute(f"SELECT 1 FROM {table}").fetchone()])
+    row = {
+        column: value if isinstance(value, str) else other(value, chance) for column, value in pick(db, table, chance).items()
+    }
+    if "name" in row:
+        row["name"] += "-2"
+    if "pool" in row:
+        row["pool"] += "-2"
+    db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", [*row.values()])
+
+
+def change_schema(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    (steps,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'steps'").fetchone()
+    deeds: list[list[str]] = [
+        ["DROP VIEW steps", steps.replace("r.kind = 'step'", "r.kind = 'step' AND r.step <> 3")],
+        ["DROP VIEW events"],
+        ["CREATE TRIGGER quiet AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = NEW.seq; END"],
+        ["CREATE TRIGGER records AFTER INSERT ON mailbox BEGIN DELETE FROM mailbox WHERE seq = NEW.seq; END"],
+        ["DROP INDEX mailbox_waiting"],
+        ["ALTER TABLE harnesses ADD COLUMN note TEXT"],
+        ["DROP TABLE pools"],
+        ["PRAGMA user_version = 3"],
+        ["PRAGMA user_version = 99"],
+    ]
+    for statement in chance.choice(deeds):
+        db.execute(statement)
+
+
+def edit_head(path: Path, base: Base, chance: Random) -> None:
+    head = head_path(path)
+    text = head.read_bytes()
+    said = json.loads(text)
+    ways: list[Callable[[], object]] = [
+        head.unlink,
+        lambda: head.write_bytes(flipped(text.rstrip(), chance).ljust(len(text))),
+        lambda: head.write_bytes(b""),
+        lambda: head.write_text("[]"),
+        lambda: head.write_text(json.dumps(said | {"position": said["position"] + chance.choice([1, -1])})),
+        lambda: head.write_text(json.dumps(said | {"last_seq": said["last_seq"] + 1})),
+        lambda: head.write_text(json.dumps(said | {"hash": sha256(text).hexdigest()})),
+    ]
+    chance.choice(ways)()
+
+
+def flip_a_bit(path: Path, base: Base, chance: Random) -> None:
+    path.write_bytes(flipped(path.read_bytes(), chance))
+
+
+def truncate(path: Path, base: Base, chance: Random) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: chance.choice([0, 100, len(data) // 2, len(data) - 4096, len(data) - 1])])
+
+
+def wipe_a_page(path: Path, base: Base, chance: Random) -> None:
+    data = bytearray(path.read_bytes())
+    at = 4096 * chance.randrange(len(data) // 4096)
+    data[at : at + 4096] = chance.choice([bytes(4096), chance.randbytes(4096)])
+    path.write_bytes(data)
+
+
+DEEDS: Mapping[str, Deed] = {
+    deed.__name__: deed
+    for deed in (
+        edit_record,
+        drop_records,
+        drop_and_renumber,
+        insert_record,
+        append_record,
+        swap_records,
+        cut_off,
+        edit_seal,
+        drop_seals,
+        swap_seals,
+        edit_with_marks,
+        edit_and_seal_anew,
+        edit_row,
+        edit_index,
+        drop_row,
+        add_row,
+        change_schema,
+    )
+}
+FILE_DEEDS: Mapping[str, FileDeed] = {deed.__name__: deed for deed in (edit_head, flip_a_bit, truncate, wipe_a_page)}
+_LIKELY = {"edit_record": 6, "drop_records": 3, "insert_record": 2, "swap_records": 2, "cut_off": 2, "edit_row": 3}
+
+
+def tamper(path: Path, base: Base, chance: Random) -> str:
+    """Do something to a store, and return what."""
+    names = [*DEEDS, *FILE_DEEDS]
+    (name,) = chance.choices(names, [_LIKELY.get(name, 1) for name in names])
+    if name in FILE_DEEDS:
+        FILE_DEEDS[name](path, base, chance)
+        return name
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        try:
+            DEEDS[name](db, base, chance)
+        except sqlite3.IntegrityError:
+            return f"{name}, which the file itself refuses"
+    return name
+
+
+def positions(db: sqlite3.Connection) -> list[int]:
+    return [position for (position,) in db.execute("SELECT position FROM seals ORDER BY 1")]
+
+
+def pick(db: sqlite3.Connection, table: str, chance: Random) -> dict[str, Any]:
+    cursor = db.execute(f"SELECT * FROM {table}")
+    columns = [description[0] for description in cursor.description]
+    return dict(zip(columns, chance.choice(cursor.fetchall()), strict=True))
+
+
+def matching(row: dict[str, Any]) -> str:
+    return " AND ".join(f"{column} IS ?" for column in row)
+
+
+def change(db: sqlite3.Connection, table: str, column: str, chance: Random) -> None:
+    row = pick(db, table, chance)
+    value = other(row[column], chance)
+    db.execute(f"UPDATE {table} SET {column} = ? WHERE {matching(row)}", [value, *row.values()])
+
+
+def texts(db: sqlite3.Connection, first: int, last: int) -> list[bytes]:
+    """Return what is hashed of records, for somebody who knows how."""
+    rows = db.execute(
+        "SELECT harness, epoch, attempt, step, time_us, kind, body, state FROM records WHERE seq BETWEEN ? AND ? ORDER BY seq",
+        (first, last),
+    )
+    found: list[bytes] = []
+    for *fields, body, state in rows:
+        parts = [str(part).encode() for part in (body, state) if part is not None]
+        lengths = [len(str(body).encode()), None if state is None else len(str(state).encode())]
+        header = json.dumps([*fields, *lengths], separators=(",", ":"), ensure_ascii=False, default=str)
+        found.append(b"".join((header.encode(), *parts)))
+    return found
+
+
+def seal_anew(db: sqlite3.Connection) -> None:
+    """Write the marks and hashes of the whole chain anew."""
+    before = ""
+    for position, first, last, notes in db.execute(
+        "SELECT position, first_seq, last_seq, notes FROM seals ORDER BY 1"
+    ).fetchall():
+        found = texts(db, first, last)
+        before = sha256(before.encode() + b"".join(found) + f"\n{position} {first} {last}\n{notes}".encode()).hexdigest()
+        marks = struct.pack(f"<{len(found)}I", *map(crc32, found))
+        db.execute("UPDATE seals SET hash = ?, marks = ? WHERE position = ?", (before, marks, position))
+
+
+def note_anew(db: sqlite3.Connection) -> None:
+    """Write into the last seal what the rows of other tables are now, and the chain anew."""
+    position, text = db.execute("SELECT position, notes FROM seals ORDER BY 1 DESC LIMIT 1").fetchone()
+    notes = json.loads(text)
+    for table in ROWS:
+        keys = [row[1] for row in sorted(db.execute(f"PRAGMA table_info({table})"), key=lambda row: row[5]) if row[5]]
+        for row in db.execute(f"SELECT {', '.join(keys)}, * FROM {table}"):
+            key, rest = row[: len(keys)], row[len(keys) :]
+            notes.append([table, list(key), sha256(ascii(rest).encode()).hexdigest()[:32]])
+    db.execute("UPDATE seals SET notes = ? WHERE position = ?", (json.dumps(notes), position))
+    seal_anew(db)
