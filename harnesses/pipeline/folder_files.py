@@ -7,6 +7,7 @@ written anew; and nothing is written through a link, or outside of the folder.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,11 +19,12 @@ from harnesses.pipeline.folder import Folder
 _DRAFT = ".draft-"
 
 
-def write_folder(root: Path, folder: Folder, *, durable: bool = True) -> int:
+def write_folder(root: Path, folder: Folder, *, below: str = "", clear: bool = False) -> int:
     """Write what differs; return how many files that were.
 
     Args:
-        durable: whether each file is on disk before it gets its name.
+        below: where the folder is, below `root`: on the way there nothing is a link either.
+        clear: whether what is in the way of a directory, a file or a link, is removed. What a link leads to is not touched.
 
     Raises:
         PipelineInvalid: a path leads out of the folder, or through a link.
@@ -30,26 +32,29 @@ def write_folder(root: Path, folder: Folder, *, durable: bool = True) -> int:
     """
     root.mkdir(parents=True, exist_ok=True)
     for name in folder.directories:
-        _made(root, name)
-    return sum(_written(root, path, text, durable=durable) for path, text in folder.files.items())
+        _made(root, os.path.join(below, name), clear=clear)
+    return sum(_written(root, os.path.join(below, path), text, clear=clear) for path, text in folder.files.items())
 
 
-def _written(root: Path, path: str, text: str, *, durable: bool) -> bool:
+def _written(root: Path, path: str, text: str, *, clear: bool) -> bool:
     content = text.encode("utf-8", errors="backslashreplace")
-    if _holds(_place(root, path), content):
+    target = _place(root, path, clear=clear)
+    if _holds(target, content):
         return False
-    write_lines(root, path, (text,), durable=durable)
+    if clear and target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    write_lines(root, path, (text,))
     return True
 
 
-def _place(root: Path, path: str) -> Path:
+def _place(root: Path, path: str, *, clear: bool = False) -> Path:
     name = os.path.basename(path)
     if not name or name in (".", ".."):
         raise PipelineInvalid(f"run folder {str(root)!r}: expected the path of a file, was {path!r:.200}")
-    return _made(root, os.path.dirname(path)) / name
+    return _made(root, os.path.dirname(path), clear=clear) / name
 
 
-def write_lines(root: Path, path: str, lines: Iterable[str], *, durable: bool = True) -> int:
+def write_lines(root: Path, path: str, lines: Iterable[str]) -> int:
     """Write a file below a folder piece by piece; it gets its name when it is whole. Return how many pieces there were.
 
     Raises:
@@ -64,8 +69,7 @@ def write_lines(root: Path, path: str, lines: Iterable[str], *, durable: bool = 
                 file.write(line.encode("utf-8", errors="backslashreplace"))
                 written += 1
             file.flush()
-            if durable:
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         # Not the 0600 of a temporary file: others are to read it.
         os.chmod(draft, 0o644)
         os.replace(draft, target)
@@ -86,14 +90,17 @@ def _holds(target: Path, content: bytes) -> bool:
         return False
 
 
-def _made(root: Path, below: str) -> Path:
+def _made(root: Path, below: str, *, clear: bool = False) -> Path:
     """Return a directory below a folder, made if need be; nothing on the way to it is a link."""
     place = root
     for part in Path(below).parts:
         if part in ("..", "/") or "\0" in part:
             raise PipelineInvalid(f"run folder {str(root)!r}: expected a path below it, was {below!r:.200}")
         place = place / part
-        if place.is_symlink() or (place.exists() and not place.is_dir()):
+        in_the_way = place.is_symlink() or (place.exists() and not place.is_dir())
+        if in_the_way and clear:
+            place.unlink()
+        elif in_the_way:
             raise PipelineInvalid(f"run folder {str(root)!r}: {str(place)!r} is no directory of its own: remove it")
         place.mkdir(exist_ok=True)
     return place
@@ -110,5 +117,9 @@ def sweep_drafts(root: Path) -> None:
 
 def remove_file(root: Path, path: str) -> None:
     """Remove a file below a folder; a link in its place is removed, not followed."""
+    place = _place(root, path, clear=True)
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+        return
     with suppress(FileNotFoundError):
-        os.unlink(_made(root, os.path.dirname(path)) / os.path.basename(path))
+        os.unlink(place)

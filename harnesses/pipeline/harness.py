@@ -100,12 +100,14 @@ class PipelineHarness(PipelineSteps):
                     except (Exception, Stopping) as error:
                         # Raised outside of the nursery, which would wrap it.
                         ended = error
-                        made = None
+                        made = await self._last_words() if isinstance(error, Stopping) else None
                     if made is None:
                         break
                     yield made
                     self._settle()
                     await self._show()
+                    if ended is not None:
+                        break
                 nursery.cancel_scope.cancel()
         finally:
             await self._leave()
@@ -197,6 +199,20 @@ class PipelineHarness(PipelineSteps):
         """Wait until something comes of somebody's work, or it is time to look for messages."""
         with trio.move_on_after(_LOOK_S):
             await self._bell.wait()
+
+    async def _last_words(self) -> PipelineStep | None:
+        """Take in what comes to its end within the grace period of a stop, all of it in one step; None if nothing does."""
+        made: PipelineStep | None = None
+        with trio.move_on_after(self._surroundings("stop").control.grace_s * _GRACE):
+            while self._working:
+                result = await self._arrived()
+                if result is None:
+                    await self._bell.wait()
+                elif isinstance(result, Halted):
+                    self._working.pop(result.task, "")
+                else:
+                    made = self._taken(result)
+        return made
 
     def _taken(self, result: Result) -> PipelineStep:
         """Return the step of what has come of somebody's work."""

@@ -42,7 +42,8 @@ class PipelineTelling(PipelineWork):
 
     _events: list[Json]
     _evidence: list[Json]
-    _pending: tuple[int, Sequence[Json], Sequence[Json]]
+    _pending: tuple[int, Sequence[Json], Sequence[Json], str]
+    """The step being made: its number, events, evidence and note."""
     _shown: PipelineState
 
     def _made(
@@ -56,7 +57,7 @@ class PipelineTelling(PipelineWork):
         evidence: Iterable[Evidence] = (),
         findings: Iterable[Finding] = (),
     ) -> PipelineStep:
-        """Return the step that leads to `state`."""
+        """Return the step that leads to `state`; made again before it is yielded, it is one step with what was made before."""
         told = tuple(redact(dict(one)) for one in events)
         seen = tuple(entry.plain() for one in evidence for entry in in_chunks(one))[:MAX_ENTRIES]
         seen = tuple(_clean(one) for one in seen)
@@ -66,8 +67,11 @@ class PipelineTelling(PipelineWork):
             self.attach("evidence", one)
         for finding in findings:
             self.attach("guardrail", {"task_id": "" if id is None else str(id), **_of_finding(finding)})
-        self._pending = (self.current_step + 1, told, seen)
-        note = redact_text(note)
+        number, note = self.current_step + 1, redact_text(note)
+        if self._pending[0] == number:
+            _, earlier, found, said = self._pending
+            told, seen, note = (*earlier, *told), (*found, *seen), f"{said}; {note}"
+        self._pending = (number, told, seen, note)
         self.update_state(lambda _: state, summary=note or None)
         record = None if id is None else record_of(state, id)
         given = PipelineInput(kind=kind, task="" if id is None else str(id), attempt=0 if record is None else record.attempts)
@@ -78,7 +82,7 @@ class PipelineTelling(PipelineWork):
 
     async def _open_folder(self) -> None:
         """Take up what has been told before, and show it: whatever was written there by others is overwritten."""
-        self._events, self._evidence, self._pending = [], [], (0, (), ())
+        self._events, self._evidence, self._pending = [], [], (0, (), (), "")
         self._shown = self.state
         for step in self.step_history:
             self._events += step.output.events
@@ -89,11 +93,11 @@ class PipelineTelling(PipelineWork):
 
     def _settle(self) -> None:
         """Note that the step that was made is on record, if it is."""
-        number, events, evidence = self._pending
+        number, events, evidence, _ = self._pending
         if number and self.current_step >= number:
             self._events += events
             self._evidence += evidence
-            self._pending = (0, (), ())
+            self._pending = (0, (), (), "")
             self._shown = self.state
 
     def _show_all(self) -> None:
@@ -105,7 +109,8 @@ class PipelineTelling(PipelineWork):
 
     def _write(self, state: PipelineState, events: Sequence[Json], evidence: Sequence[Json]) -> None:
         try:
-            write_folder(self._workspace / state.run_folder, rendered(state, events, evidence))
+            folder = rendered(state, events, evidence)
+            write_folder(self._workspace, folder, below=state.run_folder, clear=True)
         except Exception:
             _log.warning("harness %r could not write its run folder %s", self.name, state.run_folder, exc_info=True)
 

@@ -97,7 +97,7 @@ class PipelineWork(PipelineParts):
     async def _built(self, state: PipelineState, note: TaskNote, claim: Claim) -> Built:
         agent = self._builders[note.id]
         # An older contract is none of this attempt's.
-        await aside(remove_file, self._root(), f"tasks/{note.id}/builder.json")
+        await aside(remove_file, self._workspace, f"{state.run_folder}/tasks/{note.id}/builder.json")
         answer: object = None
         with tallying(self._guardrails) as tally:
             try:

@@ -357,3 +357,31 @@ def test_a_run_folder_outside_of_the_workspace_is_refused(tmp_path: Path, folder
         PipelineHarness(
             stages("a"), agents=Builders(), validators=judging(), workspace=tmp_path / "w", goal="g", run_folder=folder
         )
+
+
+async def test_what_comes_to_its_end_within_the_grace_of_a_stop_is_one_step(tmp_path: Path, autojump_clock: MockClock) -> None:
+    harness, runtime = pipeline(tmp_path / "w", "a", "b", "c", agents=Builders(pause_s=3.0)), LocalRuntime("p")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(harness.run, runtime)
+        await trio.sleep(1)
+        runtime.control.stop(10.0)
+
+    last = harness.step_history[-1]
+    assert [event["task_id"] for event in last.output.events] == ["a", "b", "c"]
+    assert all(task.built is not None for task in harness.state.tasks)
+    assert await harness.run() is Ending.COMPLETED
+    assert [task.attempts for task in harness.state.tasks] == [1, 1, 1]
+
+
+async def test_an_agent_that_takes_longer_than_the_grace_of_a_stop_is_cut_off(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    harness, runtime = pipeline(tmp_path / "w", "a", agents=Builders(pause_s=300.0)), LocalRuntime("p")
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(harness.run, runtime)
+        await trio.sleep(1)
+        runtime.control.stop(10.0)
+
+    assert trio.current_time() - began < 11
+    assert statuses(harness) == {"a": "IN_PROGRESS"}
