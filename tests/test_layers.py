@@ -112,7 +112,7 @@ HARNESSES = (
     ("pipeline.readonly", "pipeline.record", "pipeline.stage", "pipeline.stage_checks"),
     ("pipeline.folder", "pipeline.memory", "pipeline.planning", "pipeline.prompts", "pipeline.task"),
     ("pipeline.assignments", "pipeline.changes", "pipeline.folder_files", "pipeline.preset", "pipeline.requests"),
-    ("pipeline.court", "pipeline.orders"),
+    ("pipeline.court", "pipeline.episodes", "pipeline.orders"),
     ("pipeline.parts",),
     ("pipeline.work",),
     ("pipeline.telling",),

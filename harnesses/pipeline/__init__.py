@@ -9,6 +9,7 @@ folder          the run folder: what was done, as files
 """
 
 from harnesses.pipeline.assignments import Inspection, StageWork
+from harnesses.pipeline.episodes import EpisodesOfPipeline
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.harness import PipelineHarness
 from harnesses.pipeline.ids import StageId, TaskId
@@ -33,6 +34,7 @@ __all__ = [
     "SDLC_TASKS",
     "Asked",
     "Deed",
+    "EpisodesOfPipeline",
     "Finished",
     "Inspection",
     "Material",
