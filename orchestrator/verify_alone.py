@@ -53,7 +53,7 @@ def walk(db, found):
         for row in db.execute(RECORDS, (sealed or -(1 << 63), last)):
             content = record_of(row)
             seen[row[0]] = crc32(content)
-            digest.update(content)
+            digest.update(content + b"\x1e")
         digest.update(utf8(f"\n{position} {first} {last}\n{text}"))
         if (digest.hexdigest() == hash) != (seen == read[1]):
             found.append((None, "edited", f"seal {position}"))

@@ -21,7 +21,7 @@ from attrs import define, evolve, field, frozen
 
 from orchestrator.store.head import Noted, read_head
 from orchestrator.store.proof_deep import contradictions
-from orchestrator.store.sealing import SCHEMA_ROWS, UNSEALED_KINDS, key_of, row_hash, trailer
+from orchestrator.store.sealing import BETWEEN, SCHEMA_ROWS, UNSEALED_KINDS, key_of, row_hash, trailer
 
 Row: TypeAlias = tuple[Any, ...]
 Place: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -207,7 +207,7 @@ def _look_at_records(db: sqlite3.Connection, after: int, seal: _Seal, before: st
     for row in db.execute(_RECORDS, (after, seal.last_seq)):
         text = _text(row)
         seen[row[0]] = crc32(text)
-        digest.update(text)
+        digest.update(text + BETWEEN)
     digest.update(trailer(seal.position, seal.first_seq, seal.last_seq, seal.text))
     return seen, digest.hexdigest()
 

@@ -4,7 +4,7 @@ A seal covers the records since the last one, and the rows of other tables that 
 is now. Its own hash covers that and the hash of the seal before. The law, which `orchestrator.store.proof` and
 `orchestrator/verify_alone.py` hold a file to:
 
-    hash    = sha256(hash before + record … + "\\n<position> <first_seq> <last_seq>\\n<notes>")
+    hash    = sha256(hash before + record + "\\x1e" … + "\\n<position> <first_seq> <last_seq>\\n<notes>")
     record  = [harness,epoch,attempt,step,time_us,"kind",bytes of the body,bytes of the state or null] body state
     marks   = crc32(record), four bytes each, little-endian: of each number from `first_seq` to `last_seq`, all of them
     notes   = [[table, key, hash of the row or null if it is gone], …], JSON; table "" is for what is said of the seal
@@ -23,7 +23,6 @@ import struct
 import time
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from itertools import accumulate, pairwise
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeAlias
@@ -45,14 +44,15 @@ WATCHED: tuple[str, ...] = tuple(
 )
 """Tables whose rows change: each change is noted. The others only grow, and say nothing that the records do not say."""
 
+BETWEEN = b"\x1e"
+"""After each record. JSON has no such character; if a text has one all the same, the lengths tell what is whose."""
 _CHUNK = 256
 _CHUNK_BYTES = 4_000_000
 """Records that are taken in at a time, and bytes: more, and memory is taken anew for each, which costs more than it saves."""
 _HEADER = "json_array(harness, epoch, attempt, step, time_us, kind, length(CAST(body AS BLOB)), length(CAST(state AS BLOB)))"
 _TAIL = f"""
-SELECT count(*), min(seq), max(seq), CAST(group_concat(h || b || s, '') AS BLOB),
-       group_concat(length(h) + length(CAST(b AS BLOB)) + length(CAST(s AS BLOB)))
-FROM (SELECT seq, {_HEADER} AS h, body AS b, coalesce(state, '') AS s FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
+SELECT count(*), min(seq), max(seq), CAST(group_concat(text, char(30)) AS BLOB)
+FROM (SELECT seq, {_HEADER} || body || coalesce(state, '') AS text FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
 """
 """One row for many records: SQLite lets go of the interpreter once for each row, and gets it back when others let go."""
 _LAST = "SELECT position, last_seq, hash FROM seals ORDER BY position DESC LIMIT 1"
@@ -230,7 +230,7 @@ def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int,
     marks: list[int] = []
     limit, is_all = _CHUNK, False
     while not is_all:
-        count, oldest, newest, text, lengths = db.execute(_TAIL, (last, limit)).fetchone()
+        count, oldest, newest, text = db.execute(_TAIL, (last, limit)).fetchone()
         if count and not marks:
             first, last = oldest, oldest - 1
         if count and oldest != last + 1:
@@ -238,12 +238,15 @@ def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int,
         if count and newest - last != count:
             limit = _in_a_row(db, last, limit)
             continue
+        texts = text.split(BETWEEN) if count > 1 else [text] * count
+        if len(texts) != count:
+            limit = 1
+            continue
         is_all = count < limit
         if count:
             digest.update(text)
-            view = memoryview(text)
-            ends = [0, *accumulate(map(int, lengths.split(",")))]
-            marks += [crc32(view[start:end]) for start, end in pairwise(ends)]
+            digest.update(BETWEEN)
+            marks += map(crc32, texts)
             last = newest
             limit = max(1, min(_CHUNK, limit * _CHUNK_BYTES // max(len(text), 1)))
     return first, last, struct.pack(f"<{len(marks)}I", *marks), is_all

@@ -317,7 +317,9 @@ def seal_anew(db: sqlite3.Connection) -> None:
         "SELECT position, first_seq, last_seq, notes FROM seals ORDER BY 1"
     ).fetchall():
         found = texts(db, first, last)
-        before = sha256(before.encode() + b"".join(found) + f"\n{position} {first} {last}\n{notes}".encode()).hexdigest()
+        before = sha256(
+            before.encode() + b"".join(text + b"\x1e" for text in found) + f"\n{position} {first} {last}\n{notes}".encode()
+        ).hexdigest()
         marks = struct.pack(f"<{len(found)}I", *map(crc32, found))
         db.execute("UPDATE seals SET hash = ?, marks = ? WHERE position = ?", (before, marks, position))
 
