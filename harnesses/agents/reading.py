@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from attrs import frozen
 
 from harnesses.features.record import MAX_TEXT
-from harnesses.features.texts import last_part
+from harnesses.features.texts import kept_part
 
 SHOWN = 2_000
 """Characters of one line that are logged."""
@@ -60,7 +60,7 @@ class PlainReading:
 
     def reply(self) -> Reply:
         """Return the end of the text."""
-        return Reply(message=last_part("\n".join(self._last).strip()), worked=bool(self._last))
+        return Reply(message=kept_part("\n".join(self._last).strip()), worked=bool(self._last))
 
 
 class ClaudeCodeReading:
@@ -103,11 +103,11 @@ class ClaudeCodeReading:
         failed = bool(result.get("is_error")) or string(result, "subtype").startswith("error")
         counted = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
         return Reply(
-            message=last_part(said),
+            message=kept_part(said),
             session=self._session,
             tokens=total(inner(result, "usage"), counted),
             stop_reason=string(result, "stop_reason") or "end_turn",
-            error=last_part(f"{string(result, 'subtype')}: {said}") if failed else None,
+            error=kept_part(f"{string(result, 'subtype')}: {said}") if failed else None,
             worked=self._worked,
         )
 
@@ -165,10 +165,10 @@ class CodexReading:
         """Return what the thread has come to."""
         error = None if self._completed else self._error or "its output ended before the turn was completed"
         return Reply(
-            message=last_part(self._message),
+            message=kept_part(self._message),
             session=self._thread,
             tokens=self._tokens,
-            error=None if error is None else last_part(error),
+            error=None if error is None else kept_part(error),
             worked=self._worked,
         )
 

@@ -1,6 +1,7 @@
 """Text from agents, validators and people: whether it can be kept, cut to size, and made inert. Pure.
 
-The law: what is kept of a text, and what is shown of it, is bounded; and nothing of it can act on who shows it.
+The law: what is kept of a text, and what is shown of it, is bounded and without secrets; and nothing of it can act on who
+shows it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from typing import TypeGuard
 
 from harnesses.features.record import MAX_TEXT
+from harnesses.secrets import redact_text
 
 _LIVE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for tabs and line feeds
@@ -16,6 +18,8 @@ _LIVE = re.compile(
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
     r"\ud800-\udfff]"  # halves of characters, which no file can hold
 )
+_LOOKED_AT = 4
+"""Times as much is searched for secrets as is kept."""
 _NOT_HELD = re.compile(r"[\x00\ud800-\udfff]")
 _MARKUP = re.compile(
     r"[\\`*\[\]<|~#$@]"
@@ -47,6 +51,15 @@ def says_something(value: object) -> TypeGuard[str]:
 def last_part(text: str, most: int = MAX_TEXT) -> str:
     """Return at most the last `most` characters: a traceback ends with what went wrong."""
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
+
+
+def kept_part(text: str, most: int = MAX_TEXT) -> str:
+    """Return what is kept of a text of an agent or a validator: its last part, without secrets, as a file can hold it."""
+    looked_at = text[-_LOOKED_AT * most :]
+    if len(looked_at) < len(text) and "\n" in looked_at[: len(looked_at) - most]:
+        # What says that the first words are secret may be cut off.
+        looked_at = looked_at.partition("\n")[2]
+    return last_part(redact_text(storable(looked_at)), most)
 
 
 def inert(text: str) -> str:

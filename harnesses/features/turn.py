@@ -16,8 +16,8 @@ from attrs import frozen
 from harnesses.effects import OPEN, Effect, EffectOutcome
 from harnesses.errors import BudgetExhausted, HarnessMisuse, Waiting
 from harnesses.features.feature import TurnResult, Verdict
-from harnesses.features.record import MAX_PATH, MAX_TEXT
-from harnesses.features.texts import is_storable, last_part, storable
+from harnesses.features.record import MAX_PATH
+from harnesses.features.texts import is_storable, kept_part, storable
 
 WORK, JUDGE = "work", "judge"
 _LONG = 100
@@ -121,7 +121,7 @@ def words_of(error: BaseException) -> str:
         said = str(error)
     except Exception:
         said = "it can not say what it is"
-    return last_part(storable(f"{type(error).__name__}: {said}".rstrip(": ")))
+    return kept_part(f"{type(error).__name__}: {said}".rstrip(": "))
 
 
 def sole(error: BaseException) -> BaseException:
@@ -175,10 +175,6 @@ def _is_bool(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _ending(text: str) -> str:
-    return last_part(storable(text[-MAX_TEXT - 1 :]))
-
-
 def _all(text: str | None) -> str | None:
     return None if text is None else storable(text)
 
@@ -192,7 +188,7 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(storable, texts))
 
 
-_TEXT: _Field = ("a text", _is_text, _ending)
+_TEXT: _Field = ("a text", _is_text, kept_part)
 _NAME: _Field = ("a text or None", _is_text_or_none, _all)
 _RESULT: Mapping[str, _Field] = {
     "message": _TEXT,

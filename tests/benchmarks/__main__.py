@@ -13,7 +13,7 @@ from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
 from tests.benchmarks.watching import watching
 
-MEASURES = {**OTHERS, "features": features, "watching": watching}
+MEASURES = {**OTHERS, "features": features, "memory": memory, "watching": watching}
 
 
 def main(names: list[str]) -> int:
