@@ -70,7 +70,7 @@ HARNESSES = (
     ("agents",),
     # governance
     ("governance.errors", "governance.words", "governance.grades", "governance.contract_nouns"),
-    ("governance.binding", "governance.contract_fields", "governance.guardrails"),
+    ("governance.binding", "governance.contract_fields", "governance.digests", "governance.guardrails"),
     (
         "governance.claiming",
         "governance.completeness",
@@ -290,6 +290,7 @@ PURE = (
     "harnesses.governance.contract_fields",
     "harnesses.governance.contract_nouns",
     "harnesses.governance.contracts",
+    "harnesses.governance.digests",
     "harnesses.governance.errors",
     "harnesses.governance.fingerprints",
     "harnesses.governance.grades",
@@ -385,8 +386,8 @@ PURE = (
 """Functions of their arguments: no Trio, no input or output, no clock, no chance."""
 
 PURE_IMPORTS = (
-    frozenset({"__future__", "abc", "ast", "attrs", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum"})
-    | frozenset({"functools", "graphlib", "hashlib", "hmac", "itertools", "json", "math", "msgspec", "operator", "re"})
+    frozenset({"__future__", "abc", "array", "ast", "attrs", "collections", "dataclasses", "datetime", "decimal", "difflib"})
+    | frozenset({"enum", "functools", "graphlib", "hashlib", "hmac", "itertools", "json", "math", "msgspec", "operator", "re"})
     | frozenset({"tomllib", "types", "typing", "unicodedata", "uuid"})
 )
 IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "uuid1", "uuid4", "urandom", "getenv"})
