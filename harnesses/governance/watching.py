@@ -11,8 +11,8 @@
                After three that end in the same loop a person has to decide
     block      a finding, and the harness is blocked
 
-The laws: what it knows is on disk with each step, so neither a restart nor a crash loop makes it forget; what it finds is on
-disk with the step at which it was found, and only then does it act; and it never holds more than a few hundred bytes.
+The laws: what it knows is on disk with each step, in a few hundred bytes, so neither a restart nor a crash loop makes it
+forget; and what it finds is on disk with the step at which it was found, and only then does it act.
 
 Whoever starts a blocked harness again gives it `no_progress.steps` steps more. A halt for a drawdown ends by a person's word:
 change `reset` to any other text, and the high-water mark and the day begin anew.
