@@ -88,8 +88,7 @@ class Watch:
         self._word = self.guardrails.reset or said
         begun_anew = self._word != said
         self._standing = Standing() if begun_anew else _stood(kept.get("standing", {}))
-        # A halt that only a word ends holds before the first step, too.
-        self._found = tuple(reached(evolve(self._standing, lost=False), self.guardrails, {}))
+        self._found = self._halts()
 
     def look(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> Sequence[Finding]:
         """Return what limits a step that is about to be recorded has reached."""
@@ -120,15 +119,20 @@ class Watch:
             GuardrailTripped: a person has to decide.
             NoProgressMade: a fresh attempt is to begin.
         """
-        for found in self._found:
+        known, self._found = self._found, self._halts()
+        for found in known:
             if found.policy == "tell" and self._tell is not None:
                 self._tell(found)
-        acting = [found for found in self._found if found.policy != "tell"]
+        acting = [found for found in known if found.policy != "tell"]
         blocking = [found for found in acting if found.policy == "block"]
         if blocking:
             raise GuardrailTripped("; ".join(map(_said, blocking))[:2000])
         if acting:
             raise NoProgressMade("; ".join(map(_said, acting))[:2000])
+
+    def _halts(self) -> tuple[Finding, ...]:
+        """Return what holds until a person's word ends it: also before the first step of an attempt."""
+        return tuple(reached(evolve(self._standing, lost=False), self.guardrails, {}))
 
     @property
     def _limits_money(self) -> bool:

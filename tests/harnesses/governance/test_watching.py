@@ -268,6 +268,29 @@ async def test_a_harness_that_runs_alone_is_held_as_well(autojump_clock: object)
     assert [(step, attached.kind) for step, attached in runtime.attached] == [(4, "guardrail")]
 
 
+async def test_who_runs_it_alone_again_gives_it_as_many_steps_again(autojump_clock: object) -> None:
+    harness, runtime = Trading("A"), LocalRuntime("one", governor=looping("block"))
+
+    for _ in range(2):
+        with pytest.raises(GuardrailTripped):
+            await harness.run(runtime)
+
+    assert [step for step, _ in runtime.attached] == [4, 7]
+
+
+def test_what_was_acted_on_is_not_acted_on_again_but_a_halt_holds() -> None:
+    watch = Watch(Guardrails(max_drawdown=Decimal("0.2"), max_position=Decimal(1)), figures)
+    for number, account in enumerate([Account(), Account(Decimal(50), Decimal(2))], 1):
+        watch.look(Step(number, datetime.now(UTC), "in", "out", StateDelta()), {}, lambda account=account: account)
+
+    with pytest.raises(GuardrailTripped, match=r"max_drawdown.*max_position"):
+        watch.check()
+    with pytest.raises(GuardrailTripped) as again:
+        watch.check()
+
+    assert "max_position" not in str(again.value)
+
+
 async def test_without_supervision_a_fresh_attempt_is_an_error(autojump_clock: object) -> None:
     with pytest.raises(NoProgressMade):
         await Trading("A").run(LocalRuntime("one", governor=looping("restart")))
