@@ -60,6 +60,11 @@ def settled(state: PipelineState) -> PipelineState:
     return evolve(state, tasks=tasks)
 
 
+def built_of(record: TaskRecord) -> Built:
+    """Return what was handed in under the claim that is open; in the state its contract stands once, in the record."""
+    return evolve(record.built or Built(contract=""), contract=record.builder)
+
+
 def claimed(state: PipelineState, claim: Claim, prompt: str, now: datetime) -> PipelineState:
     """Begin an attempt."""
     return changed(
@@ -86,7 +91,8 @@ def claimed(state: PipelineState, claim: Claim, prompt: str, now: datetime) -> P
 
 def handed_in(state: PipelineState, id: TaskId, built: Built, now: datetime) -> PipelineState:
     """Take in what was built under the claim that is open."""
-    return changed(state, id, lambda task: evolve(task, built=built, builder=built.contract, kept=built.kept), now)
+    held = evolve(built, contract="", kept=())
+    return changed(state, id, lambda task: evolve(task, built=held, builder=built.contract, kept=built.kept), now)
 
 
 def proven(state: PipelineState, id: TaskId, proof: Sequence[Evidence], validation: str, now: datetime) -> PipelineState:

@@ -11,7 +11,6 @@ is the builder, or speaks of another claim has said nothing; nothing passes beca
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -23,29 +22,27 @@ from attrs import evolve, frozen
 
 from harnesses.agents.command import CommandAgent
 from harnesses.features.feature import Feature
-from harnesses.features.texts import one_line, storable
-from harnesses.governance.claiming import Claim
+from harnesses.features.texts import one_line
 from harnesses.governance.completeness import completeness, file_checks, independent
 from harnesses.governance.contract_nouns import BuilderContract, Check, ValidatorContract, failed, passed
-from harnesses.governance.contracts import read_builder, read_validator
-from harnesses.governance.errors import ContractError, EvidenceError, NotClaimed
-from harnesses.governance.evidence import MAX_EVIDENCE, Bound, Evidence, EvidenceStatus, bind, reported
-from harnesses.governance.grades import Grade
+from harnesses.governance.contracts import read_validator
+from harnesses.governance.errors import ContractError, NotClaimed
+from harnesses.governance.evidence import Bound, Evidence, reported
 from harnesses.governance.guardrails import Guardrails
 from harnesses.governance.judging import judge, unreadable
 from harnesses.governance.policy import EvidencePolicy
-from harnesses.governance.tally import Tally, telemetry_checks
+from harnesses.governance.tally import telemetry_checks
 from harnesses.pipeline.assignments import Inspection, PipelineAgent, contract_in
+from harnesses.pipeline.entries import entry, observed, of_command, of_validator, rerun
 from harnesses.pipeline.ids import StageId
-from harnesses.pipeline.material import MAX_ARTIFACT_BYTES, MAX_FILE_BYTES, MAX_FILES, Material, read_artifact
+from harnesses.pipeline.looking import Case, as_handed_in, bound, contract_of, material, read_files, spoken_of, tally
 from harnesses.pipeline.prompts import artifact_path, own_artifact_path, validator_prompt
 from harnesses.pipeline.readonly import Copy, ReadOnly, Seen, begin_copy, differences, digests, remove_copy, run_seen
-from harnesses.pipeline.record import Built, PipelineState, TaskNote
 from harnesses.pipeline.requests import requested
 from harnesses.pipeline.stage import Stage
 from harnesses.pipeline.stage_checks import looked_at
 from harnesses.pipeline.threads import aside
-from harnesses.secrets import redact, redact_text
+from harnesses.secrets import redact
 
 ACTION = "action"
 """The kind of evidence of a deed."""
@@ -54,19 +51,6 @@ MAX_REPORTED = 100
 BY_RULES = "rules"
 """Who judges where no validator was asked."""
 AskValidator = Callable[[Inspection], Awaitable[object]]
-
-
-@frozen(kw_only=True)
-class Case:
-    """What is judged."""
-
-    state: PipelineState
-    task: TaskNote
-    claim: Claim
-    built: Built
-    builder: PipelineAgent
-    agent: str
-    """What the builder is known by."""
 
 
 @frozen(kw_only=True)
@@ -129,19 +113,19 @@ class Court:
         seen: list[Seen] = []
         said: ValidatorContract | None = None
         if contract is not None:
-            mine = partial(_entry, case, now)
+            mine = partial(entry, case, now)
             looked, subject, made = await aside(self._look, case, contract, copy.root)
             checks += looked
-            ledger += _observed(mine, case.task, made, subject, good=all(check.ok for check in looked))
+            ledger += observed(mine, case.task, made, subject, good=all(check.ok for check in looked))
             seen += await self._commands(case, copy)
             if all(check.ok for check in checks) and all(one.good for one in seen):
                 said, trouble = await self._validator(case, contract, validator, ask, copy, seen)
                 checks += trouble
             checks += await self._untouched(copy, subject)
-            checks += [_of_command(one) for one in seen]
-            ledger += _rerun(mine, case.task, seen, subject)
+            checks += [of_command(one) for one in seen]
+            ledger += rerun(mine, case.task, seen, subject)
             if said is not None:
-                ledger.append(_of_validator(mine, said, subject))
+                ledger.append(of_validator(mine, said, subject))
         evidence = self._evidence(case, contract, ledger) if self.guardrails.require_evidence_for_pass else None
         verdict = self._verdict(case, contract, checks, evidence, said)
         return Judged(verdict=verdict, evidence=tuple(ledger), seen=tuple(seen))
@@ -171,22 +155,22 @@ class Court:
         """Look at what a contract speaks of, in the copy; return the checks, the content, and the checks of each stage."""
         task = case.task
         checks = [*completeness(contract, stages=[str(id) for id in task.stages]), *file_checks(contract, root)]
-        checks += telemetry_checks(contract, self.guardrails, _tally(case.built, self.guardrails))
+        checks += telemetry_checks(contract, self.guardrails, tally(case.built, self.guardrails))
         checks += [failed("actions", problem) for problem in requested(contract)[1]]
-        files = _read_files(root, contract.files_modified)
+        files = read_files(root, contract.files_modified)
         made: list[tuple[StageId, str, list[Check]]] = []
         for id in task.stages:
             path = artifact_path(case.state, id)
-            material = _material(root, path, id, contract, files)
-            found = [evolve(one, name=f"{id}:{one.name}") for one in looked_at(material, self.stages[id].checks)]
+            given = material(root, path, id, contract, files)
+            found = [evolve(one, name=f"{id}:{one.name}") for one in looked_at(given, self.stages[id].checks)]
             made.append((id, path, found))
             checks += found
         if task.artifact:
-            material = _material(root, own_artifact_path(case.state, task), task.stages[0], contract, files)
-            checks += [evolve(one, name=f"task:{one.name}") for one in looked_at(material, None)]
-        subject, problem = _bound(root, _spoken_of(case, contract))
+            given = material(root, own_artifact_path(case.state, task), task.stages[0], contract, files)
+            checks += [evolve(one, name=f"task:{one.name}") for one in looked_at(given, None)]
+        subject, problem = bound(root, spoken_of(case, contract))
         checks += problem
-        checks.append(_as_handed_in(case.built, subject))
+        checks.append(as_handed_in(case.built, subject))
         return checks, subject, made
 
     async def _commands(self, case: Case, copy: Copy) -> list[Seen]:
@@ -262,7 +246,7 @@ class Court:
 
     def _evidence(self, case: Case, contract: BuilderContract | None, ledger: Sequence[Evidence]) -> tuple[Check, ...]:
         """Return whether the evidence suffices; what deeds will show is not asked for yet."""
-        covering = () if contract is None else tuple(dict.fromkeys(_spoken_of(case, contract)))
+        covering = () if contract is None else tuple(dict.fromkeys(spoken_of(case, contract)))
         policy = evolve(self.policy, by_kind={kind: one for kind, one in self.policy.by_kind.items() if kind != ACTION})
         return policy.met_by(
             ledger,
@@ -271,105 +255,6 @@ class Court:
             attempt=case.claim.attempt,
             covering=covering,
         )
-
-
-def contract_of(case: Case) -> tuple[BuilderContract | None, list[Check]]:
-    """Return the contract that was handed in, and why it is none."""
-    built = case.built
-    if built.failure:
-        return None, [failed("builder_finished", built.failure)]
-    if built.problems:
-        return None, [failed("builder_contract_json", problem) for problem in built.problems]
-    if not built.contract:
-        return None, []
-    try:
-        contract = read_builder(built.contract, task_id=str(case.task.id), agent=case.agent)
-    except ContractError as error:
-        return None, list(unreadable(error))
-    folder = f"{case.state.run_folder}/tasks/"
-    # A view of ours, which is written anew: it is handed in, and not part of the work.
-    files = tuple(path for path in contract.files_modified if not path.removeprefix("./").startswith(folder))
-    return evolve(contract, files_modified=files), []
-
-
-def _spoken_of(case: Case, contract: BuilderContract) -> tuple[str, ...]:
-    """Return the files that a contract speaks of, by their plain names."""
-    own = (own_artifact_path(case.state, case.task),) if case.task.artifact else ()
-    return tuple(
-        dict.fromkeys(
-            _plain_name(path)
-            for path in (*(artifact_path(case.state, id) for id in case.task.stages), *own, *contract.files_modified)
-        )
-    )
-
-
-def _plain_name(path: str) -> str:
-    return os.path.normpath(path)
-
-
-def _tally(built: Built, guardrails: Guardrails) -> Tally:
-    """Return what was counted while it was built."""
-    tally = Tally(guardrails)
-    tally.tool_calls, tally.messages = built.tool_calls or 0, built.messages or 0
-    tally.is_counting = built.tool_calls is not None
-    return tally
-
-
-def _bound(root: Path, paths: Sequence[str]) -> tuple[tuple[Bound, ...], list[Check]]:
-    try:
-        return bind(root, paths), []
-    except EvidenceError as error:
-        return (), [failed("content_bound", one_line(str(error), 300))]
-
-
-def _as_handed_in(built: Built, subject: Sequence[Bound]) -> Check:
-    """Return whether the files are still what they were when they were handed in."""
-    then = {one.path: one.sha256 for one in built.subject}
-    other = [one.path for one in subject if then.get(one.path, one.sha256) != one.sha256]
-    if other:
-        return failed("content_as_handed_in", f"changed since it was handed in: {', '.join(other[:5])}; hand in what is there")
-    return passed("content_as_handed_in", f"{len(subject)} files")
-
-
-def _read_files(root: Path, paths: Sequence[str]) -> dict[str, str]:
-    """Return the text of the first files, the first part of each; one that is not there, or leads out, is left out."""
-    within = root.resolve()
-    found: dict[str, str] = {}
-    for path in paths[:MAX_FILES]:
-        try:
-            place = (root / path).resolve()
-            if place.is_relative_to(within) and place.is_file():
-                with place.open("rb") as file:
-                    found[path] = file.read(MAX_FILE_BYTES).decode("utf-8", errors="replace")
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def _material(root: Path, path: str, id: StageId, contract: BuilderContract, files: Mapping[str, str]) -> Material:
-    content = read_below(root, path, MAX_ARTIFACT_BYTES + 1)
-    artifact, problem = read_artifact(path, content)
-    return Material(
-        stage=str(id),
-        path=path,
-        artifact=artifact,
-        problem=problem,
-        tests_run=contract.tests_run,
-        files_modified=contract.files_modified,
-        files=files,
-    )
-
-
-def read_below(root: Path, path: str, most: int) -> bytes | None:
-    """Return the first bytes of a file below a directory; None if it is none, or a link."""
-    try:
-        place = root / path
-        if place.resolve() != root.resolve() / path or not place.is_file():
-            return None
-        with place.open("rb") as file:
-            return file.read(most)
-    except (OSError, ValueError):
-        return None
 
 
 def _read_verdict(answer: object, case: Case, validator: PipelineAgent) -> ValidatorContract:
@@ -389,67 +274,3 @@ def _is_json(found: Mapping[str, object] | str) -> bool:
 
 def _changed_since(copy: Copy, own: Copy) -> tuple[str, ...]:
     return differences(digests(copy.root), digests(own.root))
-
-
-# evidence
-
-
-def _entry(
-    case: Case,
-    now: Callable[[], datetime],
-    kind: str,
-    good: bool,
-    said: str,
-    grade: Grade,
-    subject: Sequence[Bound],
-    stage: str = "",
-) -> Evidence:
-    return Evidence(
-        ts=now().isoformat(),
-        task_id=str(case.task.id),
-        kind=kind,
-        status=EvidenceStatus.PASS if good else EvidenceStatus.FAIL,
-        evidence=redact_text(storable(said).replace("\0", ""))[:MAX_EVIDENCE] or "nothing",
-        grade=grade,
-        attempt=case.claim.attempt,
-        stage_id=stage,
-        subject=tuple(subject),
-    )
-
-
-def _observed(
-    mine: Callable[..., Evidence],
-    task: TaskNote,
-    made: Sequence[tuple[StageId, str, list[Check]]],
-    subject: Sequence[Bound],
-    *,
-    good: bool,
-) -> list[Evidence]:
-    """Return what we have seen ourselves: each artifact, and all that was looked at."""
-    entries: list[Evidence] = []
-    for id, path, checks in made:
-        wrong = [f"{check.name}: {check.evidence}" for check in checks if not check.ok]
-        said = f"{path}: {'; '.join(wrong)[:1000]}" if wrong else f"{path}: {len(checks)} of {len(checks)} checks passed"
-        own = [one for one in subject if one.path == path]
-        entries.append(mine("artifact", not wrong and bool(own), said, Grade.OBSERVED, own, str(id)))
-    entries.append(mine("files", good, f"{len(subject)} files looked at in a copy", Grade.OBSERVED, subject))
-    return entries
-
-
-def _rerun(mine: Callable[..., Evidence], task: TaskNote, seen: Sequence[Seen], subject: Sequence[Bound]) -> list[Evidence]:
-    """Return what was run by us: for the stage that it belongs to, else for all of the task."""
-    return [
-        mine("command", one.good, f"{one.words()}\n{one.tail}".strip(), Grade.RERUN, subject, stage)
-        for one in seen
-        for stage in ([one.stage] if one.stage else [str(id) for id in task.stages])
-    ]
-
-
-def _of_command(one: Seen) -> Check:
-    return passed("command", one.words()) if one.good else failed("command", f"{one.words()}: {one_line(one.tail[-200:])}")
-
-
-def _of_validator(mine: Callable[..., Evidence], said: ValidatorContract, subject: Sequence[Bound]) -> Evidence:
-    good = said.status.value == "PASS"
-    words = f"{said.validator[:100]} says {said.status.value}; tasks/{said.task_id}/validation.json"
-    return mine("validator", good, redact_text(words), Grade.OBSERVED, subject)

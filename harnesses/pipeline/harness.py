@@ -23,6 +23,7 @@ import trio
 from harnesses.errors import HarnessMisuse, Stopping, Waiting
 from harnesses.features.texts import one_line
 from harnesses.governance.retry import TaskStatus
+from harnesses.pipeline.changes import built_of
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.ids import TaskId
 from harnesses.pipeline.planning import Act, Done, Hold, Judge, Move, Reclaim, Rest, Start, Stuck, next_move
@@ -151,9 +152,8 @@ class PipelineHarness(PipelineSteps):
             case Judge(task=id):
                 record = self._record(id)
                 assert record.claim is not None
-                assert record.built is not None
                 self._begin(id, record.claim.nonce)
-                nursery.start_soon(self._judge, id, record.claim, record.built)
+                nursery.start_soon(self._judge, id, record.claim, built_of(record))
                 return None
             case Hold():
                 return self._held(move)

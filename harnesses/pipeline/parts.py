@@ -109,8 +109,8 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
     def _found(self, task: Task, agents: object, what: str) -> PipelineAgent:
         """Return the agent for a task: named by the task, by what its first stage's agent is known by, or for any."""
         if isinstance(agents, Agent):
-            return agents
-        known = cast(Mapping[str, object], agents) if isinstance(agents, Mapping) else {}
+            return cast(PipelineAgent, agents)  # type: ignore[redundant-cast]
+        known: Mapping[str, object] = cast(Mapping[str, object], agents) if isinstance(agents, Mapping) else {}
         keys = (str(task.id), self._stages[task.stages[0]].agent, ANY)
         found = next((known[key] for key in keys if key in known), None)
         if not isinstance(found, Agent):
@@ -118,7 +118,7 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
                 f"task {str(task.id)!r} has nobody in `{what}`: expected an Agent for one of {', '.join(keys)}, was "
                 f"{found!r:.80}"
             )
-        return found
+        return cast(PipelineAgent, found)  # type: ignore[redundant-cast]
 
     def _judge_of(self, task: Task, validators: Validators) -> PipelineAgent | None:
         if validators is None:

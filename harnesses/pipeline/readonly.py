@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import trio
 from attrs import frozen
@@ -41,6 +42,7 @@ MAX_TAIL = 2_000
 MAX_READ_BYTES = 1_000_000
 MAX_COMMANDS = 50
 """Commands that one validator may run."""
+_COPY_TRIES = 3
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
 
 
@@ -164,7 +166,7 @@ def _running(copy: Copy, limit_s: float) -> Callable[[tuple[str, ...]], Awaitabl
         number += 1
         if number > MAX_COMMANDS:
             raise PipelineInvalid(f"a validator has run {MAX_COMMANDS} commands: expected fewer; look at less")
-        if not command or not all(isinstance(word, str) and "\0" not in word for word in command):
+        if not command or not all(isinstance(cast(object, word), str) and "\0" not in word for word in command):
             raise PipelineInvalid(f"command: expected words, was {command!r:.200}")
         return await run_seen(copy, command, limit_s=limit_s, name=f"run-{number}")
 
@@ -229,7 +231,15 @@ def _environment(directory: Path) -> dict[str, str]:
 def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = ()) -> Copy:
     """Copy a workspace to a folder of our own."""
     root = folder / "copy"
-    copy_tree(workspace, root, unseen)
+    for tries in range(_COPY_TRIES, -1, -1):
+        try:
+            copy_tree(workspace, root, unseen)
+            break
+        except (shutil.Error, FileNotFoundError):
+            # Others are at work: a directory that was there a moment ago is gone.
+            if not tries:
+                raise
+            remove_copy(root)
     return Copy(root, folder)
 
 

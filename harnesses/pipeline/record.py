@@ -100,7 +100,7 @@ class Built:
     """What a builder has handed in under a claim."""
 
     contract: str
-    """JSON, as it was read; empty if it was none."""
+    """JSON, as it was read; empty if it was none. In the state it stands in the record of the task."""
     problems: tuple[str, ...] = ()
     """Why it is no contract."""
     failure: str = ""

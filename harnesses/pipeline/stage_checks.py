@@ -43,9 +43,10 @@ def present(made: Material) -> tuple[Check, ...]:
         return (_check("artifact_present", False, f"{made.path}: {made.problem}"),)
     if not made.path.endswith(".json"):
         return (_check("artifact_present", True, f"{made.path} has content"),)
-    if not isinstance(made.artifact, dict):
-        return (_check("artifact_present", False, f"{made.path}: expected an object, was {_kind(made.artifact)}"),)
-    said = any(_says(value) for value in cast(dict[str, object], made.artifact).values())
+    artifact: object = made.artifact
+    if not isinstance(artifact, dict):
+        return (_check("artifact_present", False, f"{made.path}: expected an object, was {_kind(artifact)}"),)
+    said = any(_says(value) for value in cast(dict[str, object], artifact).values())
     return (
         _check("artifact_present", said, f"{made.path} {'has content' if said else 'says nothing: every field is blank'}"),
     )
@@ -160,7 +161,13 @@ def _check(name: str, good: bool, evidence: str) -> Check:
 
 
 def _kind(value: object) -> str:
-    names = {dict: "an object", list: "an array", str: "a text", bool: "true or false", type(None): "null"}
+    names: dict[type[object], str] = {
+        dict: "an object",
+        list: "an array",
+        str: "a text",
+        bool: "true or false",
+        type(None): "null",
+    }
     return names.get(type(value), "a number")
 
 
@@ -203,7 +210,8 @@ def _entries(made: Material, name: str) -> tuple[list[tuple[str, dict[str, objec
     """Return the objects in an array with the place of each, and what is wrong with it."""
     value = _at(made, name)
     if not isinstance(value, list) or not value:
-        return [], f"{name}: expected an array with something in it, was {'an empty one' if value == [] else _kind(value)}"
+        was = "an empty one" if value == [] else _kind(value)  # pyright: ignore[reportUnknownArgumentType]
+        return [], f"{name}: expected an array with something in it, was {was}"
     items = cast(list[object], value)
     if len(items) > _MOST:
         return [], f"{name}: expected at most {_MOST} entries, was {len(items)}"

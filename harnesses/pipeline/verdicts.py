@@ -18,12 +18,14 @@ from harnesses.governance.judging import quality
 from harnesses.governance.retry import Decision, Retry, TaskStatus, follow
 from harnesses.governor import Finding
 from harnesses.pipeline.changes import (
+    built_of,
     not_passed,
     passed,
     proven,
 )
-from harnesses.pipeline.court import Case, Judged, contract_of
+from harnesses.pipeline.court import Judged
 from harnesses.pipeline.ids import TaskId
+from harnesses.pipeline.looking import Case, contract_of
 from harnesses.pipeline.planning import most_attempts
 from harnesses.pipeline.record import MoveKind, TaskNote, TaskRecord
 from harnesses.pipeline.requests import requested
@@ -180,12 +182,11 @@ class PipelineVerdicts(PipelineTelling):
 
     def _case(self, record: TaskRecord, note: TaskNote) -> Case:
         assert record.claim is not None
-        assert record.built is not None
         return Case(
             state=self.state,
             task=note,
             claim=record.claim,
-            built=record.built,
+            built=built_of(record),
             builder=self._builders[note.id],
             agent=self._agent_name(note),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import trio
 from attrs import evolve, frozen
@@ -25,9 +25,10 @@ from harnesses.governance.counting import limited
 from harnesses.governance.errors import ContractError, EvidenceError
 from harnesses.governance.tally import AgentStopped, Tally, tallying
 from harnesses.pipeline.assignments import Inspection, StageWork, as_text, contract_in
-from harnesses.pipeline.court import Case, Judged, read_below
+from harnesses.pipeline.court import Judged
 from harnesses.pipeline.folder_files import remove_file
 from harnesses.pipeline.ids import TaskId
+from harnesses.pipeline.looking import Case, read_below
 from harnesses.pipeline.material import MAX_ARTIFACT_BYTES
 from harnesses.pipeline.parts import PipelineParts
 from harnesses.pipeline.prompts import artifact_path, own_artifact_path
@@ -209,7 +210,7 @@ def _kept(workspace: Path, folder: str, path: str) -> Kept | None:
 def _subject(workspace: Path, state: PipelineState, note: TaskNote, data: Mapping[str, object]) -> tuple[Bound, ...]:
     """Return the files that a contract speaks of, as they are; those that can not be looked at are left to the judge."""
     named: Any = data.get("files_modified")
-    paths = [path for path in named if isinstance(path, str)] if isinstance(named, list) else []
+    paths = [path for path in cast("list[object]", named) if isinstance(path, str)] if isinstance(named, list) else []
     return tuple(one for path in (*_artifacts(state, note), *paths[:10_000]) for one in _bound(workspace, (path,)))
 
 

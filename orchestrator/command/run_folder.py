@@ -230,12 +230,12 @@ def _manifest(reader: SqliteReader, harness: HarnessRecord, state: object, featu
 
 def _features(state: object) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the features of a list with their standings; nothing for another state."""
-    match state:
-        case {"features": list(features), "standings": list(standings)} if len(features) == len(standings):
-            pairs = zip(cast(Any, features), cast(Any, standings), strict=True)
-            return [(one, other) for one, other in pairs if isinstance(one, dict) and isinstance(other, dict) and "id" in one]
-        case _:
-            return []
+    fields = cast(dict[str, Any], state) if isinstance(state, dict) else {}
+    features, standings = fields.get("features"), fields.get("standings")
+    if not isinstance(features, list) or not isinstance(standings, list):
+        return []
+    pairs: Any = zip(cast(Any, features), cast(Any, standings), strict=False)
+    return [(one, other) for one, other in pairs if isinstance(one, dict) and isinstance(other, dict) and "id" in one]
 
 
 def _task_name(id: str) -> str:
