@@ -86,7 +86,7 @@ class Judge:
             text = text.replace(UNKNOWN, _HOLE)
         try:
             commands = read_shell(text)
-        except Unreadable as error:
+        except (Unreadable, RecursionError) as error:
             yield Judged(unclear(f"it can not be read: {error}"), part)
             return
         for command in commands:

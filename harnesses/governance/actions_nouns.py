@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from harnesses.approval import Category as Category
 
@@ -63,9 +63,9 @@ class Word:
 ANYTHING = Word(UNKNOWN, splits=True)
 
 
-@frozen
+@define(eq=False)
 class Redirect:
-    """What a command reads from, or writes to, instead of the terminal."""
+    """What a command reads from, or writes to, instead of the terminal. The body of a here-document comes lines later."""
 
     operator: str
     target: Word

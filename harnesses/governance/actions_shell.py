@@ -27,7 +27,7 @@ MAX_DEPTH = 24
 """Substitutions within each other."""
 MAX_WORDS = 20_000
 
-_BLANK = " \t\r"
+_BLANK = " \t"
 _OPERATORS = ("&>>", ";;&", "<<<", "<<-", "&&", "||", "|&", ";;", ";&", "&>", ">>", ">|", ">&", "<<", "<>", "<&")
 _SINGLE = ";&|()<>\n"
 _PROCESS = ("<(", ">(")
@@ -49,7 +49,7 @@ def read_shell(text: str) -> tuple[Command, ...]:
     """
     if len(text) > MAX_TEXT:
         raise Unreadable(f"it is longer than {MAX_TEXT} characters")
-    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
+    if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
         raise Unreadable("there are control characters in it")
     first = _Reader(text)
     first.read()
@@ -73,6 +73,8 @@ class _Reader:
     once: set[str] = field(factory=set[str])
     """Variables set where nothing decides whether they are."""
     values: dict[str, str] = field(factory=dict[str, str])
+    _waiting: list[tuple[Redirect, bool]] = field(factory=list[tuple[Redirect, bool]])
+    """Here-documents whose bodies come after this line, and whether each is taken as it is."""
     at: int = 0
     depth: int = 0
     nesting: int = 0
@@ -80,6 +82,11 @@ class _Reader:
 
     def read(self) -> None:
         self._script("")
+        self._check_bodies(0)
+
+    def _check_bodies(self, before: int) -> None:
+        if len(self._waiting) > before:
+            raise Unreadable("a here-document has no body")
 
     # --- lists and pipelines
 
@@ -104,6 +111,8 @@ class _Reader:
                     self._blanks()
                 continue
             operator = self._operator()
+            if operator == "\n":
+                self._line_end()
             if operator is None:
                 what, command = self._simple(None, conditional)
                 if what == "case":
@@ -179,7 +188,9 @@ class _Reader:
     def _within(self, until: str) -> None:
         self.nesting += 1
         self._deeper()
+        waiting = len(self._waiting)
         self._script(until)
+        self._check_bodies(waiting)
         self.depth -= 1
         self.nesting -= 1
 
@@ -331,7 +342,7 @@ class _Reader:
             if re.compile(r"\]\](?=[\s;&|)]|$)").match(self.text, self.at):
                 self.at += 2
                 return
-            if self.text[self.at] in "()<>|&;":
+            if self.text[self.at] in "()<>|&;" and self.text[self.at : self.at + 2] not in _PROCESS:
                 self.at += 1
             else:
                 self._word()
@@ -407,40 +418,41 @@ class _Reader:
         return Redirect(operator, target, body=target if operator == "<<<" else None)
 
     def _here_document(self, operator: str, delimiter: Word, *, quoted: bool) -> Redirect:
-        """Take the body out of the text: it begins at the next line, or where an earlier one on this line ends."""
-        end = self._line_end(self.at)
-        lines = self.text[end + 1 :].splitlines(keepends=True) if end < len(self.text) else []
-        taken = 0
-        body: list[str] = []
-        for line in lines:
-            taken += len(line)
-            bare = line.rstrip("\r\n")
-            if operator == "<<-":
-                bare, line = bare.lstrip("\t"), line.lstrip("\t")
-            if bare == delimiter.text:
-                break
-            body.append(line)
-        else:
-            raise Unreadable(f"a here-document does not end: expected a line {str(delimiter)!r}")
-        text = "".join(body)
-        self.text = self.text[: end + 1] + self.text[end + 1 + taken :]
-        return Redirect(operator, delimiter, Word(text) if quoted else self._expanded(text))
+        """Note that a body follows after the end of this line."""
+        redirect = Redirect(operator, delimiter)
+        self._waiting.append((redirect, quoted))
+        return redirect
 
-    def _line_end(self, at: int) -> int:
-        """Return where the line ends that the redirection stands on; quotes may go over several."""
-        quote = ""
-        while at < len(self.text):
-            char = self.text[at]
-            if char == "\\" and quote != "'":
-                at += 1
-            elif quote:
-                quote = "" if char == quote else quote
-            elif char in "'\"":
-                quote = char
-            elif char == "\n":
-                return at
-            at += 1
-        return at
+    def _line_end(self) -> None:
+        """Take in the bodies of the here-documents that were announced on the line which has just ended."""
+        waiting, self._waiting = self._waiting, []
+        for redirect, quoted in waiting:
+            text = self._body(redirect, quoted=quoted)
+            redirect.body = Word(text) if quoted else self._expanded(text)
+
+    def _body(self, redirect: Redirect, *, quoted: bool) -> str:
+        lines: list[str] = []
+        while not self._done():
+            line = self._line(joined=not quoted)
+            if redirect.operator == "<<-":
+                line = line.lstrip("\t")
+            if line.removesuffix("\n") == redirect.target.text:
+                return "".join(lines)
+            lines.append(line)
+        raise Unreadable(f"a here-document does not end: expected a line {str(redirect.target)!r}")
+
+    def _line(self, *, joined: bool) -> str:
+        """Take a line; where a backslash joins it with the next one, both, as a shell does before it looks for the end."""
+        pieces: list[str] = []
+        while True:
+            end = self.text.find("\n", self.at) + 1 or len(self.text)
+            line = self.text[self.at : end]
+            self.at = end
+            bare = line.removesuffix("\n")
+            odd = (len(bare) - len(bare.rstrip("\\"))) % 2
+            if not joined or not odd or bare == line or self._done():
+                return "".join([*pieces, line])
+            pieces.append(bare[:-1])
 
     def _expanded(self, text: str) -> Word:
         """Return the body of a here-document whose substitutions are made."""
@@ -633,8 +645,11 @@ class _Reader:
     def _blanks(self, *, newlines: bool = False) -> None:
         while not self._done():
             char = self.text[self.at]
-            if char in _BLANK or (newlines and char == "\n"):
+            if char in _BLANK:
                 self.at += 1
+            elif newlines and char == "\n":
+                self.at += 1
+                self._line_end()
             elif self._looking("\\\n"):
                 self.at += 2
             elif char == "#":

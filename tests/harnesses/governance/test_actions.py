@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from harnesses.governance.actions import UNREADABLE, Category, classify, protected_path, read_only_violations
 from tests.harnesses.governance.action_cases import ALLOW, BLOCK
+from tests.harnesses.governance.shell_proof import prove
+from tests.harnesses.governance.shell_scripts import BASH
 
 WHOLE = [text for _, text, category in BLOCK if category != UNREADABLE and "\n" not in text and "#" not in text]
 """Blocked commands that stay commands when something stands around them."""
@@ -155,6 +157,14 @@ def test_no_text_has_it_crash(text: str) -> None:
 @settings(max_examples=60, deadline=None)
 def test_what_is_allowed_stays_so_with_blanks_around_it(text: str, spaces: int) -> None:
     assert classify(f"{' ' * spaces}{text}{chr(10) * spaces}") == ()
+
+
+@pytest.mark.skipif(not BASH.exists(), reason="there is no bash to compare with")
+def test_nothing_that_bash_runs_is_missed() -> None:
+    figures = prove(400, seed=7)
+
+    assert figures.missed == ()
+    assert figures.ran > 50
 
 
 def test_words_without_a_shell_are_data() -> None:
