@@ -21,6 +21,32 @@ _RUN = b"x" * 16
 """Every pattern of an issuer has a run of so many characters without a break."""
 
 
+_SHAPE = bytes(ord("0") if 48 <= code < 58 else code for code in range(256))
+_NEEDLES = tuple({form: None for prefix, _ in PATTERNS for form in (prefix, prefix.encode().translate(_SHAPE).decode())})
+"""What the patterns begin with, and how that looks when every digit is a 0."""
+_CLEAN: set[bytes] = set()
+_MOST_SHAPES = 4096
+_LONGEST_SHAPE = 2000
+
+
+def body_may_hold_secret(body: bytes) -> bool:
+    """Return the same for JSON; quickly, if it was asked before for one that differs in nothing but digits.
+
+    What a harness yields differs from step to step in numbers and times, and seldom in words.
+    """
+    if len(body) > _LONGEST_SHAPE:
+        return may_hold_secret(str(body, "utf-8"))
+    shape = body.translate(_SHAPE)
+    if shape in _CLEAN:
+        return False
+    if may_hold_secret(str(shape, "utf-8")):
+        return True
+    if len(_CLEAN) >= _MOST_SHAPES:
+        _CLEAN.clear()
+    _CLEAN.add(shape)
+    return False
+
+
 def may_hold_secret(text: str) -> bool:
     """Return whether `text` is worth searching: false only if there is certainly no secret in it."""
     low = text.lower()
@@ -36,7 +62,7 @@ def may_hold_secret(text: str) -> bool:
         or ("w" in low and ("pwd" in low or "jwt" in low))
         or ("/" in low and "://" in low)
         or ("l" in low and ("curl" in low or "mysql" in low))
-        or (_RUN in text.encode(errors="replace").translate(_RUNS) and any(prefix in low for prefix, _ in PATTERNS))
+        or (_RUN in text.encode(errors="replace").translate(_RUNS) and any(needle in low for needle in _NEEDLES))
     )
 
 

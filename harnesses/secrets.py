@@ -5,7 +5,8 @@ that is not text stay. What was redacted once is not changed again, and the time
 
     redact(value)           a value of the same shape; the very same object if there is no secret in it
     redact_text(text)       the text without the secrets in it
-    may_hold_secret(text)   no if there is certainly none; costs a microsecond, and spares the search
+    may_hold_secret(text)   no if there is certainly none; costs a microsecond or two, and spares the search
+    body_may_hold_secret    the same for JSON bytes that come again and again with other numbers: a third of that
     LineRedactor()          lines that come one by one, with keys that go over several of them
 
 A secret is known by the name beside it (`secret_names`) or by its own look (`secret_patterns`, `secret_text`).
@@ -18,11 +19,11 @@ from typing import Any, TypeVar, cast
 
 from harnesses.secret_keys import begins_key, ends_key, key_line
 from harnesses.secret_names import BESIDE_SECRETS, Strength, strength
-from harnesses.secret_text import cut, may_hold_secret, spans
+from harnesses.secret_text import body_may_hold_secret, cut, may_hold_secret, spans
 from harnesses.secret_values import MARK, is_secret
 from harnesses.values import field_values, fields_of
 
-__all__ = ["MARK", "LineRedactor", "may_hold_secret", "redact", "redact_text"]
+__all__ = ["MARK", "LineRedactor", "body_may_hold_secret", "may_hold_secret", "redact", "redact_text"]
 
 T = TypeVar("T")
 _DEEPEST = 200

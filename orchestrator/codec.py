@@ -20,7 +20,7 @@ from harnesses.base import BaseHarness
 from harnesses.delta import Delta, apply_to_state, modified
 from harnesses.effects import EffectOutcome
 from harnesses.errors import Unstorable
-from harnesses.secrets import may_hold_secret, redact
+from harnesses.secrets import body_may_hold_secret, may_hold_secret, redact
 from harnesses.step import StateDelta, Step
 from harnesses.values import detach, explain, fields_of
 from orchestrator.errors import StoreCorrupt, UsageError
@@ -80,10 +80,11 @@ def encode_step(
     if governance:
         body["governance"] = governance
     try:
-        text = str(_encode(body), "utf-8")
+        encoded = _encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(_explain_step(step, delta)) from error
-    if redacted and may_hold_secret(text):
+    text = str(encoded, "utf-8")
+    if redacted and body_may_hold_secret(encoded):
         return _clean(text, body, ("input", "output", "summary"))
     return text
 

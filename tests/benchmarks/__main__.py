@@ -11,9 +11,10 @@ from pathlib import Path
 from tests.benchmarks.features import features
 from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
+from tests.benchmarks.redaction import redaction
 from tests.benchmarks.watching import watching
 
-MEASURES = {**OTHERS, "features": features, "memory": memory, "watching": watching}
+MEASURES = {**OTHERS, "features": features, "memory": memory, "redaction": redaction, "watching": watching}
 
 
 def main(names: list[str]) -> int:

@@ -12,9 +12,9 @@ from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harnesses.secrets import MARK, LineRedactor, may_hold_secret, redact, redact_text
+from harnesses.secrets import MARK, LineRedactor, body_may_hold_secret, may_hold_secret, redact, redact_text
 from tests.secrets.drawing import drawn, pem
-from tests.secrets.leaks import LEAKS, WORD, Leak
+from tests.secrets.leaks import GITHUB, LEAKS, WORD, Leak
 from tests.secrets.look_alikes import LOOK_ALIKES
 
 
@@ -81,6 +81,21 @@ def test_secrets_go_wherever_they_stand(leaks: list[Leak], between: str) -> None
 @given(st.text(), st.sampled_from([leak.text for leak in LEAKS]), st.text())
 def test_what_is_not_searched_holds_nothing(before: str, text: str, after: str) -> None:
     assert may_hold_secret(f"{before} {text} {after}")
+
+
+@pytest.mark.parametrize("leak", [pytest.param(leak, id=leak.id) for leak in LEAKS])
+def test_a_secret_is_searched_for_also_where_only_its_digits_are_new(leak: Leak) -> None:
+    before = "".join("0" if char.isdigit() else char for char in leak.text)
+    body_may_hold_secret(json.dumps(before).encode())
+
+    assert body_may_hold_secret(json.dumps(leak.text).encode())
+
+
+def test_what_was_found_clean_before_is_clean_whatever_its_numbers_are() -> None:
+    bodies = [json.dumps({"price": f"1.{number:05d}", "reason": "no signal"}).encode() for number in range(20)]
+
+    assert [body_may_hold_secret(body) for body in bodies] == [False] * 20
+    assert body_may_hold_secret(json.dumps({"price": "1.00000", "reason": f"no signal, {GITHUB}"}).encode())
 
 
 @frozen
