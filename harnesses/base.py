@@ -157,6 +157,9 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         try:
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
+            if runtime.governor is not None:
+                # A halt holds from one attempt to the next, and from one run to the next.
+                runtime.governor.check()
             return await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime), runtime.meter)
         except BaseException as error:
             rest = explained(error)

@@ -3,17 +3,25 @@
     OrchestratorError
     ├── HarnessError                 a harness broke a rule: its author can mend it
     │   ├── HarnessMisuse            a call at the wrong moment, or with a wrong value
+    │   │   └── GuardrailError       a guardrail that can not be
     │   ├── StateError               a change returned no usable state
     │   ├── Unstorable               a value that can not be put on disk and read back
     │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
     │   ├── NoRestart                no restart can mend it: the harness fails at once
-    │   │   └── InvalidRequest       a feature list or policy that can not be; see `harnesses.features.errors`
+    │   │   ├── InvalidRequest       a feature list or policy that can not be; see `harnesses.features.errors`
+    │   │   └── PipelineInvalid      stages or tasks that can not be
     │   ├── FeatureError             … and the other five kinds of errors of feature lists
+    │   ├── ContractError            what a builder or validator has handed in is none, with the path of each mistake
+    │   │   └── NotClaimed           … it is not of the attempt under way
+    │   ├── EvidenceError            an entry of the evidence ledger that can not be
+    │   ├── NoProgressMade           the same again and again: it is started afresh
+    │   ├── MemoryUnusable           the file of an episodic memory can not be used
     │   ├── Refused                  the world has said no to an effect: it has certainly not happened
     │   │   └── ApprovalDenied       … a person has
     │   ├── Waiting                  a person has to decide: the harness is blocked
     │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
     │   │   ├── Latched              the latch is on: no effect may begin
+    │   │   ├── GuardrailTripped     a guardrail has been reached
     │   │   ├── ApprovalExpired      nobody has answered in time
     │   │   └── ApprovalInvalid      what is on record of an approval can not be trusted
     │   ├── BudgetExhausted          a budget does not allow a spend

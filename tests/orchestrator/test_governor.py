@@ -70,6 +70,16 @@ async def test_what_a_governor_knows_survives_crashes_and_restarts(store, autoju
     assert store.harnesses()[0].status is Status.BLOCKED
 
 
+async def test_a_halt_holds_before_the_first_step_of_a_later_start(store, autojump_clock):
+    steps = []
+    for _ in range(3):
+        async with Orchestrator(store) as orchestrator:
+            outcome = await orchestrator.start(Scripted(stepping), name="one", governor=Counting(2)).wait()
+            steps.append((outcome.kind, outcome.step))
+
+    assert steps == [(OutcomeKind.BLOCKED, 2)] * 3
+
+
 async def test_a_harness_that_is_complete_with_the_step_is_complete(autojump_clock):
     async with Orchestrator() as orchestrator:
         outcome = await orchestrator.start(Scripted(stepping, until=3), name="one", governor=Counting(3)).wait()
