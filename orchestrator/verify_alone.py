@@ -132,7 +132,7 @@ def verify(path, head):
         noted, seals, unsealed = walk(db, found)
         look_beside(db, noted, found)
         look_at_head(head, seals, found) if head is not None else None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         found.append((None, "damaged", str(error)))
     newest, (hash, last) = max(seals.items(), default=(0, ("", 0)))
     summary = f"{last} records under {newest} seals, {unsealed} not sealed yet; keep its head elsewhere: {hash}"

@@ -135,7 +135,7 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
             if head is not None:
                 _look_at_head(head, account)
             found = [_named(db, finding) for finding in account.found]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         account.add("damaged", "file", f"{store} is damaged: {error}; restore it from a copy")
         found = account.found
     newest = max(account.hashes, default=0)

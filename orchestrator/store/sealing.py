@@ -106,13 +106,6 @@ class Sealer:
             raise StoreCorrupt(
                 f"{self._location} was cut off: expected records up to {last_seq}, the last is {newest}; {advice}"
             )
-        strange = self._db.execute(_STRANGE, (last_seq,)).fetchone()
-        if strange is not None:
-            raise StoreCorrupt(f"{self._location}: record {strange[0]} ({strange[1]}) was not written by a program; {advice}")
-        (count,) = self._db.execute("SELECT count(*) FROM records WHERE seq > ?", (last_seq,)).fetchone()
-        if count != newest - last_seq:
-            raise StoreCorrupt(f"{self._location}: expected records {last_seq + 1} to {newest}, found {count}; {advice}")
-        self.begin()
         noted = self._head.read()
         if noted is not None and not self._has(noted):
             raise StoreCorrupt(
@@ -120,11 +113,18 @@ class Sealer:
                 f"{noted.position} over record {noted.last_seq}, its last is seal {position} over record {last_seq}; "
                 "restore the newer one, or remove the head if you have put an older one here yourself"
             )
+        strange = self._db.execute(_STRANGE, (last_seq,)).fetchone()
+        if strange is not None:
+            raise StoreCorrupt(f"{self._location}: record {strange[0]} ({strange[1]}) was not written by a program; {advice}")
+        (count,) = self._db.execute("SELECT count(*) FROM records WHERE seq > ?", (last_seq,)).fetchone()
+        if count != newest - last_seq:
+            raise StoreCorrupt(f"{self._location}: expected records {last_seq + 1} to {newest}, found {count}; {advice}")
+        self.begin()
         self.seal([] if noted is not None else [("", ["no head"], None)])
 
     def seal(self, said: Iterable[Note] = ()) -> None:
         """Cover what is new with a seal, if anything is."""
-        position, last_seq, hash = self._db.execute(_LAST).fetchone()
+        position, last_seq, hash = self._db.execute(_LAST).fetchone() or (0, 0, "")
         notes = [*said, *self._notes()]
         self._newest = _append(self._db, position + 1, last_seq, hash, notes) or Noted(position, last_seq, hash)
         self._touched.clear()

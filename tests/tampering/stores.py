@@ -166,6 +166,6 @@ def dump(path: Path, base: Base) -> object:
                     proven = len(rows) if name != b"records" else sum(row[0] <= base.sealed for row in rows)
                     said.append([len(rows), [(*map(repr, row),) for row in rows[:proven]]])
             said.append(db.execute("PRAGMA integrity_check(1)").fetchall())
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         said.append(str(error))
     return said

@@ -1,0 +1,253 @@
+"""G11: what is recorded is under a seal when the commit says so, and what a seal covers can not change unseen."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.errors import StoreCorrupt
+from orchestrator.events import Stopped
+from orchestrator.lifecycle import Status
+from orchestrator.store import SqliteStore
+from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, step_row
+from orchestrator.store.conformance.tools import attached_row, output_row
+from orchestrator.store.head import head_path
+from orchestrator.store.proof import Proof, prove
+from orchestrator.store.protocol import ConsumedRow, Post, Remark
+from orchestrator.store.schema import INDEX_EVERY
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    """Give a store that seals nothing because of the time."""
+    with closing(SqliteStore(path, seal_every_s=1e9)) as store:
+        store.commit([], [Remark("", "latch", "{}", TIME_US)])
+        yield store
+
+
+def ask(path: Path, question: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(question).fetchall()
+
+
+def tell(path: Path, *orders: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for order in orders:
+            db.execute(order)
+
+
+def proof_of(path: Path) -> Proof:
+    return prove(path, head_path(path).read_text() if head_path(path).exists() else None)
+
+
+def wrong(path: Path) -> list[tuple[str, str, int | None]]:
+    return [(finding.what, finding.where, finding.seq) for finding in proof_of(path).findings]
+
+
+def unsealed(store: SqliteStore) -> int:
+    proof = proof_of(store.path)
+    assert proof.findings == []
+    return proof.unsealed
+
+
+def test_steps_effects_and_output_wait_for_the_next_seal(store: SqliteStore) -> None:
+    claimed = claim(store, "one")
+    store.commit([step_row(claimed, 1)])
+    store.commit([], effects=[intent_row(claimed, 2, "buy"), output_row(claimed, 2, "hello")])
+
+    assert unsealed(store) == 3
+    store.commit([], [event_row(claimed, Stopped(), Status.STOPPED, step=1)])
+    assert unsealed(store) == 0
+
+
+@pytest.mark.parametrize("kind", ["evidence", "task", "guardrail"])
+def test_what_is_attached_is_under_a_seal_with_its_step(store: SqliteStore, kind: str) -> None:
+    claimed = claim(store, "one")
+
+    store.commit([step_row(claimed, 1)], effects=[attached_row(claimed, 1, kind)])
+
+    assert unsealed(store) == 0
+
+
+def test_messages_and_their_use_are_under_a_seal(store: SqliteStore) -> None:
+    claimed = claim(store, "one")
+    (seq,) = store.commit([], [Post("one", "", TIME_US, "7")]).results
+    store.commit([step_row(claimed, 1)], consumed=[ConsumedRow(seq, claimed.harness, 1)])
+
+    assert unsealed(store) == 0
+    store.close()
+    tell(store.path, "UPDATE mailbox SET consumed_step = NULL")
+    assert wrong(store.path) == [("edited", "mailbox", None)]
+
+
+def test_much_output_is_sealed_when_it_is_indexed(store: SqliteStore) -> None:
+    claimed = claim(store, "one")
+    lines = [output_row(claimed, 1, f"line {number}") for number in range(512)]
+    for _ in range(INDEX_EVERY // len(lines)):
+        store.commit([], effects=lines)
+
+    store.commit([], effects=lines[:3])
+
+    assert unsealed(store) < len(lines)
+
+
+def test_after_a_while_the_next_commit_is_sealed_whatever_is_in_it(path: Path) -> None:
+    with closing(SqliteStore(path, seal_every_s=0)) as store:
+        claimed = claim(store, "one")
+        store.commit([step_row(claimed, 1)])
+
+        assert unsealed(store) == 0
+
+
+def test_a_commit_that_fails_leaves_no_seal_and_no_note(store: SqliteStore) -> None:
+    (before,) = ask(store.path, "SELECT count(*) FROM seals")[0]
+
+    def fail() -> None:
+        with store._transaction(wait=True):  # pyright: ignore[reportPrivateUsage]
+            store._db.execute("UPDATE meta SET ownership = ownership + 1")  # pyright: ignore[reportPrivateUsage]
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    store.commit([], [Remark("", "latch", "{}", TIME_US)])
+
+    assert ask(store.path, "SELECT count(*) FROM seals") == [(before + 1,)]
+    assert ask(store.path, "SELECT notes FROM seals ORDER BY position DESC LIMIT 1") == [("[]",)]
+
+
+def test_two_that_write_at_once_make_one_chain(path: Path) -> None:
+    with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as two:
+        for number in range(1, 6):
+            for name, store in (("one", one), ("two", two)):
+                claimed = claim(store, f"{name}-{number}")
+                store.commit([step_row(claimed, 1)])
+
+        assert unsealed(one) <= 2
+    proof = proof_of(path)
+    assert (proof.findings, proof.unsealed, proof.records) == ([], 0, 10)
+    assert json.loads(head_path(path).read_text())["hash"] == proof.head
+
+
+def test_the_unsealed_end_of_a_killed_run_is_sealed_by_the_next(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    claimed = claim(store, "one")
+    store.commit([step_row(claimed, 1)])
+    killed = tmp_path / "killed.db"
+    for suffix in ("", "-wal", "-head"):
+        Path(f"{killed}{suffix}").write_bytes(Path(f"{path}{suffix}").read_bytes())
+
+    assert proof_of(killed).unsealed == 1
+    with closing(SqliteStore(killed)) as again:
+        assert unsealed(again) == 0
+
+
+def test_a_store_that_was_opened_and_not_used_gets_no_seal(path: Path) -> None:
+    SqliteStore(path).close()
+    before = ask(path, "SELECT count(*) FROM seals")
+
+    SqliteStore(path).close()
+
+    assert ask(path, "SELECT count(*) FROM seals") == before
+
+
+def ended(path: Path) -> Path:
+    """Make a store of which all is sealed."""
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        for number in range(1, 11):
+            store.commit([step_row(claimed, number)])
+        store.commit([], [event_row(claimed, Stopped(), Status.STOPPED, step=10, release=True)])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("orders", "words"),
+    [
+        (
+            ["DELETE FROM records WHERE seq > 8"],
+            "was cut off: expected records up to 11, the last is 8; run `orchestrator verify`",
+        ),
+        (["DELETE FROM records WHERE seq > 8", "DELETE FROM seals WHERE last_seq > 8"], "is older than its head"),
+        (["UPDATE seals SET hash = '0' WHERE position = (SELECT max(position) FROM seals)"], "is older than its head"),
+        (
+            ["INSERT INTO records (harness, epoch, attempt, step, time_us, body) VALUES (1, 1, 1, 11, 1, '{}')"],
+            r"record 12 \(step\) was not written by a program",
+        ),
+    ],
+)
+def test_a_store_that_was_cut_off_or_added_to_is_not_written_to(path: Path, orders: list[str], words: str) -> None:
+    ended(path)
+    tell(path, *orders)
+    before = ask(path, "SELECT count(*), max(seq) FROM records")
+
+    with pytest.raises(StoreCorrupt, match=words):
+        SqliteStore(path)
+
+    assert ask(path, "SELECT count(*), max(seq) FROM records") == before
+
+
+def test_who_puts_an_older_copy_in_place_says_so_by_removing_the_head(path: Path, tmp_path: Path) -> None:
+    older = ended(path).read_bytes()
+    with closing(SqliteStore(path)) as store:
+        claim(store, "two")
+    path.write_bytes(older)
+    with pytest.raises(StoreCorrupt, match="remove the head if you have put an older one here yourself"):
+        SqliteStore(path)
+
+    head_path(path).unlink()
+    SqliteStore(path).close()
+
+    proof = proof_of(path)
+    assert proof.findings == []
+    assert any("its head was not there when seal" in notice for notice in proof.notices)
+
+
+def test_a_new_store_keeps_the_head_of_an_earlier_one_aside(path: Path) -> None:
+    ended(path)
+    earlier = head_path(path).read_text()
+    path.unlink()
+
+    ended(path)
+
+    assert wrong(path) == []
+    assert Path(f"{head_path(path)}.before").read_text() == earlier
+
+
+def test_a_gap_in_the_numbers_is_told_also_if_it_was_there_before_the_seal(store: SqliteStore, path: Path) -> None:
+    claimed = claim(store, "one")
+    for number in range(1, 7):
+        store.commit([step_row(claimed, number)])
+    tell(path, "DELETE FROM records WHERE seq = 4", "DELETE FROM records WHERE seq = 6")
+
+    store.commit([], [event_row(claimed, Stopped(), Status.STOPPED, step=6)])
+
+    assert [seq for what, _, seq in wrong(path) if what == "dropped"] == [4, 6]
+
+
+def test_text_that_no_encoder_of_ours_writes_is_sealed_as_well(store: SqliteStore, path: Path) -> None:
+    claimed = claim(store, "one")
+    bodies = ['"\x1e\x1e"', "\x1e", "ü\x00\x1e\U0001f600", '{"a":"\\u001e"}']
+    store.commit([step_row(claimed, number)._replace(body=body) for number, body in enumerate(bodies, 1)])
+    store.commit([], [Remark("", "latch", "{}", TIME_US)])
+    store.close()
+
+    assert [finding for finding in proof_of(path).findings if finding.where != "step_index"] == []
+
+
+def test_a_large_record_is_sealed_without_taking_all_into_memory(store: SqliteStore, path: Path) -> None:
+    claimed = claim(store, "one")
+    for number in range(1, 4):
+        store.commit([step_row(claimed, number, input="x" * 3_000_000)])
+    store.close()
+
+    assert wrong(path) == []
