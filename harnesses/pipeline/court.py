@@ -23,6 +23,7 @@ from attrs import evolve, frozen
 from harnesses.agents.command import CommandAgent
 from harnesses.features.feature import Feature
 from harnesses.features.texts import one_line
+from harnesses.governance.claiming import check_claimed
 from harnesses.governance.completeness import completeness, file_checks, independent
 from harnesses.governance.contract_nouns import BuilderContract, Check, ValidatorContract, failed, passed
 from harnesses.governance.contracts import read_validator
@@ -105,20 +106,19 @@ class Court:
         copy: Copy,
     ) -> Judged:
         contract, checks = contract_of(case)
-        ledger = (
-            list[Evidence]()
-            if contract is None
-            else list(reported(contract, attempt=case.claim.attempt, ts=now()))[:MAX_REPORTED]
-        )
+        contract, refused = _claimed(case, contract)
+        checks += refused
+        ledger: list[Evidence] = []
         seen: list[Seen] = []
         said: ValidatorContract | None = None
         if contract is not None:
+            ledger += reported(contract, attempt=case.claim.attempt, ts=now())[:MAX_REPORTED]
             mine = partial(entry, case, now)
             looked, subject, made = await aside(self._look, case, contract, copy.root)
             checks += looked
             ledger += observed(mine, case.task, made, subject, good=all(check.ok for check in looked))
             seen += await self._commands(case, copy)
-            if all(check.ok for check in checks) and all(one.good for one in seen):
+            if contract.status.passing and all(check.ok for check in checks) and all(one.good for one in seen):
                 said, trouble = await self._validator(case, contract, validator, ask, copy, seen)
                 checks += trouble
             checks += await self._untouched(copy, subject)
@@ -126,7 +126,8 @@ class Court:
             ledger += rerun(mine, case.task, seen, subject)
             if said is not None:
                 ledger.append(of_validator(mine, said, subject))
-        evidence = self._evidence(case, contract, ledger) if self.guardrails.require_evidence_for_pass else None
+        needed = self.guardrails.require_evidence_for_pass
+        evidence = await aside(self._evidence, case, contract, ledger) if needed else None
         verdict = self._verdict(case, contract, checks, evidence, said)
         return Judged(verdict=verdict, evidence=tuple(ledger), seen=tuple(seen))
 
@@ -144,8 +145,8 @@ class Court:
         try:
             return rules(case.claim, contract, checks, evidence, validator=said or BY_RULES)
         except NotClaimed as error:
-            refused = failed("contract_claimed", one_line(str(error), 300))
-            return rules(case.claim, None, [*checks, refused], evidence, validator=BY_RULES)
+            refused = failed("validator_claimed", one_line(str(error), 300))
+            return rules(case.claim, contract, [*checks, refused], evidence, validator=BY_RULES)
 
     # our own eyes
 
@@ -255,6 +256,17 @@ class Court:
             attempt=case.claim.attempt,
             covering=covering,
         )
+
+
+def _claimed(case: Case, contract: BuilderContract | None) -> tuple[BuilderContract | None, list[Check]]:
+    """Return a contract if it was handed in under the claim that is open; what was not is not even looked at."""
+    if contract is None:
+        return None, []
+    try:
+        check_claimed(case.claim, contract)
+    except NotClaimed as error:
+        return None, [failed("contract_claimed", one_line(str(error), 300))]
+    return contract, []
 
 
 def _read_verdict(answer: object, case: Case, validator: PipelineAgent) -> ValidatorContract:

@@ -90,6 +90,7 @@ class PipelineHarness(PipelineSteps):
         self._results, self._news = trio.open_memory_channel[Result](self._most)
         self._bell = trio.Event()
         self._waiting: list[Result] = []
+        self._halted: Exception | None = None
         self._check_workspace()
         await self._open_folder()
         ended: Exception | Stopping | None = None
@@ -125,8 +126,15 @@ class PipelineHarness(PipelineSteps):
                 return await self._acted(begun)
             self._put_to_work(nursery)
             if (result := await self._arrived()) is not None:
-                return self._taken(result)
-            move = next_move(self.state, self._guardrails, working=self._working.keys(), own=self._own, most=self._most)
+                if not isinstance(result, Halted):
+                    return self._taken(result)
+                # Its claim is given back; the others come to their end, and nothing new begins.
+                self._own.discard(self._working.pop(result.task, ""))
+                self._halted = self._halted or result.error
+            if self._halted is not None and not self._working:
+                raise self._halted
+            most = self._most if self._halted is None else 0
+            move = next_move(self.state, self._guardrails, working=self._working.keys(), own=self._own, most=most)
             if not _parks(move) and (orders := self._orders()):
                 return self._followed(orders)
             if isinstance(move, Start | Act | Done) and (made := await self._set_back()) is not None:
@@ -214,11 +222,9 @@ class PipelineHarness(PipelineSteps):
                     made = self._taken(result)
         return made
 
-    def _taken(self, result: Result) -> PipelineStep:
+    def _taken(self, result: Handed | Heard) -> PipelineStep:
         """Return the step of what has come of somebody's work."""
         nonce = self._working.pop(result.task, "")
-        if isinstance(result, Halted):
-            raise result.error
         claim = self._record(result.task).claim
         if claim is None or claim.nonce != result.nonce or nonce != result.nonce:
             raise HarnessMisuse(f"{self._where()}: task {result.task}: what came is of a claim that is not open")

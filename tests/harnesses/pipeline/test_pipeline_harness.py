@@ -385,3 +385,39 @@ async def test_an_agent_that_takes_longer_than_the_grace_of_a_stop_is_cut_off(
 
     assert trio.current_time() - began < 11
     assert statuses(harness) == {"a": "IN_PROGRESS"}
+
+
+async def test_when_the_money_is_spent_others_come_to_their_end_and_nothing_new_begins(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    def spends(work: Work) -> object:
+        raise BudgetExhausted("no money left")
+
+    async def slowly(work: Work) -> object:
+        await trio.sleep(100)
+        return honest(work)
+
+    builders = Builders({"a": spends, "b": slowly})
+    harness = pipeline(tmp_path / "w", "a", "b", "c", agents=builders, max_parallel=2)
+
+    with pytest.raises(BudgetExhausted):
+        await harness.run()
+
+    assert [task.built is not None for task in harness.state.tasks] == [False, True, False]
+    assert builders.begun == [("a", 1), ("b", 1)]
+
+
+async def test_work_handed_in_for_another_claim_is_not_even_looked_at(tmp_path: Path, autojump_clock: MockClock) -> None:
+    looked: list[str] = []
+
+    def judges(inspection: Any) -> object:
+        looked.append(str(inspection.task.id))
+        return verdict(inspection)
+
+    foreign = lambda work: {**honest(work), "nonce": "f" * 32}  # noqa: E731
+    harness = pipeline(tmp_path / "w", "a", agents=Builders({"a": [foreign, honest]}), validators=judging(judges))
+
+    await harness.run()
+
+    assert looked == ["a"]
+    assert "only the attempt under way can be judged" in harness.state.tasks[0].prompt
