@@ -62,7 +62,7 @@ def test_a_step_whose_effects_are_settled_may_be_recorded(state: str) -> None:
     assert effects.closed
 
 
-@pytest.mark.parametrize("state", set(MARKS) - set(SETTLED))
+@pytest.mark.parametrize("state", [state for state in MARKS if state not in SETTLED])
 def test_a_step_with_an_effect_of_unknown_outcome_is_not_recorded(state: str) -> None:
     effects = restored(MARKS[state])
 

@@ -143,23 +143,22 @@ def wrapped(*args):
     return fill(*args)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        fill,
-        wrapped,
-        functools.partial(fill, FILL.when),
-        functools.partial(functools.partial(fill), FILL.when),
-        Venue().fill,
-        Venue.of,
-        Venue.static,
-        functools.partial(Venue().fill),
-        Filling(),
-        functools.partial(Filling()),
-        Fill,
-    ],
-    ids=repr,
-)
+CALLED = {
+    "function": fill,
+    "wrapped": wrapped,
+    "partial": functools.partial(fill, FILL.when),
+    "partial of a partial": functools.partial(functools.partial(fill), FILL.when),
+    "method": Venue().fill,
+    "class method": Venue.of,
+    "static method": Venue.static,
+    "partial of a method": functools.partial(Venue().fill),
+    "callable object": Filling(),
+    "partial of a callable object": functools.partial(Filling()),
+    "class": Fill,
+}
+
+
+@pytest.mark.parametrize("function", CALLED.values(), ids=CALLED)
 def test_whatever_is_called_is_asked_for_its_type(function: Any) -> None:
     assert read_back(function, FILL) == FILL
 
