@@ -19,6 +19,18 @@ from tests.harnesses.leavers import soon
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds processes in /proc")
 
+# It ends by itself long after it should have been ended, so that nothing is left of it whatever becomes of the test.
+FORKING = """
+import os, time
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    open("beat", "a").write(".")
+open("over", "w").close()
+"""
+
 
 @pytest.fixture
 def started() -> Iterator[list[subprocess.Popen[bytes]]]:
@@ -58,8 +70,7 @@ async def test_a_directory_is_the_same_by_another_name_and_after_it_is_deleted(t
 
 
 async def test_what_forks_while_it_is_swept_is_ended_too(tmp_path):
-    fork = "import os\nwhile True:\n if os.fork(): os._exit(0)\n os.setsid()\n open('beat', 'a').write('.')"
-    await trio.run_process([sys.executable, "-S", "-c", fork], cwd=tmp_path)
+    await trio.run_process([sys.executable, "-S", "-c", FORKING], cwd=tmp_path)
     beat = tmp_path / "beat"
     assert await trio.to_thread.run_sync(soon, lambda: beat.exists() and beat.stat().st_size > 5)
 
@@ -68,6 +79,7 @@ async def test_what_forks_while_it_is_swept_is_ended_too(tmp_path):
     size = beat.stat().st_size
     await trio.sleep(0.2)
     assert beat.stat().st_size == size
+    assert not (tmp_path / "over").exists(), "it has ended by itself"
 
 
 async def test_what_bears_a_mark_is_ended_also_with_marks_within_it(tmp_path, started):
