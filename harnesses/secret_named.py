@@ -37,6 +37,7 @@ _WORD = re.compile(r"[A-Za-z_]+")
 _VARIABLE = re.compile(
     r"(?i)[a-z_]*(?:pass(?:word|wd)?|pwd|secret|token|key|cred|auth)[a-z_]*|value|val|v|x|s|data|input|arg|args|self|config"
     r"|settings|response|result|user|field|default|env|any|object|varchar|char|number|boolean|to|or|and|is|in|for|with|from|if"
+    r"|as|was|on|of|when|instead|options?|flags?|arguments?|parameters?|values?|prompts?|_[a-z_]*"
 )
 
 
@@ -89,6 +90,9 @@ def quoted(text: str, quote: re.Match[str], named: Strength) -> Span | None:
         # Cut off: what is left of the line is the secret.
         line = _REST.match(text, start)
         end = line.end() if line else start
+        if not any(map(str.isalnum, text[start : min(end, start + _LONGEST)])):
+            # The quote was the end of another text: `ask("Password: ")`.
+            return None
     return (start, end) if is_secret(text[start:end], named) else None
 
 

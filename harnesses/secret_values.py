@@ -18,7 +18,7 @@ MARK = "[REDACTED]"
 
 _PLACEHOLDER = re.compile(
     r"""\$\{[^}]*\}+ | \$\([^)]*\) | \$[A-Z_][A-Z0-9_]* | \$\d | %[A-Za-z_]+% | %\(\w+\)s | %s | \{\{.*\}\} | \{[\w.\[\]!]*\}
-      | <[^<>]*> | \[[\w -]*\] | \*+ | \.{2,} | …+ | [xX]{3,} | -+ | _+ | \?+ | \#+
+      | <[^<>]*> | \[[\w -]*\] | \*+ | \.+ | …+ | [xX]{3,} | -+ | _+ | \?+ | \#+
       | (?:your|my|the|some|insert|enter|add|put|replace|change|todo|fixme|dummy|placeholder|example)[-_ ][\w .-]* | change_?me
       | (?:os\.)?(?:environ|getenv)\b.* | (?:process\.env|ENV|secrets|vars|env|var|local|data|self|args)\.[\w.]+ | !\w+.*
     """,

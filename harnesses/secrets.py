@@ -26,13 +26,22 @@ from harnesses.values import field_values, fields_of
 __all__ = ["MARK", "LineRedactor", "body_may_hold_secret", "may_hold_secret", "redact", "redact_text"]
 
 T = TypeVar("T")
+_ROUNDS = 4
 _DEEPEST = 200
 """Levels that are looked at; nothing deeper can be stored."""
 
 
 def redact_text(text: str) -> str:
     """Return `text` with every secret in it replaced by `[REDACTED]`; the same object if there is none."""
-    return cut(text, spans(text)) if may_hold_secret(text) else text
+    if not may_hold_secret(text):
+        return text
+    for _ in range(_ROUNDS):
+        # What is left of a text may look another way than it did in the whole of it.
+        found = spans(text)
+        if not found:
+            break
+        text = cut(text, found)
+    return text
 
 
 def redact(value: T) -> T:

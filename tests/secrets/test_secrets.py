@@ -194,3 +194,19 @@ def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
 
     # What grows with the square of the length takes minutes; what does not, a second at most. Only our own work counts.
     assert time.thread_time() - begin < 10
+
+
+WORDS = (
+    *("password", "api_key", "token", "Authorization", "Bearer", "secret", "=", ":", ": ", " = ", '"', "'", "\\", "\n", " "),
+    *("{", "}", "<", ">", "/", "://", "@", ",", ";", "--", "|", "[REDACTED]", "hunter2", "${X}", "eyJ", ".", "sk-", "é"),
+    *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "abc123def456ghi789", "curl -u ", "login x", "Cookie: a=b"),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=14).map("".join))
+def test_whatever_the_text_redacting_twice_is_redacting_once(text: str) -> None:
+    redacted = redact_text(text)
+
+    assert redact_text(redacted) == redacted
+    assert may_hold_secret(text) or redacted is text
