@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -126,17 +127,21 @@ def run_by_bash(text: str) -> set[str]:
         told = Path(folder) / "told"
         nowhere = Path(folder) / "in"
         nowhere.mkdir()
+        # What a script leaves running in the background comes to its end by itself, after two seconds of work.
+        process = subprocess.Popen(
+            [str(BASH), "--noprofile", "--norc", "-c", f"ulimit -t 2; readonly MARKS; {functions}x=\n{text}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": "/nonexistent", "HOME": "/nonexistent", "MARKS": os.fspath(told)},
+            cwd=nowhere,
+            start_new_session=True,
+        )
         with suppress(subprocess.TimeoutExpired):  # what it has run until then counts
-            subprocess.run(
-                [str(BASH), "--noprofile", "--norc", "-c", f"readonly MARKS; {functions}x=\n{text}"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": "/nonexistent", "HOME": "/nonexistent", "MARKS": os.fspath(told)},
-                cwd=nowhere,
-                timeout=20,
-                check=False,
-            )
+            process.wait(timeout=20)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         return set(told.read_text().split()) if told.exists() else set()
 
 
