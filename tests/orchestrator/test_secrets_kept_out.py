@@ -18,6 +18,8 @@ from harnesses.step import StateDelta, Step
 from orchestrator import Orchestrator
 from orchestrator.cli import main
 from orchestrator.codec import decode, encode_step, without_secrets
+from orchestrator.command.runfile import parse_run_file
+from orchestrator.errors import UsageError
 from orchestrator.failure import failed, sentence
 from orchestrator.output import MAX_LINE, Output
 from orchestrator.store import SqliteReader
@@ -196,3 +198,20 @@ def test_a_record_without_secrets_is_the_very_text_it_was() -> None:
     body = json.dumps({"line": "the key point: 12 tests passed, token count 1200"})
 
     assert without_secrets(body) is body
+
+
+RUN_FILE = 'redact = {}\n[[harness]]\nname = "one"\nharness = "work:Make"\n'
+
+
+def test_a_run_file_says_whether_secrets_are_written() -> None:
+    read = parse_run_file(RUN_FILE.format("false"), Path("run.toml"))
+
+    assert read.options == {"redact": False}
+
+
+@pytest.mark.parametrize("word", ['"false"', "0", "[]"])
+def test_only_true_and_false_say_so(word: str) -> None:
+    with pytest.raises(UsageError, match="redact"):
+        parse_run_file(RUN_FILE.format(word), Path("run.toml"))
+    with pytest.raises(UsageError, match="redact"):
+        Orchestrator(redact=json.loads(word))
