@@ -18,6 +18,8 @@ _MUTATES = re.compile(
     re.DOTALL,
 )
 
+_UPDATES = re.compile(r"(^|\s)update ")
+
 
 def sql(text: str) -> Sayings:
     """Say what SQL does; what is in quotes is data."""
@@ -37,7 +39,7 @@ def sql(text: str) -> Sayings:
             yield Found(DESTROYS, "it empties tables")
         elif re.search(r"\bdelete (low_priority |quick |ignore )*from\b", words) and not _restricted(words):
             yield Found(DESTROYS, "it deletes all rows")
-        elif re.match(r"(with .*)?update .* set ", words) and not _restricted(words):
+        elif words.startswith(("update ", "with ")) and _UPDATES.search(words) and " set " in words and not _restricted(words):
             yield Found(DESTROYS, "it changes all rows")
         elif re.search(r"\balter table .*\bdrop\b", words):
             yield Found(DESTROYS, "it drops columns")

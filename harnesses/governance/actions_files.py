@@ -20,10 +20,11 @@ from harnesses.governance.actions_nouns import (
     unclear,
 )
 from harnesses.governance.actions_options import options
-from harnesses.governance.actions_paths import is_everything
+from harnesses.governance.actions_paths import is_everything, protected
 
 Rule = Callable[[Call], Sayings]
 BROAD, PERM = Category.BROAD_DELETE, Category.PERM_DESTROY
+_MANY_RUN, _LONG_SCRIPT = 50, 5_000
 _DESTRUCTIVE, _IN_PLACE = "destructive-shell", "in-place-edit"
 
 
@@ -190,6 +191,9 @@ def _find(call: Call) -> Sayings:
     if any(word.splits for word in call.args):
         yield unclear("it is not known what it does with what it finds")
     found = _found_by(call)
+    if sum(text.startswith(("-exec", "-ok")) for text in texts) > _MANY_RUN:
+        yield unclear(f"it runs more than {_MANY_RUN} programs")
+        return
     for place, text in enumerate(texts):
         if text == "-delete":
             yield Changes(_DESTRUCTIVE, "it deletes what it finds")
@@ -358,6 +362,9 @@ def _awk(call: Call) -> Sayings:
     if given.has("f", "file"):
         return
     for script in (*given.operands[:1], *given.of("e", "source")):
+        if len(script.text) > _LONG_SCRIPT:
+            yield unclear(f"its script is longer than {_LONG_SCRIPT} characters")
+            continue
         without = re.sub(r"/(?:\\.|[^/\n])*/", "//", script.text)
         if re.search(r"\bsystem\s*\(|\"\s*\|\s*getline|\|&|\|\s*(\"|[a-z])", without):
             yield unclear("its script runs a program")
@@ -394,6 +401,11 @@ def _curl(call: Call) -> Sayings:
     for name in given.operands if given.has("O", "remote-name") else ():
         yield Changes(_DESTRUCTIVE, "it writes a file")
         yield Write(Word(name.text.rpartition("/")[2], name.splits))
+    for data in given.of("d", "F", "data", "data-binary", "form", "T", "upload-file"):
+        sent = Word(data.text.rpartition("@")[2], data.splits)
+        found = protected(sent) if "@" in data.text or given.has("T", "upload-file") else None
+        if found is not None and found[0] == Category.SECRET_WRITE:
+            yield Found(Category.PUBLISH, f"it sends {sent}, where secrets are kept, to another machine")
     methods = {method.text.upper() for method in given.of("X", "request")}
     if given.has("T", "upload-file") or methods & {"PUT", "DELETE", "PATCH"}:
         yield Found(Category.PUBLISH, "it changes something on another machine")

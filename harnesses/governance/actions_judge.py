@@ -200,9 +200,7 @@ class Judge:
             for path in options(words[1:]).operands:
                 self._write(path, given.word if given.kind == "text" else Word(UNKNOWN))
         elif name in ("cp", "mv", "install", "ln") and len(words) > 2:
-            self._write(
-                words[-1], self.written.get(normal(words[-2].text), ANYTHING), only=normal(words[-2].text) in self.written
-            )
+            self._note_copy(words[-2], words[-1])
         elif name in ("curl", "wget"):
             given_options = options(words[1:], "oOP" if name == "wget" else "o", ("output", "output-document"))
             for path in given_options.of("o", "O", "output", "output-document"):
@@ -210,6 +208,14 @@ class Judge:
             if name == "wget" or given_options.has("O", "remote-name"):
                 for address in given_options.operands:
                     self._write(Word(address.text.rpartition("/")[2]), ANYTHING)
+
+    def _note_copy(self, source: Word, target: Word) -> None:
+        """Note what a file is a copy of: one that was just written, a program under another name, or it is not known."""
+        known = self.written.get(normal(source.text))
+        if known is not None:
+            self._write(target, known)
+        elif not source.known or source.text.rpartition("/")[2].lower() in _FOLLOWED:
+            self._write(target, ANYTHING)
 
     def _note_folder(self, command: Command) -> None:
         names = [word.text for word in command.words[:1]]
@@ -219,8 +225,8 @@ class Judge:
             text = UNKNOWN if path.text == "-" or path.splits else path.text
             self.folder = text if text.startswith(("/", "~", UNKNOWN)) or not self.folder else f"{self.folder}/{text}"
 
-    def _write(self, path: Word, content: Word, *, only: bool = True) -> None:
-        if only and path.known:
+    def _write(self, path: Word, content: Word) -> None:
+        if path.known:
             before = self.written.get(normal(path.text))
             # What is written twice, or appended, is no longer known.
             self.written[normal(path.text)] = content if before is None else Word(UNKNOWN)

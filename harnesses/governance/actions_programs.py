@@ -57,7 +57,7 @@ def shell(call: Call) -> Sayings:
     if given.has("version", "help"):
         return
     for path in given.of("rcfile", "init-file"):
-        yield File(path, "shell")
+        yield from _script(path, "shell")
     letters = "".join(word.text[1:] for word in call.args if re.match(r"-[A-Za-z]", word.text))
     if given.has("c"):
         if not given.operands:
@@ -112,6 +112,7 @@ def _python(call: Call) -> Sayings:
         rest = call.args[place + (1 if found.group(2) else 2) :]
         if found.group(1) == "m":
             yield Run((inside, *rest))
+            yield File(Word(f"{inside.text.replace('.', '/')}.py"), "python")
         else:
             if downloads(inside.inner):
                 yield Found(Category.REMOTE_EXEC, _REMOTE_WHY)
@@ -165,6 +166,8 @@ def _wrapper(call: Call, *, takes: str = "", long: str = "", skip: int = 0, assi
     """Programs that run the command which follows their own options."""
     given = options(call.args, takes, long.split(), first=True)
     words = given.operands[skip:]
+    if any(word.splits for word in given.operands[:skip]):
+        yield unclear("it is not known which program it runs")
     while assigns and words and re.match(r"[A-Za-z_]\w*=", words[0].text):
         words = words[1:]
     for text in given.of("S", "split-string") if call.program == "env" else ():

@@ -105,6 +105,8 @@ def braces_expanded(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     Raises:
         Unreadable: there are too many.
     """
+    if _first_braces(pieces) is not None and len(pieces) > _MAX_EXPANDED:
+        raise Unreadable("its braces make too many words")
     done: list[Sequence[Piece]] = []
     waiting = [list(pieces)]
     while waiting:

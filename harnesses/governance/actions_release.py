@@ -420,6 +420,8 @@ def _scp(call: Call) -> Sayings:
     if not given.operands:
         return
     target = given.operands[-1]
+    if given.has("S", "o", "F", "D"):
+        yield unclear("its options may run a program")
     if re.match(r"[^/]*:|scp:|sftp:", target.text) or target.may_be_option:
         yield from _says(REMOTE, "it writes to another machine")
     else:

@@ -21,7 +21,7 @@ from harnesses.governance.actions_quotes import (
     word_of,
 )
 
-MAX_TEXT = 100_000
+MAX_TEXT = 50_000
 """Characters of a command that are read."""
 MAX_DEPTH = 24
 """Substitutions within each other."""

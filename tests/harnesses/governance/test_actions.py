@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.governance.actions import UNREADABLE, Category, classify, protected_path, read_only_violations
+from harnesses.governance.actions_shell import MAX_TEXT
 from tests.harnesses.governance.action_cases import ALLOW, BLOCK
 from tests.harnesses.governance.shell_proof import prove
 from tests.harnesses.governance.shell_scripts import BASH
@@ -217,3 +219,13 @@ def _quoted(text: str, wrapper: str) -> str:
         # Within the single quotes of the shell: a string of Python that has none.
         return '"' + "".join(f"\\x{ord(char):02x}" if char in "'\"\\" else char for char in text) + '"'
     return shlex.quote(text)
+
+
+@pytest.mark.parametrize("unit", ["{a,b}", "$((", "(("])
+def test_no_text_takes_long_to_judge(unit: str) -> None:
+    text = (unit * MAX_TEXT)[: MAX_TEXT - 1]
+
+    began = time.process_time()
+    classify(text)
+
+    assert time.process_time() - began < 15
