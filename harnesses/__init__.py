@@ -1,12 +1,16 @@
 """What a harness is, and the ready-made ones. Nothing here knows who runs it."""
 
 from harnesses.agent import Agent, AgentRun
+from harnesses.approval import Action, Category, Grant
 from harnesses.base import BaseHarness
 from harnesses.budget import Budget, Spend
 from harnesses.config import HarnessConfig
 from harnesses.control import Control, Ending
 from harnesses.effects import Confirmed, Effect, EffectOutcome, NotDone, Undecided
 from harnesses.errors import (
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalInvalid,
     BudgetExhausted,
     DeadlineExceeded,
     HarnessError,
@@ -23,16 +27,22 @@ from harnesses.errors import (
     Unstorable,
     Waiting,
 )
+from harnesses.governor import Finding, Governor
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Constraints, LoadedContext, StateDelta, Step, StepYield
 
 __all__ = [
+    "Action",
     "Agent",
     "AgentRun",
+    "ApprovalDenied",
+    "ApprovalExpired",
+    "ApprovalInvalid",
     "BaseHarness",
     "Budget",
     "BudgetExhausted",
+    "Category",
     "Confirmed",
     "Constraints",
     "Control",
@@ -40,6 +50,9 @@ __all__ = [
     "Effect",
     "EffectOutcome",
     "Ending",
+    "Finding",
+    "Governor",
+    "Grant",
     "HarnessConfig",
     "HarnessError",
     "HarnessMisuse",

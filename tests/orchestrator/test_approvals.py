@@ -1,4 +1,4 @@
-"""A person's word on one exact action: asked once, used once and before the act, and only its harness waits for it."""
+"""G12: a person's word on one exact action: asked once, used once and before the act, and only its harness waits for it."""
 
 from __future__ import annotations
 
