@@ -1,4 +1,4 @@
-"""G11: the verb `verify`, run as a user runs it: what was changed is named, what can not be verified is told, never a traceback."""
+"""G11: the verb `verify`, as a user runs it: what was changed is named, what can not be verified is told, and no traceback."""
 
 from __future__ import annotations
 
