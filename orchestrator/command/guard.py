@@ -15,9 +15,9 @@ from typing import Any
 from attrs import frozen
 
 from harnesses.governance.actions import UNREADABLE, Finding, classify, read_only_violations
-from harnesses.governance.actions_calls import classify_call
-from harnesses.governance.actions_nouns import Unreadable
-from harnesses.governance.actions_shell import read_shell
+from harnesses.governance.actions.calls import classify_call
+from harnesses.governance.actions.nouns import Unreadable
+from harnesses.governance.actions.shell import read_shell
 from harnesses.secrets import redact_text
 from orchestrator.command import streams
 from orchestrator.command.exits import ExitCode

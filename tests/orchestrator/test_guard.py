@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harnesses.governance.actions_calls import classify_call
+from harnesses.governance.actions.calls import classify_call
 from orchestrator.command.guard import MAX_CALL, judged_call
 from tests.orchestrator.commanding import Command, Ended, surroundings
 

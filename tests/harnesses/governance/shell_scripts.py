@@ -16,8 +16,8 @@ from pathlib import Path
 
 from attrs import define
 
-from harnesses.governance.actions_nouns import Unreadable
-from harnesses.governance.actions_shell import read_shell
+from harnesses.governance.actions.nouns import Unreadable
+from harnesses.governance.actions.shell import read_shell
 
 BASH = Path("/bin/bash")
 _WORDS = (

@@ -11,8 +11,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
-from harnesses.governance.actions import UNREADABLE, Finding, classify, protected_path
-from harnesses.governance.actions_options import names
+from harnesses.governance.actions.findings import classify, protected_path
+from harnesses.governance.actions.nouns import UNREADABLE, Finding
+from harnesses.governance.actions.options import names
 
 _NAMES = ("tool_name", "toolName", "tool", "name", "function")
 _INPUTS = ("tool_input", "toolInput", "input", "arguments", "args", "parameters", "params")

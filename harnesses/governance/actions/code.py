@@ -10,8 +10,8 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from harnesses.governance.actions_data import mongo, sql
-from harnesses.governance.actions_nouns import (
+from harnesses.governance.actions.data import mongo, sql
+from harnesses.governance.actions.nouns import (
     UNKNOWN,
     Category,
     Changes,
@@ -24,7 +24,7 @@ from harnesses.governance.actions_nouns import (
     Write,
     unclear,
 )
-from harnesses.governance.actions_options import names
+from harnesses.governance.actions.options import names
 
 _WRITES, _DELETES = "destructive-shell", "destructive-shell"
 _SHELLS = names(

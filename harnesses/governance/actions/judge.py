@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from attrs import define, field, frozen
 
-from harnesses.governance.actions_code import LANGUAGES, code
-from harnesses.governance.actions_data import SCRIPTS
-from harnesses.governance.actions_nouns import (
+from harnesses.governance.actions.code import LANGUAGES, code
+from harnesses.governance.actions.data import SCRIPTS
+from harnesses.governance.actions.nouns import (
     ANYTHING,
     MAX_PART,
     NO_COMMAND,
@@ -36,12 +36,12 @@ from harnesses.governance.actions_nouns import (
     Write,
     unclear,
 )
-from harnesses.governance.actions_options import options
-from harnesses.governance.actions_paths import normal
-from harnesses.governance.actions_programs import HARMLESS, RULES, downloads, variable
-from harnesses.governance.actions_quotes import ansi_c
-from harnesses.governance.actions_release import task
-from harnesses.governance.actions_shell import read_shell
+from harnesses.governance.actions.options import options
+from harnesses.governance.actions.paths import normal
+from harnesses.governance.actions.programs import HARMLESS, RULES, downloads, variable
+from harnesses.governance.actions.quotes import ansi_c
+from harnesses.governance.actions.release import task
+from harnesses.governance.actions.shell import read_shell
 
 MAX_DEPTH = 16
 """Programs that run each other."""

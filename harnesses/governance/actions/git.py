@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from harnesses.governance.actions_nouns import (
+from harnesses.governance.actions.nouns import (
     Call,
     Category,
     Changes,
@@ -18,8 +18,8 @@ from harnesses.governance.actions_nouns import (
     Write,
     unclear,
 )
-from harnesses.governance.actions_options import Options, names, options
-from harnesses.governance.actions_paths import is_everything
+from harnesses.governance.actions.options import Options, names, options
+from harnesses.governance.actions.paths import is_everything
 
 FORCE = Category.GIT_FORCE
 _MUTATION = "git-mutation"

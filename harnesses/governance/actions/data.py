@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from harnesses.governance.actions_nouns import UNKNOWN, Call, Category, Changes, Found, Sayings, Shell, Word, Write, unclear
-from harnesses.governance.actions_options import names, options
+from harnesses.governance.actions.nouns import UNKNOWN, Call, Category, Changes, Found, Sayings, Shell, Word, Write, unclear
+from harnesses.governance.actions.options import names, options
 
 DESTROYS = Category.DB_DESTROY
 Rule = Callable[[Call], Sayings]

@@ -10,7 +10,7 @@ import re
 
 from attrs import evolve
 
-from harnesses.governance.actions_nouns import UNKNOWN, Category, Word
+from harnesses.governance.actions.nouns import UNKNOWN, Category, Word
 
 _SECRET = re.compile(
     r"""(?x)

@@ -11,8 +11,8 @@ from functools import partial
 
 from attrs import evolve
 
-from harnesses.governance.actions_nouns import Call, Category, Changes, Found, Run, Sayings, Shell, Word, Write, unclear
-from harnesses.governance.actions_options import names, options
+from harnesses.governance.actions.nouns import Call, Category, Changes, Found, Run, Sayings, Shell, Word, Write, unclear
+from harnesses.governance.actions.options import names, options
 
 PUBLISH, DEPLOY, REMOTE, BROAD = Category.PUBLISH, Category.DEPLOY, Category.REMOTE_EXEC, Category.BROAD_DELETE
 Rule = Callable[[Call], Sayings]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from attrs import evolve, frozen
 
-from harnesses.governance.actions_nouns import UNKNOWN, Command, Unreadable, Word
+from harnesses.governance.actions.nouns import UNKNOWN, Command, Unreadable, Word
 
 LITERAL_VARIABLES = {
     "HOME": "~",

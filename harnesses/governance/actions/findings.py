@@ -1,31 +1,11 @@
-"""Which commands need a person's approval before they run, and which may not run where nothing may change. Pure.
-
-    classify("git push --force origin main")   a finding: git-force; and one: publish
-    classify("git checkout main")              none: it may run
-
-A command is read as a shell reads it, and followed through what it runs: wrappers, subshells, pipes, here-documents, code on
-the command line. What can not be read, or is known only when it runs, is found `unreadable`, and so needs an approval too.
-
-What this is not: a wall. A script that is on disk already is not looked into, nor what a program does of its own accord; to
-keep those in, run them in a sandbox. The categories:
-
-    broad-delete             folders, all that is found, all that git does not know, devices, volumes
-    git-force                replaces or throws away what is committed, published or changed
-    publish                  packages, images, commits, releases, messages: it can not be called back. A plain `git push` too
-    deploy                   what runs elsewhere, or as a service, is another afterwards
-    secret-write             keys, tokens, passwords, and the files that they are in
-    protected-config-write   what configures and judges the work: .git, CI, containers, hooks; the machine's own settings
-    db-destroy               drops, empties, deletes without a condition
-    remote-exec              on another machine; or here, what another machine sends
-    perm-destroy             rights of whole folders, rights for everybody, of the machine's users
-"""
+"""Turning what a command does in the end into findings: what is dangerous, and what changes anything. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from harnesses.governance.actions_judge import Judge, Judged
-from harnesses.governance.actions_nouns import (
+from harnesses.governance.actions.judge import Judge, Judged
+from harnesses.governance.actions.nouns import (
     UNKNOWN,
     UNREADABLE,
     Category,
@@ -35,9 +15,7 @@ from harnesses.governance.actions_nouns import (
     Word,
     Write,
 )
-from harnesses.governance.actions_paths import from_root, is_nowhere, is_temporary, protected, within
-
-__all__ = ["UNREADABLE", "Category", "Finding", "classify", "protected_path", "read_only_violations"]
+from harnesses.governance.actions.paths import from_root, is_nowhere, is_temporary, protected, within
 
 MAX_FINDINGS = 20
 """Findings that are told of one command."""

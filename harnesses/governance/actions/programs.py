@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from harnesses.governance.actions_code import LANGUAGES
-from harnesses.governance.actions_data import RULES as DATA
-from harnesses.governance.actions_data import SCRIPTS, sql
-from harnesses.governance.actions_files import RULES as FILES
-from harnesses.governance.actions_git import RULES as GIT
-from harnesses.governance.actions_nouns import (
+from harnesses.governance.actions.code import LANGUAGES
+from harnesses.governance.actions.data import RULES as DATA
+from harnesses.governance.actions.data import SCRIPTS, sql
+from harnesses.governance.actions.files import RULES as FILES
+from harnesses.governance.actions.git import RULES as GIT
+from harnesses.governance.actions.nouns import (
     ANYTHING,
     Call,
     Category,
@@ -27,9 +27,9 @@ from harnesses.governance.actions_nouns import (
     Write,
     unclear,
 )
-from harnesses.governance.actions_options import names, options
-from harnesses.governance.actions_release import RULES as RELEASE
-from harnesses.governance.actions_release import task
+from harnesses.governance.actions.options import names, options
+from harnesses.governance.actions.release import RULES as RELEASE
+from harnesses.governance.actions.release import task
 
 Rule = Callable[[Call], Sayings]
 SHELLS = names("sh bash zsh dash ash ksh mksh fish csh tcsh rbash")

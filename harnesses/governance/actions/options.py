@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from attrs import frozen
 
-from harnesses.governance.actions_nouns import Word
+from harnesses.governance.actions.nouns import Word
 
 
 @frozen

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from harnesses.governance.actions_nouns import (
+from harnesses.governance.actions.nouns import (
     ANYTHING,
     UNKNOWN,
     Call,
@@ -19,8 +19,8 @@ from harnesses.governance.actions_nouns import (
     Write,
     unclear,
 )
-from harnesses.governance.actions_options import options
-from harnesses.governance.actions_paths import is_everything, protected
+from harnesses.governance.actions.options import options
+from harnesses.governance.actions.paths import is_everything, protected
 
 Rule = Callable[[Call], Sayings]
 BROAD, PERM = Category.BROAD_DELETE, Category.PERM_DESTROY

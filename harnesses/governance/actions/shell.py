@@ -11,8 +11,8 @@ from collections import Counter
 
 from attrs import define, field
 
-from harnesses.governance.actions_nouns import NO_COMMAND, UNKNOWN, Command, Redirect, Unreadable, Word
-from harnesses.governance.actions_quotes import (
+from harnesses.governance.actions.nouns import NO_COMMAND, UNKNOWN, Command, Redirect, Unreadable, Word
+from harnesses.governance.actions.quotes import (
     LITERAL_VARIABLES,
     Piece,
     ansi_c,
