@@ -120,13 +120,15 @@ class SqliteStore(SqliteReader):
             return
         self._closed = True
         with self._lock:
-            with suppress(sqlite3.Error, OrchestratorError), self._transaction(wait=True):
-                self._seals.begin()
-                held = list(self._holdings.epochs.items())
-                self._db.executemany("UPDATE harnesses SET owner = NULL WHERE id = ? AND epoch = ?", held)
-                self._index()
-                self._seals.seal()
-            self._seals.publish()
+            with suppress(sqlite3.Error, OrchestratorError, OSError):
+                with self._transaction(wait=True):
+                    self._seals.begin()
+                    held = list(self._holdings.epochs.items())
+                    self._db.executemany("UPDATE harnesses SET owner = NULL WHERE id = ? AND epoch = ?", held)
+                    self._index()
+                    self._seals.seal()
+                # Only of what is committed: a head that names a seal which never came to be would keep the store from opening.
+                self._seals.publish()
             self._seals.close()
             # The readers first: only the last connection to close folds the write-ahead log into the file.
             super().close()

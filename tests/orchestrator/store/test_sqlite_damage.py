@@ -203,6 +203,19 @@ def test_what_a_full_disk_has_refused_can_be_written_when_there_is_room(
     assert numbers(store, "one") == list(range(1, 201))
 
 
+def test_a_store_whose_last_commit_failed_when_it_closed_opens_again(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "run.db")
+    claim(store, "one")
+    connection = store._db  # pyright: ignore[reportPrivateUsage]
+    forbidden = (sqlite3.SQLITE_TRANSACTION, "COMMIT")
+    connection.set_authorizer(lambda *what: sqlite3.SQLITE_DENY if what[:2] == forbidden else sqlite3.SQLITE_OK)
+
+    store.close()
+
+    with closing(SqliteStore(tmp_path / "run.db")) as again:
+        assert [harness.name for harness in again.harnesses()] == ["one"]
+
+
 def test_a_writer_that_is_told_not_to_wait_does_not(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "run.db")) as store, closing(sqlite3.connect(tmp_path / "run.db")) as other:
         claimed = claim(store, "one")
