@@ -2,6 +2,7 @@
 
 approval_index   where the records of each request are: itself, its answers, its use. It is for finding them; what counts is
                  read from `records`
+approval_records the records of approvals among all others: no other record is in it, so none costs more to write
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ CREATE TABLE approval_index (
 );
 CREATE INDEX approval_index_of ON approval_index (id);
 CREATE INDEX approval_index_for ON approval_index (harness, digest);
+CREATE INDEX approval_records ON records (seq)
+    WHERE kind IN ('approval_requested', 'approval_answered', 'approval_used');
 CREATE VIEW approvals AS
     SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number,
            {_STAMP.format(us="r.time_us")} AS timestamp, i.id AS id, r.body ->> '$.key' AS key,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator.store.approval_desk import Filed
 
-# Not by the index: somebody who takes an answer out of that must not make it unsaid. What was recorded since the request is
-# little, and looked through only when the request is answered or taken up.
-_OF = """
+# Not by `approval_index`: somebody who takes an answer out of that must not make it unsaid. SQLite itself keeps up
+# `approval_records`, by which they are found; it does so only for a condition that is written as in its definition.
+OF_REQUEST = """
 SELECT r.kind, r.harness, coalesce(h.name, ''), r.step, r.body FROM records r LEFT JOIN harnesses h ON h.id = r.harness
 WHERE r.seq >= (SELECT min(seq) FROM approval_index WHERE id = :id)
   AND r.kind IN ('approval_requested', 'approval_answered', 'approval_used') AND instr(r.body, :id) AND r.body ->> '$.id' = :id
@@ -34,7 +34,7 @@ class SqliteApprovalShelf:
         return None if row is None else str(row[0])
 
     def of(self, id: str) -> Sequence[Filed]:
-        return [Filed(*row) for row in self._db.execute(_OF, {"id": id})]
+        return [Filed(*row) for row in self._db.execute(OF_REQUEST, {"id": id})]
 
     def file(self, seq: int, id: str, harness: int, digest: str) -> None:
         self._db.execute("INSERT INTO approval_index VALUES (?, ?, ?, ?)", (seq, id, harness, digest))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from harnesses.errors import ApprovalDenied, ApprovalExpired, Waiting
 from harnesses.runtime import LocalRuntime
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Store, UsageError
 from orchestrator.store.approvals import USED
+from orchestrator.store.sqlite_approvals import OF_REQUEST
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, poll
 
 PUSH = Action("publish", "push main to origin", {"remote": "origin"}, expires_s=100)
@@ -307,3 +311,10 @@ async def test_an_unknown_id_is_told():
     async with Orchestrator() as orchestrator:
         with pytest.raises(UsageError, match="no approval 'nothing'"):
             await orchestrator.deny("nothing", by="ann")
+
+
+def test_what_is_on_record_of_a_request_is_found_without_reading_what_was_recorded_since(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "run.db")), closing(sqlite3.connect(tmp_path / "run.db")) as db:
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {OF_REQUEST}", {"id": "a"})]
+
+    assert "SEARCH r USING INDEX approval_records (seq>?)" in plan
