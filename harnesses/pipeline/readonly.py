@@ -20,7 +20,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -136,7 +136,7 @@ def _looking(copy: Copy) -> tuple[Callable[[str], tuple[str, ...]], Callable[[st
 
     def files(below: str) -> tuple[str, ...]:
         within = _inside(root, below)
-        return tuple(sorted(path for path in digests(within, prefix=os.path.relpath(within, root)) if path))
+        return tuple(sorted(path for path, _ in _places(within, os.path.relpath(within, root))))
 
     def read(path: str) -> bytes:
         handle = os.open(_inside(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -175,7 +175,7 @@ def _running(copy: Copy, limit_s: float) -> Callable[[tuple[str, ...]], Awaitabl
 
 async def run_seen(copy: Copy, command: Sequence[str], *, limit_s: float, name: str, stage: str = "") -> Seen:
     """Run a command in walls in which the copy is read-only, or, where there are none, in a copy of it that is compared."""
-    walled = has_walls()
+    walled = await aside(has_walls)
     ground = copy if walled else await aside(copy.another, name)
     try:
         filled = within_walls(command, ground.root) if walled else list(command)
@@ -279,15 +279,18 @@ def remove_copy(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def digests(root: Path, prefix: str = ".") -> dict[str, str]:
-    """Return what every file, link and directory below a directory is, by path; caches are left out."""
-    found: dict[str, str] = {}
+def digests(root: Path) -> dict[str, str]:
+    """Return what every file and link below a directory is, by path; caches are left out."""
+    return {path: _digest(place) for path, place in _places(root)}
+
+
+def _places(root: Path, prefix: str = ".") -> Iterator[tuple[str, str]]:
+    """Yield the path of every file and link below a directory, and where it is; caches are left out."""
     for directory, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in UNSEEN)
         for name in [*files, *(name for name in names if os.path.islink(os.path.join(directory, name)))]:
             place = os.path.join(directory, name)
-            found[os.path.normpath(os.path.join(prefix, os.path.relpath(place, root)))] = _digest(place)
-    return found
+            yield os.path.normpath(os.path.join(prefix, os.path.relpath(place, root))), place
 
 
 def _digest(path: str) -> str:
