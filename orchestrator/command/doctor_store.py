@@ -90,7 +90,7 @@ def whole(store: Path) -> Iterator[Check]:
             yield warn(
                 "integrity",
                 f"not all of it could be looked at within {LOOK_S:.0f} s",
-                f"sqlite3 '{store}' 'pragma quick_check'",
+                f"sqlite3 {_quoted([store])} 'pragma quick_check'",
             )
             return
     if found == ["ok"]:
@@ -130,7 +130,7 @@ def room(store: Path) -> Iterator[Check]:
     """Look whether more can be written."""
     folder = store.resolve().parent
     if not folder.is_dir():
-        yield fail("room", f"{folder} is no folder", f"mkdir -p '{folder}'")
+        yield fail("room", f"{folder} is no folder", f"mkdir -p {shlex.quote(str(folder))}")
         return
     space = os.statvfs(folder)
     free = space.f_bavail * space.f_frsize
@@ -138,9 +138,13 @@ def room(store: Path) -> Iterator[Check]:
     if space.f_flag & os.ST_RDONLY:
         yield fail("room", f"the file system of {folder} is read-only", "put the store elsewhere, or mount it for writing")
     elif not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
-        yield fail("room", f"{folder} can not be written to: SQLite and the locks make files there", f"chmod u+wx '{folder}'")
+        yield fail(
+            "room",
+            f"{folder} can not be written to: SQLite and the locks make files there",
+            f"chmod u+wx {shlex.quote(str(folder))}",
+        )
     elif store.is_file() and not os.access(store, os.W_OK, effective_ids=effective):
-        yield fail("room", f"{store} can not be written to", f"chmod u+w '{store}'")
+        yield fail("room", f"{store} can not be written to", f"chmod u+w {shlex.quote(str(store))}")
     elif free < _ROOM:
         yield fail("room", f"only {_size(free)} are free in {folder}", "free some space: without it no step can be recorded")
     elif free < _LITTLE_ROOM:
@@ -170,7 +174,7 @@ def permissions(store: Path) -> Iterator[Check]:
             yield fail(
                 "permissions",
                 f"the key {key} can be read by others ({mode:04o}): they can approve in your name",
-                f"chmod 600 '{key}'; then remove it if others may have read it: what waits is asked anew",
+                f"chmod 600 {shlex.quote(str(key))}; if others may have read it, deny what waits, then remove it",
             )
         elif key.stat().st_uid != os.geteuid():
             wrong += 1
@@ -178,7 +182,7 @@ def permissions(store: Path) -> Iterator[Check]:
     folder = store.resolve().parent
     if folder.is_dir() and stat.S_IMODE(folder.stat().st_mode) & 0o1002 == 0o002:
         wrong += 1
-        yield fail("permissions", f"everybody can replace files in {folder}", f"chmod o-w '{folder}'")
+        yield fail("permissions", f"everybody can replace files in {folder}", f"chmod o-w {shlex.quote(str(folder))}")
     if not wrong and store.exists():
         yield well("permissions", "nobody else can read or change it")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -143,7 +144,7 @@ def standing(store: Path) -> Iterator[Check]:
         if known.status == Status.BLOCKED:
             found.append(warn("harnesses", f"{name} is blocked: {why}", "settle what it waits for, then run it again"))
         elif known.status in (Status.FAILED, Status.GAVE_UP):
-            fix = f"orchestrator steps {name}; mend what failed, then run it again"
+            fix = f"orchestrator steps {shlex.quote(name)}; mend what failed, then run it again"
             found.append(warn("harnesses", f"{name} has failed: {why}", fix))
     yield from few(found)
     if not found:
@@ -165,7 +166,7 @@ def _unknown(name: str, key: str) -> Check:
     return warn(
         "effects",
         f"nobody knows whether {key!r} of {name} has happened",
-        f"find out, then: orchestrator effects settle {name} '{key}' --as done|not-done --reason TEXT",
+        f"find out, then: orchestrator effects settle {shlex.quote(name)} {shlex.quote(key)} --as done|not-done --reason TEXT",
     )
 
 
