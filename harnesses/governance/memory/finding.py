@@ -15,7 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from harnesses.governance.memory import scoring
-from harnesses.governance.memory.embedding import MAX_CHARACTERS, Embedder, nearest
+from harnesses.governance.memory.embedding import nearest
 from harnesses.governance.memory.episodes import things_of, words_of
 from harnesses.governance.memory.nouns import MAX_QUERY, Query, Recalled
 from harnesses.governance.memory.rows import COLUMNS, Dropped, Kept, Rows
@@ -46,8 +46,14 @@ class Search:
         return scoring.lexical(self.words, held) >= recalled.lexical
 
 
-def search_for(query: Query, db: sqlite3.Connection, settings: MemorySettings, embedder: Embedder | None) -> Search:
-    """Return what is looked for; how much a word says follows from how many episodes have it."""
+def search_for(
+    query: Query, db: sqlite3.Connection, settings: MemorySettings, meaning: Sequence[float] | None = None, model: str = ""
+) -> Search:
+    """Return what is looked for; how much a word says follows from how many episodes have it.
+
+    Args:
+        meaning: of the query, as the embedder called `model` has it.
+    """
     asked = words(query.text[:MAX_QUERY])[:MOST]
     count = db.execute("SELECT count(*) FROM episode_words").fetchone()[0]
     held = {word: _held(db, word) for word in asked}
@@ -55,10 +61,7 @@ def search_for(query: Query, db: sqlite3.Connection, settings: MemorySettings, e
     weights = {word: scoring.rarity(max(1, number), max(1, count)) for word, number in held.items()}
     if settings.retrieval is Retrieval.LEXICAL:
         return Search(query, weights, frozenset())
-    things = frozenset(words("\n".join(query.things)))
-    if embedder is None or not query.text.strip():
-        return Search(query, weights, things)
-    return Search(query, weights, things, embedder.embed([query.text[:MAX_CHARACTERS]])[0], embedder.name)
+    return Search(query, weights, frozenset(words("\n".join(query.things))), meaning, model)
 
 
 def find(

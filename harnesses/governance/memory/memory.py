@@ -10,8 +10,10 @@ episode about one.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +47,7 @@ from harnesses.governance.memory.words import all_words
 _FACTS_READ = 10_000
 _NAMES = 200
 """Characters of the names that are recorded with a retrieval."""
+_log = logging.getLogger(__name__)
 
 
 class EpisodicMemory:
@@ -76,6 +79,7 @@ class EpisodicMemory:
         self.project = project
         self.settings = settings or MemorySettings()
         self._embedder = embedder
+        self._embedding = threading.Lock()
         self._now = now or _system_now
         self._file = MemoryFile(self.path, project)
         try:
@@ -108,7 +112,7 @@ class EpisodicMemory:
             return Skipped(id=made.id, reason=problem or f"no validator has approved it: {said}")
         if problem:
             return Skipped(id=made.id, reason=problem)
-        vector = self._meaning(words_of(made))
+        meaning = self._meaning(words_of(made))
         with self._file.writing() as db:
             if db.execute("SELECT 1 FROM retractions WHERE id = ?", (made.id,)).fetchone():
                 return Skipped(id=made.id, reason="it was retracted")
@@ -120,8 +124,8 @@ class EpisodicMemory:
             marks = ", ".join("?" * len(row))
             number = db.execute(f"INSERT INTO episodes ({names}) VALUES ({marks})", row).lastrowid
             db.execute("INSERT INTO episode_words (rowid, words) VALUES (?, ?)", (number, " ".join(all_words(words_of(made)))))
-            if vector is not None and self._embedder is not None:
-                db.execute("INSERT INTO vectors VALUES (?, ?, ?)", (number, self._embedder.name, vector))
+            if meaning is not None and self._embedder is not None:
+                db.execute("INSERT INTO vectors VALUES (?, ?, ?)", (number, self._embedder.name, packed(meaning)))
             if compacting.is_due(db, self.settings):
                 compacting.compact(db, self._rows, self.settings, us(self._now()))
         return Written(id=made.id, trusted=trusted)
@@ -187,8 +191,9 @@ class EpisodicMemory:
     def recall(self, query: Query) -> Recall:
         """Return the episodes that are relevant to a query, best first, and record that they were given."""
         now = self._now()
+        meaning, model = self._meaning(query.text), "" if self._embedder is None else self._embedder.name
         with self._file.reading() as db:
-            search = search_for(query, db, self.settings, self._embedder)
+            search = search_for(query, db, self.settings, meaning, model)
             found, _ = find(search, db, self._rows, self.settings, now)
         text = rendered(found, self.settings)
         return Recall(id=self._record(query, found, now), episodes=tuple(found), text=text, at=now)
@@ -249,10 +254,17 @@ class EpisodicMemory:
                 )
         return number or 0
 
-    def _meaning(self, text: str) -> bytes | None:
-        if self._embedder is None or self.settings.retrieval is not Retrieval.FUSED:
+    def _meaning(self, text: str) -> Sequence[float] | None:
+        """Return what a text means; None if that is not asked for, or nobody can say."""
+        if self._embedder is None or self.settings.retrieval is not Retrieval.FUSED or not text.strip():
             return None
-        return packed(self._embedder.embed([text[:MAX_CHARACTERS]])[0])
+        try:
+            # Before any transaction: a model that is loaded takes seconds.
+            with self._embedding:
+                return self._embedder.embed([text[:MAX_CHARACTERS]])[0]
+        except Exception:
+            _log.warning("memory %s goes on without meanings: its embedder has failed", self.path, exc_info=True)
+            return None
 
 
 def _is_retracted(db: sqlite3.Connection, id: str) -> bool:

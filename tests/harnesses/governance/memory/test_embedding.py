@@ -67,6 +67,19 @@ def test_episodes_without_a_meaning_are_weighed_by_the_rest(tmp_path: Path) -> N
     assert recall.episodes[0].relevance == pytest.approx(1.0)
 
 
+def test_an_embedder_that_fails_takes_nothing_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Trigrams):
+        def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            raise RuntimeError("out of memory")
+
+    with memory(tmp_path, retrieval="fused", embedder=Broken()) as kept:
+        kept.write(episode("old"))
+        recall = kept.recall(Query("round prices to ticks in the checkout"))
+
+    assert recall.episodes[0].relevance == pytest.approx(1.0)
+    assert "goes on without meanings" in caplog.text
+
+
 def test_meanings_of_another_model_are_not_compared(fused, tmp_path: Path) -> None:
     fused.close()
     other = Trigrams(64)
