@@ -5,8 +5,6 @@ It takes locks of nobody and removes no file, not even those that dead programs 
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shlex
 import sqlite3
 import time
@@ -25,7 +23,7 @@ from orchestrator.command.latching import in_words
 from orchestrator.command.writing import now_us
 from orchestrator.latch import Latch
 from orchestrator.lifecycle import Status
-from orchestrator.store.owner import pid_of
+from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.secret import known_secret
 from orchestrator.store.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -57,29 +55,11 @@ def harnesses_of(store: Path) -> list[Known]:
     with closing(open_reader(store)) as db, translated(str(store)):
         rows = db.execute("SELECT name, status, owner, event FROM harnesses ORDER BY id").fetchall()
     runs = {owner for _, _, owner, _ in rows if owner is not None}
-    alive = {owner: _holds_its_lock(store, owner) for owner in runs}
+    alive = {owner: is_alive(store.resolve(), owner, sweep=False) for owner in runs}
     return [
         Known(name, status, owner, alive.get(owner, False), pid_of(store.resolve(), owner) if owner else None, _fields(event))
         for name, status, owner, event in rows
     ]
-
-
-def _holds_its_lock(store: Path, run: str) -> bool:
-    """Return whether the program of a run lives. Unlike `owner.is_alive`, it leaves the lock file of a dead one."""
-    path = store.resolve()
-    try:
-        descriptor = os.open(path.with_name(f"{path.name}.run-{run}"), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _fields(event: str) -> dict[str, Any]:

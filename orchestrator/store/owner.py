@@ -42,11 +42,15 @@ def _hold(path: Path) -> int:
         os.close(descriptor)
 
 
-def is_alive(store: Path, run: str) -> bool:
-    """Return whether that run still holds its lock; the file of a dead one is removed."""
+def is_alive(store: Path, run: str, *, sweep: bool = True) -> bool:
+    """Return whether that run still holds its lock.
+
+    Args:
+        sweep: whether the file of a dead one is removed.
+    """
     path = _lock_path(store, run)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except PermissionError:
@@ -57,8 +61,9 @@ def is_alive(store: Path, run: str) -> bool:
     except BlockingIOError:
         return True
     else:
-        with suppress(OSError):
-            path.unlink()
+        if sweep:
+            with suppress(OSError):
+                path.unlink()
         return False
     finally:
         os.close(descriptor)
