@@ -32,7 +32,7 @@ _CONFIG = re.compile(
     | (^|/)(\.gitlab-ci\.yml|jenkinsfile|azure-pipelines\.ya?ml|\.travis\.yml|bitbucket-pipelines\.yml|\.drone\.yml)$
     | (^|/)\.(circleci|buildkite|husky|devcontainer)(/|$) | (^|/)(\.pre-commit-config\.yaml|lefthook\.ya?ml)$
     | (^|/)(dockerfile(\.[^/]*)?|[^/]*\.dockerfile|containerfile)$ | (^|/)(docker-)?compose(\.[^/]*)?\.ya?ml$
-    | (^|/)\.(claude|codex|gemini|cursor|aider|continue|windsurf|opencode|rstack|orchestrator)(/|$)
+    | (^|/)\.(claude|codex|gemini|cursor|aider|continue|windsurf|opencode|pipeline|orchestrator)(/|$)
     | (^|/)(\.claude\.json|\.mcp\.json|\.aider\.conf\.yml)$
     | (^|/)\.(bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|kshrc|inputrc)$
     | (^|/)\.config/(autostart|systemd|fish|git|pip)(/|$) | (^|/)(\.pip|pip)/pip\.(conf|ini)$
@@ -40,7 +40,7 @@ _CONFIG = re.compile(
     | ^/(etc|boot|usr(?!/src/)|bin|sbin|lib(32|64)?|sys|proc|var/spool/cron|library|system)(/|$)
     """
 )
-_RUN_FOLDER = re.compile(r"(^|/)\.rstack/runs/[^/]+/(artifacts|tasks|specs)/")
+_RUN_FOLDER = re.compile(r"(^|/)\.pipeline/runs/[^/]+/(artifacts|tasks)/")
 """Where an agent that works by files hands its work in, in the midst of what is protected."""
 _DEVICE = re.compile(r"^/dev/(?!null$|zero$|stdout$|stderr$|stdin$|tty$|fd/|full$|u?random$|shm/|pts/|ptmx$)")
 _NOWHERE = re.compile(r"^/dev/(null|zero|stdout|stderr|tty|full|fd/\d+|pts/\d+)$")

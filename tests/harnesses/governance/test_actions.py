@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from harnesses.governance.actions import UNREADABLE, Category, classify, protected_path, read_only_violations
 from harnesses.governance.actions.shell import MAX_TEXT
+from harnesses.pipeline.parts import FOLDER
 from tests.harnesses.governance.action_cases import ALLOW, BLOCK
 from tests.harnesses.governance.shell_proof import prove
 from tests.harnesses.governance.shell_scripts import BASH
@@ -212,6 +213,15 @@ def test_a_protected_path_is_told_with_the_reason() -> None:
     assert found is not None
     assert found.category == Category.SECRET_WRITE
     assert protected_path("src/environment.py") is None
+
+
+def test_of_a_run_folder_only_where_work_is_handed_in_may_be_written() -> None:
+    run = f"{FOLDER}/2026-01-31-slug"
+
+    assert protected_path(f"{run}/tasks/07-code/builder.json") is None
+    assert protected_path(f"{run}/artifacts/stages/07-code/code.json") is None
+    assert protected_path(f"{run}/evidence.jsonl") is not None
+    assert protected_path(f"{run}/artifacts/../manifest.json") is not None
 
 
 def _quoted(text: str, wrapper: str) -> str:
