@@ -108,12 +108,13 @@ def _of_command(command: object, disposable: Collection[str], root: str) -> Iter
     if isinstance(command, str):
         yield from classify(command, disposable=disposable, root=root)
         return
+    shown = repr(command)[:200]
     words: list[object] = cast(Any, command) if isinstance(command, list) else []
     texts = [word for word in words if isinstance(word, str)]
     if words and len(texts) == len(words):
         yield from classify(texts, disposable=disposable, root=root)
     else:
-        yield Finding(UNREADABLE, "its command is neither text nor a list of words", repr(words or command)[:200])
+        yield Finding(UNREADABLE, "its command is neither text nor a list of words", shown)
 
 
 def _written(name: str, fields: Mapping[str, Any], root: str) -> Iterator[Finding]:

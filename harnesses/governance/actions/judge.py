@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 from attrs import define, field, frozen
 
-from harnesses.governance.actions.code import LANGUAGES, code
-from harnesses.governance.actions.data import SCRIPTS
+from harnesses.governance.actions.builtins import variable
+from harnesses.governance.actions.code import code
+from harnesses.governance.actions.databases import SCRIPTS
+from harnesses.governance.actions.flow import NO_INPUT, input_of, output_of
 from harnesses.governance.actions.nouns import (
     ANYTHING,
     MAX_PART,
-    NO_COMMAND,
     UNKNOWN,
     UNREADABLE,
     Call,
@@ -37,21 +38,19 @@ from harnesses.governance.actions.nouns import (
     unclear,
 )
 from harnesses.governance.actions.options import options
+from harnesses.governance.actions.other_code import LANGUAGES
 from harnesses.governance.actions.paths import normal
-from harnesses.governance.actions.programs import HARMLESS, RULES, downloads, variable
-from harnesses.governance.actions.quotes import ansi_c
-from harnesses.governance.actions.release import task
+from harnesses.governance.actions.programs import HARMLESS, RULES
 from harnesses.governance.actions.shell import read_shell
+from harnesses.governance.actions.tasks import task
 
 MAX_DEPTH = 16
 """Programs that run each other."""
 MAX_JUDGED = 5_000
 """Calls that are looked at for one command."""
-_NO_INPUT = Input("none", Word(""))
 _HOLE = "${UNKNOWN}"
 _NAMED_ALIKE = re.compile(r"(python|pypy|node|ruby|perl|php|lua|bash|zsh|ksh|pip|gcc|clang|docker-compose)w?[-\d.]+(exe)?$")
 _FOLLOWED = frozenset(RULES)
-
 Done: TypeAlias = Found | Changes | Write
 
 
@@ -93,7 +92,7 @@ class Judge:
             yield from self._command(command, depth)
 
     def words(
-        self, words: Sequence[Word], part: str, *, given: Input = _NO_INPUT, depth: int = 0, guessed: bool = False
+        self, words: Sequence[Word], part: str, *, given: Input = NO_INPUT, depth: int = 0, guessed: bool = False
     ) -> Iterator[Judged]:
         """Judge a program and its words."""
         self._count += 1
@@ -116,8 +115,8 @@ class Judge:
         part = command.part
         for name, value in command.assignments:
             for saying in variable(name, value):
-                yield from self._follow(saying, part, _NO_INPUT, depth)
-        given = _input_of(command)
+                yield from self._follow(saying, part, NO_INPUT, depth)
+        given = input_of(command)
         for redirect in command.redirects:
             if redirect.writes and not redirect.target.inner:
                 yield Judged(Write(redirect.target), part, self.folder)
@@ -175,7 +174,7 @@ class Judge:
             yield Judged(unclear("it is nested too deep"), part)
             return
         for saying in code(language, text.text):
-            yield from self._follow(saying, part, _NO_INPUT, depth)
+            yield from self._follow(saying, part, NO_INPUT, depth)
 
     def _file(self, path: Word, language: str, part: str, depth: int) -> Iterator[Judged]:
         """Judge a file that is run, if it is this very command that has written it; others are not looked into."""
@@ -193,7 +192,7 @@ class Judge:
     def _note_written(self, command: Command, given: Input) -> None:
         for redirect in command.redirects:
             if redirect.writes:
-                self._write(redirect.target, _output_of(command, given))
+                self._write(redirect.target, output_of(command, given))
         words = command.words
         name = words[0].text.rpartition("/")[2] if words else ""
         if name == "tee":
@@ -266,95 +265,6 @@ def _program(word: Word) -> tuple[str, Found | None]:
     if name.startswith(("mkfs.", "newfs_")):
         name = name[:4] if name.startswith("mkfs") else "newfs"
     return name, None
-
-
-def _input_of(command: Command, depth: int = 0) -> Input:
-    """Return what a command can read."""
-    for redirect in reversed(command.redirects):
-        if redirect.body is not None:
-            return Input("text", redirect.body)
-        if redirect.operator in ("<", "<>"):
-            if redirect.target.inner:
-                return Input("net" if downloads(redirect.target.inner) else "unknown", redirect.target)
-            if redirect.target.text == "/dev/null":
-                return Input("text", Word(""))
-            return Input("file", redirect.target)
-    feeder = command.reads
-    if feeder is None:
-        return _NO_INPUT
-    if feeder is NO_COMMAND or not feeder.words or depth > MAX_DEPTH:
-        return Input("net" if feeder is not NO_COMMAND and downloads((feeder,)) else "unknown")
-    return _output(feeder, depth)
-
-
-def _output(command: Command, depth: int) -> Input:
-    """Return what a command writes to a pipe, as far as that is known."""
-    words = command.words
-    while words and words[0].text in ("command", "builtin", "sudo", "env", "nohup"):
-        words = words[1:]
-    name = words[0].text.rpartition("/")[2] if words else ""
-    args = words[1:]
-    if name == "echo":
-        return Input("text", _echoed(args))
-    if name == "printf" and args:
-        return Input("text", _printed(args))
-    if name in ("cat", "tee"):
-        operands = options(args).operands if name == "cat" else ()
-        if not operands or [path.text for path in operands] == ["-"]:
-            return _input_of(command, depth + 1)
-        if len(operands) == 1 and not operands[0].inner:
-            return Input("file", operands[0])
-    if downloads((command,)) or any(downloads(word.inner) for word in words):
-        return Input("net")
-    return Input("unknown")
-
-
-def _output_of(command: Command, given: Input) -> Word:
-    """Return what a command writes to a file."""
-    if not command.words:
-        return Word("")
-    if command.words[0].text in ("cat", "tee") and len(command.words) == 1:
-        return given.word if given.kind == "text" else Word(UNKNOWN)
-    output = _output(command, 0)
-    return output.word if output.kind == "text" else Word(UNKNOWN)
-
-
-def _echoed(args: Sequence[Word]) -> Word:
-    words = list(args)
-    escapes = False
-    while words and re.fullmatch(r"-[neE]+", words[0].text):
-        escapes = escapes or "e" in words[0].text
-        words = words[1:]
-    text = " ".join(word.text for word in words)
-    inner = tuple(command for word in words for command in word.inner)
-    resolved = text if UNKNOWN in text else ansi_c(text)
-    if not escapes and resolved != text:
-        # Some shells resolve escapes without being asked to: both are judged.
-        resolved = f"{text}\n{resolved}"
-    return Word(resolved, inner=inner)
-
-
-def _printed(args: Sequence[Word]) -> Word:
-    template, *values = [word.text for word in args]
-    inner = tuple(command for word in args for command in word.inner)
-    if template.startswith("-v"):
-        return Word(UNKNOWN)
-    if UNKNOWN not in template:
-        template = ansi_c(template)
-    pieces: list[str] = []
-    for _ in range(max(1, len(values)) if "%" in template else 1):
-        rest = template
-        while (found := re.search(r"%(%|[-+ #0-9.*]*[a-zA-Z])", rest)) is not None:
-            pieces.append(rest[: found.start()])
-            if found.group(1) == "%":
-                pieces.append("%")
-            elif values:
-                pieces.append(ansi_c(values.pop(0)) if found.group(1).endswith("b") else values.pop(0))
-            rest = rest[found.end() :]
-        pieces.append(rest)
-        if not values:
-            break
-    return Word("".join(pieces), inner=inner)
 
 
 def _language(text: str, language: str) -> str:

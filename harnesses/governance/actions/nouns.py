@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from attrs import define, field, frozen
@@ -179,6 +179,12 @@ class Call:
     program: str
     args: tuple[Word, ...]
     input: Input
+
+
+Rule: TypeAlias = Callable[[Call], Sayings]
+"""What is said of a program's call."""
+DESTRUCTIVE, IN_PLACE = "destructive-shell", "in-place-edit"
+"""Kinds of change that several rules tell of."""
 
 
 def unclear(why: str) -> Found:
