@@ -35,11 +35,12 @@ class PipelineAttempts(PipelineVerdicts):
     def _planned(self) -> PipelineStep:
         """Write down what is to be done."""
         now = self.now()
-        run_id = run_id_of(self._goal, now)
+        goal = redact_text(self._goal)
+        run_id = run_id_of(goal, now)
         state = settled(
             PipelineState(
                 run_id=run_id,
-                goal=redact_text(self._goal),
+                goal=goal,
                 mode=self._mode,
                 project_root=str(self._workspace),
                 run_folder=self._named_folder or f"{FOLDER}/{run_id}",
