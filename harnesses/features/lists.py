@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from harnesses.features.errors import InvalidRequest, MemoryFailed
 from harnesses.features.feature import Feature
 from harnesses.features.manifest import SessionManifest
 from harnesses.features.texts import is_storable, says_something
 
+T = TypeVar("T")
 MAX_ID = 500
 """Characters of an id: node ids of parametrised tests are long."""
 MAX_PRIORITY = 1_000_000
@@ -146,12 +147,12 @@ def _check_dependencies(features: Sequence[Feature]) -> None:
         )
 
 
-def cycle_in(needs: Mapping[str, Iterable[str]]) -> list[str]:
+def cycle_in(needs: Mapping[T, Iterable[T]]) -> list[T]:
     """Return ids that lead from one back to itself, that one first and last; nothing if there are none."""
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
-        return list(reversed(cast(list[str], error.args[1])))
+        return list(reversed(cast(list[T], error.args[1])))
     return []
 
 

@@ -184,7 +184,7 @@ class Court:
         return seen
 
     async def _untouched(self, copy: Copy, subject: Sequence[Bound]) -> list[Check]:
-        """Look whether the copy is what it was, and the files that were judged are what the workspace has."""
+        """Look whether the copy is what it was."""
         changed = await aside(copy.changed)
         if changed:
             return [

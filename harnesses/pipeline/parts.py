@@ -15,6 +15,7 @@ from harnesses.governance.guardrails import Guardrails
 from harnesses.governance.policy import EvidencePolicy
 from harnesses.governance.retry import TaskStatus
 from harnesses.pipeline.assignments import PipelineAgent
+from harnesses.pipeline.changes import note_of, record_of
 from harnesses.pipeline.court import Court
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.ids import StageId, TaskId
@@ -157,10 +158,10 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
     # looking things up
 
     def _record(self, id: TaskId) -> TaskRecord:
-        return next(task for task in self.state.tasks if task.id == id)
+        return record_of(self.state, id)
 
     def _note(self, id: TaskId) -> TaskNote:
-        return next(note for note in self.state.plan if note.id == id)
+        return note_of(self.state, id)
 
     def _agents_of(self, task: TaskNote) -> dict[StageId, str]:
         return {id: self._stages[id].agent for id in task.stages}

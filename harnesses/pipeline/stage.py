@@ -5,18 +5,17 @@ The laws: no two stages have one id or one artifact of one place; stages wait fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
-from typing import TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, cast
 
 from attrs import field, frozen
 
+from harnesses.features.lists import cycle_in
 from harnesses.governance.contract_nouns import Check
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.ids import StageId, is_id, stage_id
 from harnesses.pipeline.material import Material
 
-IdT = TypeVar("IdT")
 StageCheck: TypeAlias = Callable[[Material], Sequence[Check]]
 """Looks at what a stage has made. It is a function of what it is given; what it raises is a failed check."""
 
@@ -98,18 +97,9 @@ def _check_order(known: dict[StageId, Stage]) -> None:
                 raise PipelineInvalid(
                     f"stage {str(stage.id)!r}: after: expected one of {ids:.400}, was {str(other)!r}; correct it"
                 )
-    ring = find_ring({stage.id: stage.after for stage in known.values()})
+    ring = cycle_in({stage.id: stage.after for stage in known.values()})
     if ring:
         raise PipelineInvalid(f"stages wait for each other: expected no ring, was {' → '.join(map(str, ring))}; break it")
-
-
-def find_ring(after: Mapping[IdT, Sequence[IdT]]) -> tuple[IdT, ...]:
-    """Return ids that wait for each other in a ring, the first one again at the end; nothing if there is none."""
-    try:
-        TopologicalSorter(after).prepare()
-    except CycleError as error:
-        return tuple(cast(list[IdT], error.args[1]))
-    return ()
 
 
 def check_sequence(stages: Sequence[Stage], ids: Sequence[str]) -> tuple[Stage, ...]:

@@ -10,9 +10,10 @@ from typing import cast
 
 from attrs import field, frozen
 
+from harnesses.features.lists import cycle_in
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.ids import StageId, TaskId, is_id, stage_id, task_id
-from harnesses.pipeline.stage import Stage, check_stages, find_ring
+from harnesses.pipeline.stage import Stage, check_stages
 
 
 def _stages(ids: Iterable[StageId | str] | StageId | str) -> tuple[StageId, ...]:
@@ -122,7 +123,7 @@ def check_tasks(tasks: Sequence[Task], stages: Sequence[Stage]) -> tuple[Task, .
     for id, others in after.items():
         if missing := next((one for one in others if one not in seen), None):
             raise PipelineInvalid(f"task {str(id)!r}: after: expected ids of tasks, was {str(missing)!r}; correct it")
-    ring = find_ring(after)
+    ring = cycle_in(after)
     if ring:
         raise PipelineInvalid(f"tasks wait for each other: expected no ring, was {' → '.join(map(str, ring))}; give `after`")
     return tuple(tasks)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import trio
-from attrs import evolve
+from attrs import asdict, evolve
 
 from harnesses.attachments import MAX_CHARACTERS
 from harnesses.governance.binding import Bound
@@ -66,7 +66,7 @@ class PipelineTelling(PipelineWork):
         for one in seen:
             self.attach("evidence", one)
         for finding in findings:
-            self.attach("guardrail", {"task_id": "" if id is None else str(id), **_of_finding(finding)})
+            self.attach("guardrail", {"task_id": "" if id is None else str(id), **asdict(finding)})
         number, note = self.current_step + 1, redact_text(note)
         if self._pending[0] == number:
             _, earlier, found, said = self._pending
@@ -152,13 +152,3 @@ def _clean(entry: dict[str, Any]) -> Json:
     """Return an entry without secrets. Hashes and paths stay as they are: others look them up."""
     said = cast(str, entry["evidence"])
     return {**entry, "evidence": redact_text(said)}
-
-
-def _of_finding(finding: Finding) -> dict[str, object]:
-    return {
-        "limit_name": finding.limit_name,
-        "current_value": finding.current_value,
-        "limit_value": finding.limit_value,
-        "reason": finding.reason,
-        "policy": finding.policy,
-    }
