@@ -5,15 +5,12 @@ Whoever can read it can approve in that user's name; so agents that are not to b
 
 from __future__ import annotations
 
-import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harnesses.key_file import KEY_BYTES, key_in, make_key
 from orchestrator.errors import StoreUnusable, UsageError
-
-_BYTES = 32
 
 
 def secret_path(store: str | Path) -> Path:
@@ -36,7 +33,7 @@ class Secret:
             StoreUnusable: its file can not be made or read.
         """
         if self._bytes is None:
-            self._bytes = secrets.token_bytes(_BYTES) if self._path is None else _made(self._path)
+            self._bytes = secrets.token_bytes(KEY_BYTES) if self._path is None else _made(self._path)
         return self._bytes
 
 
@@ -57,26 +54,11 @@ def known_secret(store: str | Path) -> bytes:
 
 def _made(path: Path) -> bytes:
     try:
-        with suppress(FileExistsError):
-            # Whole or not there: another program may be making it at this moment.
-            draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-            descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            try:
-                os.write(descriptor, secrets.token_hex(_BYTES).encode())
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            try:
-                os.link(draft, path)
-            finally:
-                draft.unlink()
+        make_key(path)
         return _read(path)
     except (OSError, ValueError) as error:
         raise StoreUnusable(f"the key {path} can not be made or read: {error}; make its folder writable") from error
 
 
 def _read(path: Path) -> bytes:
-    found = bytes.fromhex(path.read_text(encoding="ascii").strip())
-    if len(found) != _BYTES:
-        raise ValueError(f"expected {_BYTES} bytes as hexadecimal digits, were {len(found)}")
-    return found
+    return key_in(path.read_text(encoding="ascii"))

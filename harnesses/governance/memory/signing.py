@@ -9,16 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import secrets
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 from attrs import field, frozen
 
 from harnesses.governance.memory.errors import MemoryUnusable
-
-_BYTES = 32
+from harnesses.key_file import key_in, make_key
 
 
 @frozen
@@ -60,31 +57,13 @@ def signer_for(path: Path) -> Signer:
     """
     place = key_path(path)
     try:
-        with suppress(FileExistsError):
-            _make(place)
+        make_key(place)
         return Signer(_read(place))
     except (OSError, ValueError) as error:
         raise MemoryUnusable(
             f"key {place} of the memory can not be used: {error}; restore it, or move it away to begin anew: "
             "what was signed with it is not read then"
         ) from error
-
-
-def _make(place: Path) -> None:
-    """Make the key whole or not at all: another program may be making it at this moment."""
-    if place.exists():
-        return
-    draft = place.with_name(f"{place.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.write(descriptor, secrets.token_hex(_BYTES).encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        os.link(draft, place)
-    finally:
-        draft.unlink()
 
 
 def _read(place: Path) -> bytes:
@@ -98,10 +77,7 @@ def _read(place: Path) -> bytes:
         text = os.read(descriptor, 4096)
     finally:
         os.close(descriptor)
-    key = bytes.fromhex(text.decode("ascii").strip())
-    if len(key) != _BYTES:
-        raise ValueError(f"expected {_BYTES} bytes as hexadecimal digits, were {len(key)}")
-    return key
+    return key_in(text.decode("ascii"))
 
 
 def signer_of(path: Path) -> Signer:
