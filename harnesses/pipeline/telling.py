@@ -84,9 +84,10 @@ class PipelineTelling(PipelineWork):
         """Take up what has been told before, and show it: whatever was written there by others is overwritten."""
         self._events, self._evidence, self._pending = [], [], (0, (), (), "")
         self._shown = self.state
-        for step in self.step_history:
-            self._events += step.output.events
-            self._evidence += step.output.evidence
+        # Read from the store, all of it.
+        for told in await aside(self._outputs):
+            self._events += told.events
+            self._evidence += told.evidence
         if self.state.run_id:
             await aside(sweep_drafts, self._root())
             await self._show()
@@ -102,10 +103,13 @@ class PipelineTelling(PipelineWork):
 
     def _show_all(self) -> None:
         """Write the run folder of all that is on record."""
-        told = [step.output for step in self.step_history]
+        told = self._outputs()
         events = tuple(event for one in told for event in one.events)
         evidence = tuple(entry for one in told for entry in one.evidence)
         self._write(self.state, events, evidence)
+
+    def _outputs(self) -> list[PipelineOutput]:
+        return [step.output for step in self.step_history]
 
     def _write(self, state: PipelineState, events: Sequence[Json], evidence: Sequence[Json]) -> None:
         try:
