@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.governance.actions import UNREADABLE, Category, classify, protected_path, read_only_violations
-from harnesses.governance.actions.shell import MAX_TEXT
+from harnesses.governance.actions.cursor import MAX_TEXT
 from harnesses.pipeline.parts import FOLDER
 from tests.harnesses.governance.action_cases import ALLOW, BLOCK
 from tests.harnesses.governance.shell_proof import prove
