@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from attrs import frozen
@@ -92,7 +92,7 @@ def _fields_of(record: ApprovalRecord) -> dict[str, Any]:
         fields: object = msgspec.json.decode(record.case.request)
     except msgspec.DecodeError:
         return {}
-    return fields if isinstance(fields, dict) else {}
+    return cast(dict[str, Any], fields) if isinstance(fields, dict) else {}
 
 
 def approvals_lines(shown: Sequence[Shown], *, as_json: bool) -> Iterator[str]:

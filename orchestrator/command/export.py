@@ -26,7 +26,6 @@ from orchestrator.records import StepRecord
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
-FORMATS = ("jsonl", "csv", "parquet")
 COLUMNS = ("step_number", "timestamp", "harness", "attempt", "seq", "input", "output", "modified", "summary")
 _FORMULA = ("=", "+", "-", "@")
 """What a spreadsheet takes for a formula at the beginning of a cell. Source: OWASP, CSV Injection."""
