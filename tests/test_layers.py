@@ -90,6 +90,7 @@ HARNESSES = (
         "governance.actions.python_module",
         "governance.actions.quotes",
         "governance.actions.sql",
+        "governance.actions.work",
     ),
     (
         "governance.actions.archives",
@@ -362,6 +363,7 @@ PURE = (
     "harnesses.governance.actions.tasks",
     "harnesses.governance.actions.transfers",
     "harnesses.governance.actions.words",
+    "harnesses.governance.actions.work",
     "harnesses.governance.actions.wrappers",
     "harnesses.governance.claiming",
     "harnesses.governance.contract_fields",

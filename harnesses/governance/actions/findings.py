@@ -12,8 +12,10 @@ from harnesses.governance.actions.nouns import (
     Changes,
     Finding,
     Found,
+    Unreadable,
     Word,
     Write,
+    unclear,
 )
 from harnesses.governance.actions.paths import from_root, is_nowhere, is_temporary, protected, within
 
@@ -62,7 +64,10 @@ def _judged(command: str | Sequence[str], disposable: Collection[str]) -> Iterat
     if not words or any(UNKNOWN in word.text for word in words):
         yield Judged(Found(UNREADABLE, "it has no program, or control characters"), "")
         return
-    yield from judge.words(words, " ".join(command)[:200])
+    try:
+        yield from judge.words(words, " ".join(command)[:200])
+    except Unreadable as error:
+        yield Judged(unclear(str(error)), " ".join(command)[:200])
 
 
 def _protected(path: Word, folder: str, root: str) -> tuple[str, str] | None:

@@ -43,6 +43,7 @@ from harnesses.governance.actions.paths import normal
 from harnesses.governance.actions.programs import HARMLESS, RULES
 from harnesses.governance.actions.shell import read_shell
 from harnesses.governance.actions.tasks import task
+from harnesses.governance.actions.work import Work
 
 MAX_DEPTH = 16
 """Programs that run each other."""
@@ -72,6 +73,7 @@ class Judge:
     folder: str = ""
     written: dict[str, Word] = field(factory=dict[str, Word])
     """Files that an earlier part has written, and what is in them as far as that is known."""
+    work: Work = field(factory=Work)
     _count: int = 0
 
     def text(self, text: str, depth: int = 0) -> Iterator[Judged]:
@@ -84,12 +86,17 @@ class Judge:
             yield Judged(unclear("part of what a shell runs is not known"), part)
             text = text.replace(UNKNOWN, _HOLE)
         try:
+            self.work.spend(2 * len(text))
             commands = read_shell(text)
         except (Unreadable, RecursionError) as error:
             yield Judged(unclear(f"it can not be read: {error}"), part)
             return
         for command in commands:
-            yield from self._command(command, depth)
+            try:
+                yield from self._command(command, depth)
+            except Unreadable as error:
+                yield Judged(unclear(str(error)), part)
+                return
 
     def words(
         self, words: Sequence[Word], part: str, *, given: Input = NO_INPUT, depth: int = 0, guessed: bool = False
@@ -99,6 +106,7 @@ class Judge:
         if depth > MAX_DEPTH or self._count > MAX_JUDGED:
             yield Judged(unclear("it runs too many programs within each other"), part)
             return
+        self.work.spend(len(words))
         if not words:
             return
         name, problem = _program(words[0])
@@ -119,6 +127,7 @@ class Judge:
         given = input_of(command)
         for redirect in command.redirects:
             if redirect.writes and not redirect.target.inner:
+                self.work.on_path(redirect.target)
                 yield Judged(Write(redirect.target), part, self.folder)
         yield from self.words(command.words, part, given=given, depth=depth)
         self._note_written(command, given)
@@ -128,7 +137,9 @@ class Judge:
         rule = RULES.get(name)
         args = tuple(words[1:])
         if rule is not None:
-            yield from rule(Call(name, args, given))
+            call = Call(name, args, given)
+            self.work.on_call(call)
+            yield from rule(call)
         elif name in HARMLESS:
             return
         elif not guessed:
@@ -152,7 +163,10 @@ class Judge:
             case Found():
                 if not guessed or saying.category != UNREADABLE:
                     yield Judged(saying, part)
-            case Changes() | Write():
+            case Write(path):
+                self.work.on_path(path)
+                yield Judged(saying, part, self.folder)
+            case Changes():
                 yield Judged(saying, part, self.folder)
             case Run(words, is_guess):
                 yield from self.words(words, part, given=given, depth=depth + 1, guessed=guessed or is_guess)
@@ -173,6 +187,7 @@ class Judge:
         if depth > MAX_DEPTH:
             yield Judged(unclear("it is nested too deep"), part)
             return
+        self.work.on_code(text.text, language)
         for saying in code(language, text.text):
             yield from self._follow(saying, part, NO_INPUT, depth)
 

@@ -129,11 +129,30 @@ def _possibly(text: str) -> tuple[str, str] | None:
 
 def _matches(pattern: str, path: str) -> bool:
     """Return whether a path can come of a pattern, in which `UNKNOWN` is anything."""
-    pieces = re.split(r"(\[[^]/]+\]|.)", pattern, flags=re.DOTALL)
-    said = {"*": "[^/]*", "?": "[^/]", UNKNOWN: ".*"}
-    wanted = "".join(said.get(piece) or (piece if len(piece) > 1 else re.escape(piece)) for piece in pieces)
+    places = {0}
+    for piece in re.findall(r"\[[^]/]+\]|.", pattern, flags=re.DOTALL):
+        if piece == UNKNOWN:
+            places = set(range(min(places), len(path) + 1))
+        elif piece == "*":
+            places = {end for start in places for end in range(start, _stroke(path, start) + 1)}
+        else:
+            places = {place + 1 for place in places if place < len(path) and _is_one_of(path[place], piece)}
+        if not places:
+            return False
+    return len(path) in places
+
+
+def _stroke(path: str, start: int) -> int:
+    """Return where the next stroke is, or the end."""
+    found = path.find("/", start)
+    return len(path) if found < 0 else found
+
+
+def _is_one_of(char: str, piece: str) -> bool:
+    if len(piece) == 1:
+        return char == piece or (piece == "?" and char != "/")
     try:
-        return re.fullmatch(wanted.replace("[!", "[^"), path, re.DOTALL) is not None
+        return re.fullmatch(piece.replace("[!", "[^"), char, re.DOTALL) is not None
     except re.error:
         return True
 
@@ -171,7 +190,7 @@ def is_temporary(word: Word) -> bool:
     return word.known and ".." not in word.text.split("/") and bool(_TEMPORARY.match(word.text))
 
 
-_EVERYTHING = re.compile(r"^(~|/|\.|\.\.|)(/?(\*|\.\*|\{\*,\.\*\}|\.\[!\.\]\*|\.\.|\.))*/?$")
+_EVERYTHING = re.compile(r"^(~|/|)(/?(\*|\{\*,\.\*\}|\.\[!\.\]\*|\.))*/?$")
 _TOP = re.compile(r"^/[^/]+/?(\*)?$|^/(home|users|var|usr|opt|srv|mnt|media)/[^/]+/?\*?$")
 
 

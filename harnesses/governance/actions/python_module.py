@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 from harnesses.governance.actions.nouns import UNKNOWN, Word
+
+_MAX_NAMES = 20
+"""Names that stand for each other."""
+_MAX_WORDS = 10_000
+"""Parts of texts that are put together for one module; what comes after them is not known."""
 
 
 class Module:
@@ -16,6 +22,7 @@ class Module:
         self._values: dict[str, ast.expr | None] = {}
         self.called = {id(node.func) for node in self.nodes if isinstance(node, ast.Call)}
         self.inner = {id(node.value) for node in self.nodes if isinstance(node, ast.Attribute)}
+        self._words = 0
         self._note_names()
 
     def _note_names(self) -> None:
@@ -36,12 +43,12 @@ class Module:
                 assigned.setdefault(node.targets[0].id, []).append(node.value)
             elif isinstance(node, ast.For) and isinstance(node.target, ast.Name):
                 assigned.setdefault(node.target.id, []).append(_first_of(node.iter))
-        stores = [node.id for node in self.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        stores = Counter(node.id for node in self.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         for name, values in assigned.items():
-            if len(values) == 1 and stores.count(name) == 1:
+            if len(values) == 1 and stores[name] == 1:
                 self._values[name] = values[0]
 
-    def name(self, node: ast.expr) -> str:
+    def name(self, node: ast.expr, depth: int = 0) -> str:
         """Return the dotted name of what is called, by the names of the modules that it comes from; empty if there is none."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -52,7 +59,7 @@ class Module:
         first = self._aliases.get(node.id, node.id)
         value = self._values.get(node.id)
         if isinstance(value, ast.Attribute | ast.Name) and node.id not in self._aliases and value is not node:
-            first = self.name(value) or first
+            first = (self.name(value, depth + 1) if depth < _MAX_NAMES else "") or first
         return ".".join([first, *reversed(parts)]).removeprefix("builtins.")
 
     def resolved(self, node: ast.expr | None) -> ast.expr | None:
@@ -65,7 +72,8 @@ class Module:
     def word(self, node: ast.expr | None, depth: int = 0) -> Word:
         """Return a text as far as it is spelt out."""
         found = self.resolved(node)
-        if depth > 20 or found is None:
+        self._words += 1
+        if depth > 20 or self._words > _MAX_WORDS or found is None:
             return Word(UNKNOWN)
         match found:
             case ast.Constant(value=str() as value):

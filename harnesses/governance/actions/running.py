@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import re
 
-from harnesses.governance.actions.nouns import Call, Category, Code, Command, File, Found, Sayings, Shell, Word, unclear
+from harnesses.governance.actions.nouns import (
+    Call,
+    Category,
+    Code,
+    Command,
+    File,
+    Found,
+    Sayings,
+    Shell,
+    Unreadable,
+    Word,
+    unclear,
+)
 from harnesses.governance.actions.options import names, options
 from harnesses.governance.actions.tasks import task
 
@@ -12,18 +24,31 @@ SHELLS = names("sh bash zsh dash ash ksh mksh fish csh tcsh rbash")
 _DOWNLOADERS = names(
     "curl wget http https fetch aria2c axel lynx links w3m xh nc ncat netcat socat scp ssh gsutil iwr invoke- webrequest"
 )
+_MAX_FEEDERS = 1_000
+"""Commands whose output comes together in one."""
 REMOTE_WHY = "it runs what another machine sends"
 
 
 def downloads(commands: tuple[Command, ...]) -> bool:
-    """Return whether one of the commands, or what feeds it, gets something from another machine."""
-    for command in commands:
-        link: Command | None = command
-        while link is not None:
-            names = [word.text.rpartition("/")[2].lower() for word in link.words]
-            if any(name in _DOWNLOADERS for name in names[:6]) or any(downloads(word.inner) for word in link.words):
-                return True
-            link = link.reads
+    """Return whether one of the commands, or what feeds it, gets something from another machine.
+
+    Raises:
+        Unreadable: there are too many of them.
+    """
+    seen: set[Command] = set()
+    waiting = list(commands)
+    while waiting:
+        command = waiting.pop()
+        if command in seen:
+            continue
+        seen.add(command)
+        if len(seen) > _MAX_FEEDERS:
+            raise Unreadable(f"more than {_MAX_FEEDERS} commands feed one")
+        if any(word.text.rpartition("/")[2].lower() in _DOWNLOADERS for word in command.words[:6]):
+            return True
+        waiting += (inner for word in command.words for inner in word.inner)
+        if command.reads is not None:
+            waiting.append(command.reads)
     return False
 
 

@@ -11,6 +11,8 @@ from harnesses.governance.actions.heredoc import Redirections
 from harnesses.governance.actions.nouns import NO_COMMAND, UNKNOWN, Command, Redirect, Unreadable, Word
 
 MAX_WORDS = 20_000
+_MAX_VALUE = 1_000
+"""Characters of a variable's value that is followed."""
 _OPENERS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "time", "coproc"})
 _CLOSERS = frozenset({"fi", "done", "esac", "}"})
 _DEEPER = frozenset({"if", "while", "until", "{", "case", "for", "select"})
@@ -122,7 +124,7 @@ class Simple(Redirections):
             self.assigned[name] += 1
             if certain and command.reads is None:
                 self.once.add(name)
-                if name in self.resolvable and given.known and not re.search(r"[\s*?\[\]{}~\\]", given.text):
+                if name in self.resolvable and _is_plain(given):
                     self.values[name] = given.text
                 elif name in self.resolvable and _is_temporary(given):
                     self.values[name] = "/tmp/made-by-mktemp"
@@ -242,3 +244,8 @@ def _is_temporary(value: Word) -> bool:
         return False
     words = [word.text for word in value.inner[0].words]
     return words in (["mktemp"], ["mktemp", "-d"], ["mktemp", "-t"], ["mktemp", "-q"])
+
+
+def _is_plain(value: Word) -> bool:
+    """Return whether a value is one word wherever it stands, and no longer than is followed."""
+    return value.known and len(value.text) <= _MAX_VALUE and not re.search(r"[\s*?\[\]{}~\\]", value.text)

@@ -6,6 +6,7 @@ import re
 
 from harnesses.governance.actions.nouns import UNKNOWN, Call, Category, Changes, Found, Sayings, Shell, Word, Write, unclear
 
+_MAX_SQL = 10_000
 _MUTATES = re.compile(
     r"(?i)^\s*(with\b.*?\)\s*)?(insert|update|delete|merge|replace|upsert|create|alter|drop|"
     r"truncate|rename|grant|revoke|vacuum|reindex|"
@@ -17,6 +18,9 @@ _UPDATES = re.compile(r"(^|\s)update ")
 
 def sql(text: str) -> Sayings:
     """Say what SQL does; what is in quotes is data."""
+    if len(text) > _MAX_SQL:
+        yield unclear(f"its SQL is longer than {_MAX_SQL} characters")
+        return
     bare = _without_comments(text)
     for statement in bare.split(";"):
         words = re.sub(r"\s+", " ", statement).strip().lower()
