@@ -30,8 +30,9 @@ def in_addresses(text: str) -> Iterator[Span]:
 
 _AUTHORIZATION = re.compile(
     r"authorization[\"'\\]{0,4}\s{0,4}[:=,]\s{0,4}[\"'\\`]{0,4}"
-    r"(?:(bearer|basic|token|digest|negotiate|apikey|aws4-hmac-sha256|hawk)\s{1,4})?([^\s\"'`\\,<>]{4,})([^\n\"'`\\]{0,2000})"
+    r"(?:(bearer|basic|token|digest|negotiate|apikey|aws4-hmac-sha256|hawk)\s{1,4})?([^\s\"'`\\,<>]{4,})"
 )
+_REST = re.compile(r"[^\n\"'`\\]{0,2000}")
 _BEARER = re.compile(r"bearer[ \t]{1,4}[\"'`]?([a-z0-9._~+/=-]{8,})")
 _COOKIE = re.compile(r"cookie[\"'\\]{0,4}:[ \t]{0,4}[\"'\\]{0,4}([^\s=\"';,\\]{1,100}=[^\n\"'\\]{1,4096})")
 _LONG_SCHEMES = ("digest", "aws4-hmac-sha256", "hawk")
@@ -44,8 +45,8 @@ def in_headers(text: str, low: str) -> Iterator[Span]:
             value = text[start:end]
             if is_placeholder(value):
                 continue
-            if match[1] in _LONG_SCHEMES:
-                yield start, match.end(3)
+            if match[1] in _LONG_SCHEMES and (rest := _REST.match(low, end)):
+                yield start, rest.end()
             elif match[1] or looks_random(value):
                 yield start, end
     if "bearer" in low:

@@ -50,6 +50,7 @@ PATTERNS = _table(
         "sq0csp-": rf"{_BODY}{{20,}}",
         "xprv": r"[1-9A-HJ-NP-Za-km-z]{100,}",
         # models
+        "sk-ant-": rf"[a-z]{{2,8}}\d\d-{_BODY}{{16,}}",
         "sk-": rf"(?={_BODY}{{0,80}}\d){_BODY}{{20,}}",
         "ak_": rf"(?={_BODY}{{0,80}}\d){_BODY}{{20,}}",
         "hf_": r"[A-Za-z0-9]{30,}",
@@ -72,7 +73,20 @@ PATTERNS = _table(
         "PMAK-": r"[a-f0-9]{24}-[a-f0-9]{34}",
         "AGE-SECRET-KEY-1": r"[A-Z0-9]{50,}",
         # anybody
-        "eyJ": rf"(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ))(?:{_BODY}{{8,}}\.){{2}}{_BODY}{{8,}}(?:\.{_BODY}{{8,}}){{0,2}}",
+        "eyJ": rf"{_BODY}{{8,}}+(?:\.{_BODY}{{8,}}+\.{_BODY}{{8,}}+(?:\.{_BODY}{{8,}}+){{0,2}})?",
     }
 )
-"""The beginning in small letters, and the pattern. What stands before must be no letter, digit, `_` or `-`."""
+"""The beginning in small letters, and the pattern. Before it there must be no letter or digit of ASCII, but for those below."""
+ANYWHERE = frozenset(
+    (
+        *("aa", "eyj", "github_pat_", "dckr_pat_", "atatt3", "gocspx-", "xapp-", "sk-ant-", "whsec_", "sq0atp-", "sq0csp-"),
+        *("dop_v1_", "doo_v1_", "glsa_", "sntrys_", "nrak-", "lin_api_", "figd_", "pmak-", "age-secret-key-1"),
+        *(f"gh{kind}_" for kind in "pousr"),
+        *(f"gl{kind}-" for kind in ("pat", "cbt", "ptt", "soat", "agent")),
+        *(f"xox{kind}-" for kind in "abeoprs"),
+        *(f"shp{kind}_" for kind in ("at", "ca", "pa", "ss")),
+    )
+)
+"""Beginnings that no word ends with: what follows is secret, whatever stands before."""
+OFTEN_WORDS = frozenset(("key-", "ak_", "dapi", "pypi-"))
+"""Beginnings that are the end of many a name: `_` and `-` before them make them one."""

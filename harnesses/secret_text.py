@@ -7,13 +7,14 @@ length.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from harnesses.secret_addresses import in_addresses, in_headers
 from harnesses.secret_commands import commanded
 from harnesses.secret_keys import private_keys
 from harnesses.secret_named import assigned
-from harnesses.secret_patterns import PATTERNS
+from harnesses.secret_patterns import ANYWHERE, OFTEN_WORDS, PATTERNS
 from harnesses.secret_values import MARK, Span
 
 _RUNS = bytes(ord("x") if chr(code) in "_-~" or (code < 128 and chr(code).isalnum()) else ord(" ") for code in range(256))
@@ -113,14 +114,28 @@ def _issued(text: str, low: str) -> Iterator[Span]:
     for prefix, pattern in PATTERNS:
         if prefix in low:
             for match in pattern.finditer(text):
-                start = match.start()
-                if prefix == "aa" or start == 0 or not _joined(text, start):
+                if prefix == "eyj" and "." not in match[0]:
+                    continue
+                if prefix in ANYWHERE or not _joined(text, match.start(), prefix):
                     yield match.span()
 
 
-def _joined(text: str, start: int) -> bool:
-    """Return whether what begins here is the middle of a word. In JSON, `\\n` before it is none."""
-    before = text[start - 1]
-    if not (before.isalnum() or before in "_-"):
+_ESCAPE_END = re.compile(
+    r"""(?:(?:[\x1b\x9b]|\\e|\\0?33|\\x1b|u001b|\^\[)\[[0-9;:?]{0,20}|\[[0-9][0-9;:]{0,19})[A-Za-z]  # of a terminal
+      | \x1b[()][A-Z0-9] | %[0-9A-Fa-f]{2} | =[0-9A-F]{2} | \\u[0-9A-Fa-f]{4} | \\x[0-9A-Fa-f]{2}
+      | \\[abefnrtv] | \\[0-7]{1,3}
+    """,
+    re.VERBOSE,
+)
+_LONGEST_ESCAPE = 26
+
+
+def _joined(text: str, start: int, prefix: str) -> bool:
+    """Return whether what begins here is the middle of a word. The end of an escape before it, `\\n` or `%3D`, is none."""
+    before = text[start - 1 : start]
+    if before in ("_", "-"):
+        return prefix in OFTEN_WORDS
+    if not (before.isascii() and before.isalnum()):
         return False
-    return not (before in "nrt" and text[start - 2 : start - 1] == "\\")
+    place = max(0, start - _LONGEST_ESCAPE)
+    return not any(_ESCAPE_END.fullmatch(text, begin, start) for begin in range(place, start - 1))

@@ -128,6 +128,12 @@ ADDRESSES = (
     _leak("ado-connection-string", f"Server=tcp:acme,1433;User ID=ann;Password={WORD};Encrypt=True", WORD),
 )
 HEADERS = (
+    _leak(
+        "two-headers-on-a-line",
+        f"authorization: Basic {drawn(20, seed='one')} authorization: Basic {drawn(20, seed='two')}",
+        drawn(20, seed="one"),
+        drawn(20, seed="two"),
+    ),
     _leak("bearer-header", f"Authorization: Bearer {drawn(40, seed='bearer')}", drawn(40, seed="bearer")),
     _leak("bearer-in-curl", f"curl -H 'Authorization: Bearer {drawn(24, HEX)}' https://api.example", drawn(24, HEX)),
     _leak("bearer-in-json", json.dumps({"headers": {"authorization": f"Bearer {WORD}abc"}}), WORD),
@@ -194,4 +200,32 @@ NAMED = (
     _leak("not-ascii-around", f"İstanbul ünlü şifre — password: {WORD} ☃", WORD),
     _leak("dashes-around", f"{DASHES} token={drawn(24, seed='dash')} {DASHES}", drawn(24, seed="dash")),
 )
-LEAKS = (*ISSUED, *KEYS, *ADDRESSES, *HEADERS, *NAMED)
+BEFORE = {
+    "colour": "\x1b[32m",
+    "end-of-colour": "\x1b[0m",
+    "colour-in-json": "\\u001b[32m",
+    "colour-in-python": "\\x1b[1;31m",
+    "colour-in-octal": "\\033[1m",
+    "colour-with-caret": "^[[32m",
+    "colour-without-escape": "[38;5;12m",
+    "accented-letter": "é",
+    "letters-of-china": "令牌",
+    "equals-in-address": "token%3D",
+    "space-in-address": "x%20",
+    "quote-in-json": "\\u0022",
+    "equals-in-json": "id\\u003d",
+    "equals-in-mail": "x=3D",
+    "backspace": "\\b",
+    "underscore": "token_",
+    "dash": "token-",
+}
+GLUED = (
+    *(
+        _leak(f"{before}-before-{name}", f"x {text}{secret} y", secret)
+        for before, text in BEFORE.items()
+        for name, secret in {"github": GITHUB, "aws": AWS_ID, "anthropic": ANTHROPIC, "jwt": JWT, "openai": OPENAI}.items()
+    ),
+    _leak("letter-before-github", f"x{GITHUB}", GITHUB),
+    _leak("letter-before-slack", f"is{SLACK}", SLACK),
+)
+LEAKS = (*ISSUED, *KEYS, *ADDRESSES, *HEADERS, *NAMED, *GLUED)

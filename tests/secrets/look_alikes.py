@@ -107,6 +107,9 @@ PUBLIC = {
     "mail": f"write to ann{AT}example.com or key-account-manager{AT}example.com",
     "npm-scope": f"npm install {AT}types/node-key-store",
     "package-names": "sk-learn-contrib-package and scikit-learn, key-value-store, hf_transfer, npm_config_cache",
+    "words-that-end-like-a-beginning": "task-0001-colony-optimisation-2024-run and risk-2026-model-of-the-desk-v12",
+    "keys-of-caches": f"cache_key-{SHA256[:32]} and idempotency-key-{SHA256[:32]}",
+    "ants": "task-ant-colony-optimisation-2024-run-12",
     "empty-header": "Cookie: \nAuthorization: \nX-Api-Key: \n",
 }
 LOOK_ALIKES = {**PROSE, **CODE, **PLACEHOLDERS, **NUMBERS, **PUBLIC}

@@ -170,6 +170,8 @@ HOSTILE = {
     "backslashes": 'password: "' + "\\" * 500_000,
     "key-beginnings": pem()[0].splitlines()[0] * 15_000,
     "token-beginnings": "eyJ" * 160_000,
+    "token-beginnings-apart": "_eyJ-" * 100_000,
+    "colours": "[1m" * 150_000 + "sk-",
     "token-parts": ".eyJaaaaaaaaa" * 40_000,
     "sk": "sk-" * 160_000,
     "addresses": "://a:" * 100_000,
