@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harnesses.secrets import LineRedactor
+from harnesses.secrets import LineRedactor, redact_text
 from orchestrator.codec import encode
 
 MAX_LINES = 10_000
@@ -45,6 +45,7 @@ class Output:
         """Have a line recorded, if there is room for it."""
         if self._redacted:
             line = self._redactor(source).line(line[:_LOOKED_AT])
+            source = redact_text(source[:_LOOKED_AT])
         text = line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
         if self._lines >= MAX_LINES or self._characters + len(text) > MAX_CHARACTERS:
             self._unsaid += 1

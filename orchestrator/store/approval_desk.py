@@ -9,6 +9,7 @@ import msgspec
 from attrs import evolve
 
 from harnesses.approval import Answer, Case, Request, Standing, Use, Word, read, signed, stand
+from harnesses.secrets import redact_text
 from orchestrator.errors import UsageError
 from orchestrator.records import ApprovalRecord
 from orchestrator.store.approvals import ANSWERED, REQUESTED, USED, Ask, Asked, Respond, Taken, TakeUp
@@ -65,7 +66,7 @@ class ApprovalDesk:
         return Asked(wanted.id, wanted.expires_us, seq)
 
     def respond(self, said: Respond) -> int:
-        """Record an answer, if it can make a difference."""
+        """Record an answer, if it can make a difference; what people say in it without secrets, so also when it is signed."""
         filed = self._shelf.of(said.id)
         if not filed:
             raise UsageError(f"no approval {said.id!r} was asked for: expected an id of `orchestrator approvals`")
@@ -79,8 +80,8 @@ class ApprovalDesk:
             id=said.id,
             digest=request.digest,
             verdict=said.verdict,
-            by=said.by,
-            reason=said.reason,
+            by=redact_text(said.by),
+            reason=redact_text(said.reason),
             answered_us=said.time_us,
         )
         return self._record(filed[0], answer, ANSWERED, said.time_us, said.secret)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from attrs import frozen
 
 from harnesses import Agent, BaseHarness, Refused
+from harnesses.approval import Action
 from harnesses.delta import Delta
 from harnesses.secrets import MARK
 from harnesses.step import StateDelta, Step
@@ -215,3 +217,35 @@ def test_only_true_and_false_say_so(word: str) -> None:
         parse_run_file(RUN_FILE.format(word), Path("run.toml"))
     with pytest.raises(UsageError, match="redact"):
         Orchestrator(redact=json.loads(word))
+
+
+def test_who_writes_a_line_is_named_without_a_secret() -> None:
+    sent: list[str] = []
+
+    Output(sent.append).write("hello", f"agent \x1b[32m{GITHUB}")
+
+    assert [json.loads(body) for body in sent] == [{"line": "hello", "source": f"agent \x1b[32m{MARK}"}]
+
+
+class Asking(BaseHarness[int, int, int]):
+    """Asks a person whether it may."""
+
+    async def execute(self):
+        await self.approval("gate", Action("gate", "deploy", {"to": "shop"}))
+        yield 1, 1
+
+
+async def test_what_people_say_to_an_approval_is_stored_without_secrets_and_the_same_may_be_said_again(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with Orchestrator(tmp_path / "run.db") as orchestrator:
+        orchestrator.start(Asking(0), name="asking")
+        while not orchestrator.store.approvals():  # noqa: ASYNC110 - a store rings for nobody
+            await trio.sleep(0.01)
+        id = orchestrator.store.approvals()[0].id
+        said = [await orchestrator.approve(id, by=f"ann {GITHUB}", reason=f"see {STRIPE}") for _ in range(2)]
+
+    with closing(SqliteReader(tmp_path / "run.db")) as reader:
+        bodies = [record.body for record in reader.records() if record.kind == "approval_answered"]
+    assert said == [True, False]
+    assert (len(bodies), bodies[0].count(MARK), _held(bodies[0])) == (1, 2, [])
