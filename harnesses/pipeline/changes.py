@@ -158,20 +158,26 @@ def blocked(state: PipelineState, id: TaskId, note: str, now: datetime) -> Pipel
 
 
 def set_back(state: PipelineState, id: TaskId, why: str, now: datetime) -> tuple[PipelineState, tuple[TaskId, ...]]:
-    """Take a pass back, and those of all that wait for it, directly or not; return their ids too."""
+    """Take a pass back, or a proof whose deeds are to be done, and those of all that wait for it, directly or not; return
+    their ids too."""
     lost = {id}
     for _ in state.plan:
         lost |= {note.id for note in state.plan if lost & set(note.after)}
-    back = tuple(task.id for task in state.tasks if task.id in lost and task.status is TaskStatus.PASS)
+    back = tuple(task.id for task in state.tasks if task.id in lost and stands(task))
     for each in back:
         told = why if each == id else f"task {id}, which it waits for, is not proven any more: {why}"
         state = changed(state, each, lambda task, told=told: _set_back(task, told), now)  # type: ignore[misc]
     return state, back
 
 
+def stands(task: TaskRecord) -> bool:
+    """Return whether a task rests on a proof: it has passed, or waits for its deeds."""
+    return task.status is TaskStatus.PASS or task.proven
+
+
 def _set_back(task: TaskRecord, why: str) -> TaskRecord:
     return evolve(
-        task,
+        _closed(task),
         status=TaskStatus.PENDING,
         proof=(),
         set_backs=task.set_backs + 1,

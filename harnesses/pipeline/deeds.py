@@ -1,10 +1,12 @@
 """Deeds: what a task needs done and no agent may do. The harness does it, once a person has approved that very command.
 
-The laws: nothing is asked for before the work is found good; a deed is done once, also if the program is killed in it; and a
-task whose deed was refused does not pass.
+The laws: nothing is asked for before the work is found good; what is approved names the content that was found good, and is
+done with no other; a deed is done once, also if the program is killed in it; and a task whose deed was refused does not pass.
 """
 
 from __future__ import annotations
+
+from hashlib import sha256
 
 from attrs import evolve, frozen
 
@@ -12,7 +14,7 @@ from harnesses.approval import Action, Category
 from harnesses.errors import Refused
 from harnesses.features.texts import inert, last_part, one_line
 from harnesses.features.turn import words_of
-from harnesses.governance.binding import Bound
+from harnesses.governance.binding import Bound, changed
 from harnesses.governance.contract_nouns import Check, Recommendation, ValidatorStatus, failed
 from harnesses.governance.contracts import read_validator
 from harnesses.governance.evidence import Evidence, EvidenceStatus
@@ -22,6 +24,7 @@ from harnesses.pipeline.changes import (
     acted,
     blocked,
     not_passed,
+    set_back,
 )
 from harnesses.pipeline.court import ACTION
 from harnesses.pipeline.ids import TaskId
@@ -35,6 +38,8 @@ from harnesses.process import run_bounded
 from harnesses.secrets import redact_text
 
 _RELEASING = (Category.PUBLISH, Category.DEPLOY, Category.GIT_FORCE)
+_SHOWN = 50
+"""Files of which who approves is shown the hash; all of them are in the hash of the whole."""
 
 
 @frozen(kw_only=True)
@@ -55,13 +60,16 @@ class PipelineDeeds(PipelineAttempts):
         deeds = self._deeds(record)
         deed, number = deeds[record.done], record.done + 1
         key = f"act {id} {record.attempts} {number}"
-        approval = self._approval_of(deed)
+        approval = self._approval_of(deed, record)
+        arguments = (list(deed.command), deed.limit_s, str(id), _content(record))
         try:
             if approval is None:
-                did = await self.once(key, self._do, list(deed.command), deed.limit_s)
+                did = await self.once(key, self._do, *arguments)
             else:
-                did = await self.once(key, self._do, list(deed.command), deed.limit_s, approval=approval)
+                did = await self.once(key, self._do, *arguments, approval=approval)
         except Refused as error:
+            if paths := await aside(changed, _all_of(record), self._workspace):
+                return self._overtaken(id, paths)
             return self._refused(record, deed, words_of(error))
         said = f"{deed.category}: {' '.join(deed.command)[:300]}: {_how(did)}"
         entry = self._entry(record, ACTION, did.code == 0, f"{said}\n{did.tail}".strip(), _all_of(record))
@@ -85,7 +93,7 @@ class PipelineDeeds(PipelineAttempts):
             attempt=record.attempts,
         )
 
-    def _approval_of(self, deed: Deed) -> Action | None:
+    def _approval_of(self, deed: Deed, record: TaskRecord) -> Action | None:
         """Return what a person has to approve; None if the guardrails let it be done without."""
         releasing = deed.category in tuple(_RELEASING)
         needed = (
@@ -93,12 +101,28 @@ class PipelineDeeds(PipelineAttempts):
             if releasing
             else self._guardrails.require_user_approval_for_destructive_actions
         )
-        return Action(deed.category, deed.summary[:250], list(deed.command)) if needed else None
+        return Action(deed.category, deed.summary[:250], _asked(deed, record)) if needed else None
 
-    async def _do(self, command: list[str], limit_s: float) -> Did:
-        """Run the command of a deed in the workspace."""
+    async def _do(self, command: list[str], limit_s: float, task: str, content: str) -> Did:
+        """Run the command of a deed in the workspace.
+
+        Raises:
+            Refused: what was found good is not there any more; nothing was run.
+        """
+        record = self._record(TaskId(task))
+        if paths := await aside(changed, _all_of(record), self._workspace):
+            raise Refused(f"not what was judged any more: {', '.join(paths[:3])}")
+        if _content(record) != content:
+            raise Refused("what was proven is not what was approved")
         ran = await run_bounded(command, limit_s=limit_s, cwd=self._workspace)
         return Did(code=ran.code, tail=last_part(inert(redact_text(ran.tail)), MAX_TAIL))
+
+    def _overtaken(self, id: TaskId, paths: tuple[str, ...]) -> PipelineStep:
+        """Set a task back of which another content is there than what was found good: nothing was run."""
+        why = f"{', '.join(paths[:3])} {'is' if len(paths) == 1 else 'are'} not what was judged, so nothing was done"
+        state, back = set_back(self.state, id, why, self.now())
+        events = [self._event("evidence_stale", task_id=str(one), because_of=str(id), paths=list(paths[:20])) for one in back]
+        return self._made(state, MoveKind.SET_BACK, id, note=f"{id}: {why}"[:500], events=events)
 
     def _refused(self, record: TaskRecord, deed: Deed, why: str) -> PipelineStep:
         """Hold a task whose deed a person has refused."""
@@ -146,6 +170,17 @@ class PipelineDeeds(PipelineAttempts):
 def _all_of(record: TaskRecord) -> tuple[Bound, ...]:
     """Return the content that a task's proof speaks of."""
     return tuple({one.path: one for entry in record.proof for one in entry.subject}.values())
+
+
+def _content(record: TaskRecord) -> str:
+    """Return one hash of all the content that a task's proof speaks of."""
+    return sha256("\n".join(sorted(f"{one.sha256} {one.path}" for one in _all_of(record))).encode()).hexdigest()
+
+
+def _asked(deed: Deed, record: TaskRecord) -> dict[str, object]:
+    """Return exactly what is to be done, and with which content."""
+    files = {one.path: one.sha256 for one in _all_of(record)[:_SHOWN]}
+    return {"command": list(deed.command), "content": _content(record), "files": files}
 
 
 def _how(did: Did) -> str:

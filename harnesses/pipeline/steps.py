@@ -15,6 +15,7 @@ from harnesses.pipeline.changes import (
     record_of,
     remembered,
     set_back,
+    stands,
 )
 from harnesses.pipeline.deeds import PipelineDeeds
 from harnesses.pipeline.ids import TaskId
@@ -39,7 +40,7 @@ class PipelineSteps(PipelineDeeds):
             return None
         state, events, said = self.state, list[dict[str, object]](), list[str]()
         for id, paths in found.items():
-            if record_of(state, id).status is not TaskStatus.PASS:
+            if not stands(record_of(state, id)):
                 continue
             why = f"its evidence is stale, for {', '.join(paths[:3])} {'is' if len(paths) == 1 else 'are'} not what was judged"
             state, back = set_back(state, id, why, self.now())
@@ -107,10 +108,11 @@ class PipelineSteps(PipelineDeeds):
 def stale_tasks(state: PipelineState, workspace: Path) -> dict[TaskId, list[str]]:
     """Return the tasks whose proof is of content that is another now, each with the paths; reads all of it.
 
-    The artifact of a stage that two tasks have is spoken for by whichever has passed last.
+    Those that are proven and wait for their deeds count too. The artifact of a stage that two tasks have is spoken for by
+    whichever was proven last.
     """
     notes = {note.id: note for note in state.plan}
-    proven = sorted((task for task in state.tasks if task.status is TaskStatus.PASS), key=lambda task: -task.passed_step)
+    proven = sorted(filter(stands, state.tasks), key=lambda task: (not task.proven, -task.passed_step))
     spoken: set[str] = set()
     found: dict[TaskId, list[str]] = {}
     for task in proven:

@@ -15,7 +15,7 @@ from harnesses.approval import Action
 from harnesses.governance import EvidencePolicy, Grade, Guardrails
 from harnesses.pipeline import Deed, PipelineHarness, each_stage
 
-from .scripted import Builders, Work, contract, honest, pipeline, stages, statuses, write_artifacts
+from .scripted import Builders, Work, contract, honest, pipeline, stages, statuses, write, write_artifacts
 
 PUBLISH = (sys.executable, "-c", "open('published', 'a').write('x')")
 FAILS = (sys.executable, "-c", "print('token=ghp_0123456789abcdefghijklmnopqrstuvwxyzAB'); raise SystemExit(3)")
@@ -35,6 +35,11 @@ def asked(into: list[tuple[str, Action]], answer: bool = True) -> Callable[[str,
     return approve
 
 
+def told(action: Action) -> dict[str, Any]:
+    """Return what the pipeline says of an action that it asks for."""
+    return action.arguments.get("action", action.arguments)
+
+
 async def test_a_deed_is_done_once_it_is_approved_and_the_task_passes(tmp_path: Path) -> None:
     requests: list[tuple[str, Action]] = []
     harness = with_deed(tmp_path / "w")
@@ -42,7 +47,8 @@ async def test_a_deed_is_done_once_it_is_approved_and_the_task_passes(tmp_path: 
     assert await harness.run(LocalRuntime("p", approver=asked(requests))) is Ending.COMPLETED
     assert (tmp_path / "w/published").read_text() == "x"
     ((key, action),) = requests
-    assert (key, action.category, action.arguments) == ("act b 1 1", "publish", list(PUBLISH))
+    assert (key, action.category, told(action)["command"]) == ("act b 1 1", "publish", list(PUBLISH))
+    assert list(told(action)["files"]) == ["run/artifacts/stages/b/b.json"]
 
 
 async def test_others_are_worked_before_anybody_is_asked(tmp_path: Path) -> None:
@@ -112,7 +118,7 @@ async def test_what_a_builder_asks_for_is_asked_of_a_person(tmp_path: Path) -> N
 
     await harness.run(LocalRuntime("p", approver=asked(requests)))
 
-    assert [(action.category, action.arguments) for _, action in requests] == [("deploy", list(PUBLISH))]
+    assert [(action.category, told(action)["command"]) for _, action in requests] == [("deploy", list(PUBLISH))]
     assert statuses(harness) == {"a": "PASS"}
 
 
@@ -219,3 +225,43 @@ async def test_a_deed_under_way_when_the_attempt_is_cut_off_is_not_done_again_bl
         await harness.run(LocalRuntime("p", approver=asked([]), after=runtime))
 
     assert (tmp_path / "w/published").read_text() == "x"
+
+
+RELEASE = (sys.executable, "release.py")
+OTHER = "open('published', 'a').write('other')"
+
+
+def releases(work: Work) -> object:
+    return contract(work, [*write_artifacts(work), write(work, "release.py", "open('published', 'a').write('good')")])
+
+
+async def test_content_that_is_changed_while_a_person_thinks_is_not_run(tmp_path: Path) -> None:
+    harness = with_deed(tmp_path / "w", RELEASE, agents=Builders({"b": releases}))
+    contents: list[str] = []
+
+    def approve(key: str, action: Action) -> bool:
+        contents.append(told(action)["content"])
+        if len(contents) == 1:
+            (tmp_path / "w/release.py").write_text(OTHER)
+        return True
+
+    await harness.run(LocalRuntime("p", approver=approve))
+
+    assert (tmp_path / "w/published").read_text() == "good"
+    assert (harness.state.tasks[1].set_backs, harness.state.tasks[1].attempts) == (1, 2)
+    assert contents[0] == contents[1]
+
+
+async def test_content_that_is_changed_before_anybody_is_asked_is_built_anew(tmp_path: Path) -> None:
+    async def slow(work: Work) -> object:
+        await trio.sleep(1.5)
+        (tmp_path / "w/release.py").write_text(OTHER)
+        return honest(work)
+
+    requests: list[tuple[str, Action]] = []
+    harness = with_deed(tmp_path / "w", RELEASE, agents=Builders({"a": slow, "b": releases}, pause_s=0.01))
+
+    await harness.run(LocalRuntime("p", approver=asked(requests)))
+
+    assert [key for key, _ in requests] == ["act b 2 1"]
+    assert (tmp_path / "w/published").read_text() == "good"
