@@ -17,6 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 from math import isfinite
 from typing import Any, TypeVar, cast
+from unicodedata import category
 
 import msgspec
 from attrs import Attribute, asdict, evolve, field, frozen
@@ -46,7 +47,8 @@ class Category(StrEnum):
 
 
 def _check_word(_: object, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, str) or not value.strip() or len(value) > MAX_SUMMARY:
+    # Marks and what has no width would show nothing to the person who decides.
+    if not isinstance(value, str) or len(value) > MAX_SUMMARY or not any(category(letter)[0] in "LNPS" for letter in value):
         raise HarnessMisuse(f"action: {attribute.name}: expected 1 to {MAX_SUMMARY} characters, was {value!r:.400}; word it")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -136,6 +137,32 @@ def check_function(key: str, function: object) -> None:
 def check_timeout(key: str, timeout_s: object) -> None:
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s >= 0):
         raise HarnessMisuse(f"effect {key!r}: timeout_s: expected a number of seconds from 0 up, was {timeout_s!r}")
+
+
+def bound_of(function: object) -> dict[str, Any]:
+    """Return what a `functools.partial` brings along: its arguments and keywords; nothing for any other function."""
+    bound: dict[str, Any] = {}
+    while isinstance(function, partial):
+        bound = {
+            "bound": [*function.args, *bound.get("bound", ())],
+            "keywords": {**function.keywords, **bound.get("keywords", {})},
+        }
+        function = function.func
+    return {name: value for name, value in bound.items() if value}
+
+
+def check_unchanged(entry: Entry, args: tuple[Any, ...]) -> None:
+    """Make sure that what was approved is what is about to be done.
+
+    Raises:
+        HarnessMisuse: an argument that can be changed was, while a person was waited for.
+    """
+    now = arguments_of(entry.key, args)
+    if now != entry.arguments:
+        raise HarnessMisuse(
+            f"effect {entry.key!r}: its arguments were changed after they were approved: expected {entry.arguments:.200}, "
+            f"was {now:.200}; pass values that nobody changes"
+        )
 
 
 def check_same(entry: Entry, arguments: str) -> None:

@@ -35,7 +35,7 @@ class Completable(Protocol):
 class StepLedger:
     """Takes the steps of one attempt from the loop to the runtime and back."""
 
-    __slots__ = ("_effects", "_governor", "_harness", "_meter", "_runtime", "_state")
+    __slots__ = ("_control", "_effects", "_governor", "_harness", "_meter", "_runtime", "_state")
 
     def __init__(self, harness: Completable, state: PersistentState[Any, Any, Any], runtime: Runtime) -> None:
         self._harness = harness
@@ -44,11 +44,16 @@ class StepLedger:
         self._effects = runtime.effects
         self._meter: Meter | None = runtime.meter
         self._governor = runtime.governor
+        self._control = runtime.control
 
     def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
         if not isinstance(pair, _PAIRS) or len(pair) != 2:
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
+            )
+        if self._control.is_parked:
+            raise HarnessMisuse(
+                f"{self._where()}: an approval is waited for at the yield of its step: expected it answered; await it before"
             )
         given, made = pair
         if given.__class__ not in ATOMS:

@@ -83,7 +83,7 @@ class Meter:
     def go_on(self, stood_s: float) -> None:
         """Have the clock go on after it has stood still for so long: a person was waited for."""
         if self._begun != inf:
-            self._begun += stood_s
+            self._begun = min(self._begun + stood_s, trio.current_time())
             self._news.set()
 
     def charge(self, *, steps: int = 1) -> None:

@@ -31,10 +31,12 @@ from harnesses.entries import (
     WAY_OUT,
     Entry,
     arguments_of,
+    bound_of,
     check_function,
     check_key,
     check_same,
     check_timeout,
+    check_unchanged,
     entries_of,
     intent_body,
     outcome_body,
@@ -152,20 +154,24 @@ class Effects:
         entry.busy, entry.idempotent = True, idempotent
         try:
             if approval is not None:
-                await self._approve(journal, entry, approval, is_new=is_new)
+                await self._approve(journal, entry, approval, function, is_new=is_new)
+                check_unchanged(entry, args)
             await self._begin(journal, entry, is_new=is_new)
+            if approval is not None and arguments_of(key, args) != entry.arguments:
+                await _note(journal, entry, EffectOutcome.NOT_DONE, "its arguments were changed before it began")
+                check_unchanged(entry, args)
             return await self._call(journal, entry, function, args, reconcile, decode, inf if timeout_s is None else timeout_s)
         finally:
             entry.busy = False
 
-    async def _approve(self, journal: Journal, entry: Entry, action: Action, *, is_new: bool) -> None:
+    async def _approve(
+        self, journal: Journal, entry: Entry, action: Action, function: Callable[..., Any], *, is_new: bool
+    ) -> None:
         """Have a person approve the effect with these very arguments."""
-        if action.arguments is None:
-            action = evolve(action, arguments=_decode(entry.arguments))
         was = entry.outcome
         # Nothing of it is on record yet: whoever gives up waiting leaves nothing open.
         entry.outcome = EffectOutcome.NOT_DONE if is_new else was
-        await journal.approve(entry.key, action)
+        await journal.approve(entry.key, evolve(action, arguments=_exactly(entry, action, function)))
         entry.outcome = was
         journal.check_latch()
 
@@ -288,6 +294,16 @@ class Effects:
                     f"effect {entry.key!r}: `reconcile` returned {answer!r:.200}: "
                     "expected Confirmed(…), NotDone() or Undecided(…)"
                 )
+
+
+def _exactly(entry: Entry, action: Action, function: Callable[..., Any]) -> Any:
+    """Return all that the effect is done with: what a person approves, and nothing else, is what is done."""
+    arguments = _decode(entry.arguments)
+    bound = bound_of(function)
+    if action.arguments is None and not bound:
+        return arguments
+    given = {} if action.arguments is None else {"action": action.arguments}
+    return {**given, "arguments": arguments, **bound}
 
 
 async def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -9,7 +9,7 @@ Ask ──► on record ──► no clock of the harness runs ──► TakeUp 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import trio
 from attrs import frozen
@@ -45,20 +45,27 @@ class Approvals:
         self._recorder = recorder
         self._clock = clock
         self._secret = Secret(recorder.store)
-        self._bell = Bell()
-        self._news = 0
-        self.waiting = 0
-        """How many harnesses wait for an answer now."""
+        self._waiting: dict[str, Bell] = {}
+        """By the id of what is waited for."""
+        self._answers: dict[str, int] = {}
+        """How often each of them was answered since somebody waits for it."""
 
-    def ring(self) -> None:
-        """Have everyone who waits look again: there are answers in the store."""
-        self._news += 1
-        self._bell.ring()
+    @property
+    def waiting(self) -> int:
+        """For how many answers somebody waits now."""
+        return len(self._waiting)
+
+    def ring(self, ids: Iterable[str]) -> None:
+        """Have those who wait for these answers look at the store: they are there."""
+        for id in ids:
+            if id in self._waiting:
+                self._answers[id] += 1
+                self._waiting[id].ring()
 
     def respond(self, id: str, verdict: str, by: str, reason: str) -> Receipt:
         """Have an answer recorded; the receipt gives its `seq`, 0 if the same was said before."""
         said = Respond(id, verdict, by, reason, self._now_us(), self._secret.get())
-        return self._recorder.submit(said, lambda _: self.ring())
+        return self._recorder.submit(said, lambda _: self.ring((id,)))
 
     async def wait(self, asker: Asker, step: int, key: str, action: Action) -> Grant:
         """Return when an action of the step being made is approved; see `Journal.approve`."""
@@ -73,24 +80,24 @@ class Approvals:
     async def _standing(self, asker: Asker, step: int, asked: Asked) -> Standing:
         """Return where the request stands when it is pending no longer."""
         asker.control.park()
-        self.waiting += 1
         try:
             while True:
-                seen, now_us = self._news, self._now_us()
+                bell = self._waiting.setdefault(asked.id, Bell())
+                seen, now_us = self._answers.setdefault(asked.id, 0), self._now_us()
                 look = TakeUp(asker.number, asker.epoch, asker.attempt, step, asked.id, now_us, self._secret.get())
                 taken: Taken = await self._recorder.do(look)
                 if taken.standing.word is not Word.PENDING:
                     return taken.standing
                 with trio.move_on_after((asked.expires_us - now_us) / 1e6):
-                    await asker.control.wait(self._wait_news, lambda seen=seen: self._news > seen)
+                    await asker.control.wait(bell.until, lambda seen=seen: self._answers.get(asked.id, seen + 1) > seen)
         finally:
-            self.waiting -= 1
+            # Of two who wait for the same, the other looks once more, and goes on by itself.
+            self._answers.pop(asked.id, None)
+            if asked.id in self._waiting:
+                self._waiting.pop(asked.id).ring()
             stood_s = asker.control.unpark()
             if asker.meter is not None:
                 asker.meter.go_on(stood_s)
-
-    async def _wait_news(self, come: Callable[[], bool]) -> None:
-        await self._bell.until(come)
 
     def _now_us(self) -> int:
         return int(self._clock.now() * 1e6)

@@ -37,8 +37,8 @@ class Watched(Protocol):
         """Return at most `limit` messages with `seq > after`, each with the name of the harness that it is for."""
         ...
 
-    def last_answer(self) -> int:
-        """Return the `seq` of the newest record of an approval; 0 if there is none."""
+    def answers(self, *, after: int, limit: int) -> Sequence[tuple[int, str]]:
+        """Return at most `limit` answers to requests for approvals with `seq > after`: `seq`, and the id of the request."""
         ...
 
 
@@ -94,13 +94,13 @@ class PostOffice:
             await trio.to_thread.run_sync(self._thread.join)
 
     def _look(self, store: Watched, after: int, token: trio.lowlevel.TrioToken) -> None:
-        answered = 0
+        answered = after
         while not self._ended.wait(WATCH_S):
             try:
-                newest = store.last_answer() if self._approvals.waiting else 0
-                if newest > answered:
-                    answered = newest
-                    token.run_sync_soon(self._approvals.ring)
+                answers = store.answers(after=answered, limit=_PAGE) if self._approvals.waiting else ()
+                if answers:
+                    answered = answers[-1][0]
+                    token.run_sync_soon(self._approvals.ring, [id for _, id in answers])
                 messages = store.messages(after=after, limit=_PAGE)
             except trio.RunFinishedError:
                 return

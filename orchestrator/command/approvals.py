@@ -13,7 +13,7 @@ import msgspec
 from attrs import frozen
 
 from harnesses.approval import Standing, Word, stand
-from orchestrator.command.lines import brief, columns, json_line, stamp_us
+from orchestrator.command.lines import columns, json_line, stamp_us
 from orchestrator.command.writing import commit, now_us, user_name
 from orchestrator.errors import UsageError
 from orchestrator.records import ApprovalRecord
@@ -22,7 +22,9 @@ from orchestrator.store.secret import known_secret
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
-_HEAD = ("ID", "HARNESS", "STEP", "CATEGORY", "ACTION", "STANDING", "EXPIRES", "ARGUMENTS")
+_HEAD = ("ID", "HARNESS", "STEP", "CATEGORY", "ACTION", "STANDING", "EXPIRES")
+_MOST = 20_000
+"""Characters of arguments that are shown to people; of more, how many there are."""
 OVER = "over"
 """Instead of `pending`, of a request whose step has been recorded without it: nothing can be done with it any more."""
 
@@ -100,7 +102,11 @@ def approvals_lines(shown: Sequence[Shown], *, as_json: bool) -> Iterator[str]:
     if as_json:
         yield from (json_line(_fields(one)) for one in shown)
     elif shown:
-        yield from columns(_HEAD, map(_cells, shown))
+        head, *lines = columns(_HEAD, map(_cells, shown))
+        yield head
+        for line, one in zip(lines, shown, strict=True):
+            yield line
+            yield f"    with {_exactly(one)}"
 
 
 def _fields(one: Shown) -> dict[str, Any]:
@@ -139,8 +145,14 @@ def _cells(one: Shown) -> tuple[str, ...]:
         one_line(str(request.get("summary", "?")), 80),
         one_line(said + because, 80),
         (_stamp(request.get("expires_us")) or "-")[:19].replace("T", " "),
-        brief(request.get("arguments"), 60),
     )
+
+
+def _exactly(one: Shown) -> str:
+    """Return what is to be done, whole: a person approves what is at its end, too."""
+    text = json_line(one.request.get("arguments"))
+    more = len(text) - _MOST
+    return text if more <= 0 else f"{text[:_MOST]} … and {more} characters more: see all with --json before you answer"
 
 
 def respond(store: str, id: str, verdict: str, *, by: str | None, reason: str) -> bool:

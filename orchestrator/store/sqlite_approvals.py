@@ -21,6 +21,11 @@ FROM approval_index i JOIN records r ON r.seq = i.seq LEFT JOIN harnesses h ON h
 """
 
 
+_GONE = """
+SELECT 1 FROM approval_index i LEFT JOIN records r ON r.seq = i.seq WHERE i.id = ? AND r.seq IS NULL LIMIT 1
+"""
+
+
 class SqliteApprovalShelf:
     """The records of approvals in one SQLite file."""
 
@@ -34,7 +39,12 @@ class SqliteApprovalShelf:
         return None if row is None else str(row[0])
 
     def of(self, id: str) -> Sequence[Filed]:
-        return [Filed(*row) for row in self._db.execute(OF_REQUEST, {"id": id})]
+        found = [Filed(*row) for row in self._db.execute(OF_REQUEST, {"id": id})]
+        gone = self._db.execute(_GONE, (id,)).fetchone()
+        if gone is not None and found:
+            # What was there and is not any more may have been a denial: nothing can be said of the request.
+            found.append(found[0]._replace(kind="approval_answered", body=""))
+        return found
 
     def file(self, seq: int, id: str, harness: int, digest: str) -> None:
         self._db.execute("INSERT INTO approval_index VALUES (?, ?, ?, ?)", (seq, id, harness, digest))

@@ -133,10 +133,14 @@ class SqliteReader:
             records = approval_records(all_filed(db))
         return [record for record in records if name is None or record.harness == name]
 
-    def last_answer(self) -> int:
-        """Return the `seq` of the newest record of an approval; 0 if there is none."""
+    def answers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        """Return at most `limit` answers to requests for approvals with `seq > after`: `seq`, and the id of the request."""
         with self._reading() as db:
-            return int(db.execute("SELECT coalesce(max(seq), 0) FROM approval_index").fetchone()[0])
+            return db.execute(
+                "SELECT i.seq, i.id FROM approval_index i JOIN records r ON r.seq = i.seq "
+                "WHERE i.seq > ? AND r.kind = 'approval_answered' ORDER BY i.seq LIMIT ?",
+                (after, limit),
+            ).fetchall()
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         """Return where pools stand, all or some, by name."""

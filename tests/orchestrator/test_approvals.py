@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import trio
 
 from harnesses.approval import Action
 from harnesses.budget import Budget
-from harnesses.errors import ApprovalDenied, ApprovalExpired, Waiting
+from harnesses.errors import ApprovalDenied, ApprovalExpired, HarnessMisuse, Waiting
 from harnesses.runtime import LocalRuntime
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Store, UsageError
 from orchestrator.store.approvals import USED
 from orchestrator.store.sqlite_approvals import OF_REQUEST
+from orchestrator.testing import FaultyStore
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, poll
 
 PUSH = Action("publish", "push main to origin", {"remote": "origin"}, expires_s=100)
@@ -230,6 +232,109 @@ async def test_the_clocks_go_on_with_what_was_left(store, world, autojump_clock)
         await run()
 
     assert ended == [OutcomeKind.FAILED, pytest.approx(4, abs=0.1)]
+
+
+async def test_what_is_done_is_what_was_approved_or_nothing(store, autojump_clock):
+    """A list that grows while a person thinks about it."""
+    basket, bought = ["apple"], []
+
+    async def script(harness: Scripted) -> Steps:
+        with pytest.raises(HarnessMisuse, match="changed after they were approved"):
+            await harness.once("buy", bought.extend, basket, approval="order")
+        yield 1, None
+
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(script), name="one")
+        id = await asked(store)
+        basket.append("yacht")
+        await orchestrator.approve(id, by="ann")
+
+    assert bought == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (lambda pay: (partial(pay, force=False), 5), lambda pay: (partial(pay, force=True), 5)),
+        (lambda pay: (pay, 5), lambda pay: (pay, 500)),
+    ],
+    ids=["keywords", "arguments"],
+)
+async def test_an_approval_is_for_all_that_the_effect_is_done_with(store, autojump_clock, first, then):
+    """Also if the action says in words of its own what it is about."""
+    done = []
+
+    async def pay(amount: int, force: bool = False) -> None:
+        done.append((amount, force))
+
+    def paying(how):
+        async def script(harness: Scripted) -> Steps:
+            yield 1, await harness.once("pay", *how(pay), approval=Action("order", "pay the bill", {"bill": 7}))
+
+        return script
+
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Scripted(paying(first)), name="one")
+        id = await asked(store)
+        await handle.stop()
+        await orchestrator.approve(id, by="ann")
+        handle = orchestrator.start(Scripted(paying(then)), name="one")
+        second = await asked(store, 2)
+        await handle.stop()
+
+    assert (second != id, done) == (True, [])
+
+
+async def test_a_step_can_not_end_while_an_approval_of_it_is_waited_for(store, autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(harness.approval, "gate", PUSH)
+            await harness.sleep(1)
+            yield 1, None
+
+    async with Orchestrator(store) as orchestrator:
+        outcome = await orchestrator.start(Scripted(script), name="one", restart="temporary").wait()
+        assert "await it before" in outcome.cause
+        orchestrator.start(Scripted(poll, until=1), name="one")
+
+    assert outcome.step == 0
+
+
+async def test_two_tasks_may_wait_for_the_same_word(store, autojump_clock):
+    async def script(harness: Scripted) -> Steps:
+        granted = []
+
+        async def wait() -> None:
+            granted.append((await harness.approval("gate", PUSH)).by)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            nursery.start_soon(wait)
+        yield granted, None
+
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(script), name="one")
+        await orchestrator.approve(await asked(store), by="ann")
+
+    assert store.steps("one")[0].input == ["ann", "ann"]
+
+
+async def test_an_answer_wakes_whom_it_is_for_and_nobody_else(autojump_clock):
+    """Of a hundred that wait, each looks at the store twice: when it asks, and when it is answered."""
+    inner = MemoryStore()
+    store = FaultyStore(inner, lambda: None, at=10**9)
+
+    async with Orchestrator(store) as orchestrator:
+        for number in range(100):
+            orchestrator.start(Scripted(pushing(World())), name=f"h{number}")
+        await asked(inner, 100)
+        await trio.sleep(1)
+        before = store.commits
+        for record in inner.approvals():
+            await orchestrator.approve(record.id, by="ann")
+            await trio.sleep(0.01)
+
+    assert store.commits - before < 100 * 8
 
 
 async def test_a_rule_has_the_effects_of_any_harness_approved(store, world, autojump_clock):

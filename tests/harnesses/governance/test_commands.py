@@ -70,7 +70,7 @@ async def test_a_dangerous_command_waits_for_a_person_and_names_exactly_what_wou
 
     assert (done.code, (tmp_path / "src").exists()) == (0, False)
     assert asked[0].category == "broad-delete"
-    assert asked[0].arguments == {"command": "rm -rf src", "cwd": str(tmp_path), "categories": ["broad-delete"]}
+    assert asked[0].arguments["action"] == {"command": "rm -rf src", "cwd": str(tmp_path), "categories": ["broad-delete"]}
 
 
 async def test_what_is_denied_does_not_run(tmp_path: Path) -> None:

@@ -265,3 +265,33 @@ async def test_content_that_is_changed_before_anybody_is_asked_is_built_anew(tmp
 
     assert [key for key, _ in requests] == ["act b 2 1"]
     assert (tmp_path / "w/published").read_text() == "good"
+
+
+@pytest.mark.parametrize(
+    ("category", "command", "rails"),
+    [
+        ("publish", ["rm", "-rf", "precious"], Guardrails(require_user_approval_for_publish_deploy_or_force_push=False)),
+        ("broad-delete", ["git", "push", "--force"], Guardrails(require_user_approval_for_destructive_actions=False)),
+        ("tidy", ["git", "push", "--force"], Guardrails(require_user_approval_for_destructive_actions=False)),
+        (
+            "tidy",
+            ["true"],
+            Guardrails(
+                require_user_approval_for_destructive_actions=False,
+                require_user_approval_for_publish_deploy_or_force_push=False,
+            ),
+        ),
+    ],
+)
+async def test_what_a_builder_calls_it_does_not_spare_a_person_the_question(
+    tmp_path: Path, category: str, command: list[str], rails: Guardrails
+) -> None:
+    requests: list[tuple[str, Action]] = []
+    action = {"category": category, "summary": "tidy up", "command": command}
+    asks = lambda work: contract(work, write_artifacts(work), actions=[action])  # noqa: E731
+    harness = pipeline(tmp_path / "w", "a", agents=Builders({"a": asks}, pause_s=0.01), guardrails=rails)
+
+    with pytest.raises(Waiting):
+        await harness.run(LocalRuntime("p", approver=asked(requests, answer=False)))
+
+    assert [told(one)["command"] for _, one in requests] == [command]
