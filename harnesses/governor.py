@@ -31,8 +31,12 @@ class Finding:
 class Governor(Protocol):
     """Watches one harness. What it knows between two looks is in the store, with the last step."""
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Take up what was kept with the last recorded step, before an attempt; empty if there was nothing."""
+    def restore(self, kept: Mapping[str, Any], state: Callable[[], Any]) -> None:
+        """Take up what was kept with the last recorded step, before an attempt; empty if there was nothing.
+
+        Args:
+            state: gives the state from which the attempt goes on.
+        """
         ...
 
     def look(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> Sequence[Finding]:

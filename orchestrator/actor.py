@@ -204,7 +204,7 @@ class Actor(Slot):
         self.meter = meter_of(till, control)
         self.governor = governor
         if governor is not None:
-            governor.restore(savings.governance)
+            governor.restore(savings.governance, lambda: harness.state)
         self._attached: list[Attachment] | None = None
         self._approvals = approvals
         self.rule = rule
@@ -310,7 +310,8 @@ class Actor(Slot):
         """Have something recorded in one commit with the next step."""
         if self._attached is None:
             self._attached = []
-        if len(self._attached) >= MAX_ATTACHED:
+        # What a governor has found comes when the step is made: there is always room for it.
+        if len(self._attached) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
         self._attached.append(Attachment(attached.kind, without_secrets(attached.body)) if self._redacted else attached)
 

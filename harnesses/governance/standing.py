@@ -104,7 +104,7 @@ def reached(standing: Standing, rails: Guardrails, figures: Figures) -> Iterator
         yield _finding("max_drawdown", part, rails.max_drawdown, why)
     if standing.lost and rails.max_daily_loss is not None:
         part = _part(standing.last, standing.begin)
-        why = f"equity {standing.last} has been more than {rails.max_daily_loss} below {standing.begin}, of the day before"
+        why = f"equity {standing.last} has been more than {rails.max_daily_loss} below {standing.begin}, where the day began"
         yield _finding("max_daily_loss", part, rails.max_daily_loss, why)
     for name, value in figures.items():
         if rails.max_position is not None and abs(value) > rails.max_position and name.split(":")[0] == "position":

@@ -21,6 +21,7 @@ change `reset` to any other text, and the high-water mark and the day begin anew
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import InvalidOperation
 from typing import Any
@@ -76,8 +77,8 @@ class Watch:
         self._found: tuple[Finding, ...] = ()
         self._step = 0
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Take up what was kept with the last recorded step."""
+    def restore(self, kept: Mapping[str, Any], state: Callable[[], Any] | None = None) -> None:
+        """Take up what was kept with the last recorded step; what there is to lose counts from the state it begins with."""
         self._step = 0
         if self._fingerprints is not None:
             self._fingerprints.forget()
@@ -88,6 +89,11 @@ class Watch:
         self._word = self.guardrails.reset or said
         begun_anew = self._word != said
         self._standing = Standing() if begun_anew else _stood(kept.get("standing", {}))
+        if self._standing.high is None and state is not None and self._figures is not None and self._limits_money:
+            # What can not be looked at is told with the first step.
+            with suppress(Exception):
+                equity = numbers(self._figures(state())).get("equity")
+                self._standing = evolve(self._standing, high=equity, last=equity)
         self._found = self._halts()
 
     def look(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> Sequence[Finding]:

@@ -19,7 +19,7 @@ class Counting:
     def __init__(self, limit: int) -> None:
         self.limit, self.seen = limit, 0
 
-    def restore(self, kept):
+    def restore(self, kept, state):
         self.seen = kept.get("seen", 0)
 
     def look(self, step, delta, state):

@@ -124,8 +124,8 @@ async def test_no_progress_is_held(autojump_clock: object) -> None:
 async def test_a_drawdown_is_held_by_the_figures_of_the_harness(autojump_clock: object) -> None:
     outcome = await outcome_of(table("Falling", "guardrails = { max_drawdown = 0.25 }"))
 
-    assert (outcome.kind, outcome.step) == (OutcomeKind.BLOCKED, 4)
-    assert "equity 60 has been more than 0.25 below its highest, 90" in outcome.cause
+    assert (outcome.kind, outcome.step) == (OutcomeKind.BLOCKED, 3)
+    assert "equity 70 has been more than 0.25 below its highest, 100" in outcome.cause
 
 
 async def test_steps_are_held_beside_a_budget(autojump_clock: object) -> None:

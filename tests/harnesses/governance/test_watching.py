@@ -352,3 +352,12 @@ def watched(equities: list[int], days: list[int], killed: set[int]) -> list[Any]
 )
 def test_what_is_found_does_not_depend_on_when_it_was_killed(equities: list[int], days: list[int], killed: set[int]) -> None:
     assert watched(equities, days, killed) == watched(equities, days, set())
+
+
+@pytest.mark.parametrize("limit", ["max_drawdown", "max_daily_loss"])
+async def test_a_loss_in_the_very_first_step_counts_from_the_state_it_began_with(limit: str, autojump_clock: object) -> None:
+    store = MemoryStore()
+
+    outcome = await run(store, Trading(50), Watch(Guardrails(**{limit: Decimal("0.2")}), figures))
+
+    assert (outcome.kind, outcome.step) == (OutcomeKind.BLOCKED, 1)
