@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.command.loading import find_modules_in
-from orchestrator.command.making import make_harness
+from orchestrator.command.making import make
 from orchestrator.command.runfile import read_run_file
 from orchestrator.command.script import read_script
 from orchestrator.errors import OrchestratorError
@@ -24,7 +24,7 @@ def main(mark: str, path: Path) -> None:
         find_modules_in(path.parent, Path.cwd())
         for table in read_run_file(path).harnesses:
             try:
-                made = make_harness(table)
+                made = make(table).harness
             except OrchestratorError as error:
                 _say(mark, {"problem": str(error)})
             else:

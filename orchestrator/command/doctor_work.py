@@ -117,7 +117,7 @@ def standing(store: Path) -> Iterator[Check]:
     for known in harnesses_of(store):
         why = one_line(
             str(
-                known.event.get("reason") or known.event.get("error") or known.event.get("message") or "no reason is on record"
+                known.event.get("cause") or known.event.get("error") or "no reason is on record"
             )
         )
         name = one_line(known.name)

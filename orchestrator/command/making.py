@@ -72,7 +72,16 @@ def make_all(file: RunFile) -> tuple[Made, ...]:
     Raises:
         UsageError: one of them can not be made; nothing is started yet.
     """
-    return tuple(Made(_guarded(table), table.config, table.budget, table.guardrails, _rule(table)) for table in file.harnesses)
+    return tuple(map(make, file.harnesses))
+
+
+def make(table: Table) -> Made:
+    """Make the harness of one table, and all that it is started with.
+
+    Raises:
+        UsageError: it can not be made as the table says.
+    """
+    return Made(_guarded(table), table.config, table.budget, table.guardrails, _rule(table))
 
 
 def _rule(table: Table) -> ApprovalRule | None:

@@ -318,6 +318,7 @@ def test_a_run_file_is_read_and_its_harnesses_are_made_but_not_run(command: Comm
         ("[[harness]\n", "not valid TOML"),
         (TABLE.format(name="a", harness="nowhere:It"), "no module 'nowhere'"),
         (TABLE.format(name="a", harness="tests.orchestrator.commanded:None_"), "has no 'None_'"),
+        (TABLE.format(name="a", harness="tests.orchestrator.commanded:Ticking") + '\napprove = "nowhere:rule"\n', "'nowhere'"),
         ("colour = 1\n" + TABLE.format(name="a", harness="x:y"), "unknown key 'colour'"),
     ],
 )
