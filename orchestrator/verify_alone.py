@@ -5,6 +5,8 @@ elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouch
 tells what a seal is made of. It has no key: who writes all of them anew, and the head, is found out by a HEAD of yours only.
 """
 
+# pyright: basic, reportUnusedExpression=false
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="var-annotated"
 import json
 import sqlite3
 import sys
@@ -110,12 +112,11 @@ def look_beside(db, noted, found):
 
 
 def look_at_head(head, seals, found):
-    newest = max(seals, default=0)
     try:
         hash, *said = [head] if len(head) == 64 else map(json.loads(head).__getitem__, ("hash", "position", "last_seq"))
         place = next((place for place, seal in seals.items() if seal[0] == hash), None)
-        if place is None and (not said or said[0] > newest):
-            found.append((seals[newest][1] + 1 if seals else 1, "cut off", "head"))
+        if place is None and (not said or said[0] > max(seals, default=0)):
+            found.append((seals[max(seals)][1] + 1 if seals else 1, "cut off", "head"))
         elif place is None or said not in ([], [place, seals[place][1]]):
             found.append((None, "edited", "head"))
     except Exception:
@@ -142,8 +143,7 @@ def verify(path, head):
 if __name__ == "__main__":
     len(sys.argv) > 1 or sys.exit(__doc__)
     beside = Path(sys.argv[2] if len(sys.argv) > 2 else f"{sys.argv[1]}-head")
-    wrong, summary = verify(
-        sys.argv[1], beside.read_text("utf-8", "replace") if beside.is_file() else "".join(sys.argv[2:]) or None
-    )
+    head = beside.read_text("utf-8", "replace") if beside.is_file() else "".join(sys.argv[2:]) or None
+    wrong, summary = verify(sys.argv[1], head)
     print(*(f"{what}: {where}{'' if seq is None else f' {seq}'}" for seq, what, where in wrong[:20]), summary, sep="\n")
     sys.exit(5 if wrong else 0)
