@@ -14,6 +14,7 @@ from harnesses.approval import Action, Category
 from harnesses.errors import Refused
 from harnesses.features.texts import inert, last_part, one_line
 from harnesses.features.turn import words_of
+from harnesses.governance.actions import classify
 from harnesses.governance.binding import Bound, changed
 from harnesses.governance.contract_nouns import Check, Recommendation, ValidatorStatus, failed
 from harnesses.governance.contracts import read_validator
@@ -60,7 +61,7 @@ class PipelineDeeds(PipelineAttempts):
         deeds = self._deeds(record)
         deed, number = deeds[record.done], record.done + 1
         key = f"act {id} {record.attempts} {number}"
-        approval = self._approval_of(deed, record)
+        approval = self._approval_of(deed, record, by_author=record.done < len(self._tasks[id].deeds))
         arguments = (list(deed.command), deed.limit_s, str(id), _content(record))
         try:
             if approval is None:
@@ -93,15 +94,27 @@ class PipelineDeeds(PipelineAttempts):
             attempt=record.attempts,
         )
 
-    def _approval_of(self, deed: Deed, record: TaskRecord) -> Action | None:
-        """Return what a person has to approve; None if the guardrails let it be done without."""
-        releasing = deed.category in tuple(_RELEASING)
+    def _approval_of(self, deed: Deed, record: TaskRecord, *, by_author: bool) -> Action | None:
+        """Return what a person has to approve; None if the guardrails let it be done without: as it is called, and as its
+        command reads.
+
+        Args:
+            by_author: whether the pipeline's author has written it; else a builder asks for it.
+        """
+        found = [str(one.category) for one in classify(deed.command)]
+        kinds = {deed.category, *found}
+        rails = self._guardrails
+        # A builder's own word for what it asks for says nothing.
+        unknown = not by_author and deed.category not in tuple(Category)
+        releasing, destroying = kinds & set(_RELEASING), kinds - set(_RELEASING)
         needed = (
-            self._guardrails.require_user_approval_for_publish_deploy_or_force_push
-            if releasing
-            else self._guardrails.require_user_approval_for_destructive_actions
+            unknown
+            or (bool(releasing) and rails.require_user_approval_for_publish_deploy_or_force_push)
+            or (bool(destroying) and rails.require_user_approval_for_destructive_actions)
         )
-        return Action(deed.category, deed.summary[:250], _asked(deed, record)) if needed else None
+        also = ", ".join(sorted(kinds - {deed.category}))
+        summary = f"{deed.summary[:170]} (as its command reads: {also[:50]})" if also else deed.summary[:250]
+        return Action(deed.category, summary, _asked(deed, record)) if needed else None
 
     async def _do(self, command: list[str], limit_s: float, task: str, content: str) -> Did:
         """Run the command of a deed in the workspace.
