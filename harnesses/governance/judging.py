@@ -111,6 +111,10 @@ def _builder_checks(claim: Claim, builder: BuilderContract | None, explained: bo
 
 
 def _said(said: ValidatorContract) -> Check:
+    if said.status is ValidatorStatus.PASS and not said.checks:
+        return failed(
+            "validator_passed", f"{said.validator!r:.100} says PASS and has looked at nothing: expected one check at least"
+        )
     if said.status is ValidatorStatus.PASS:
         return passed("validator_passed", f"{said.validator!r:.100} says PASS")
     return failed("validator_passed", f"{said.validator!r:.100} says FAIL: {one_line('; '.join(said.issues[:3]), 200)}")

@@ -27,8 +27,8 @@ from harnesses.governance import (
 
 CLAIM = Claim(task_id="004", attempt=2, nonce="n2")
 BUILT = BuilderContract(task_id="004", agent="builder", status="PASS", summary="wrote the parser", nonce="n2")
-SAID = ValidatorContract(task_id="004", validator="checker", status="PASS", nonce="n2")
 GOOD, BAD = Check("files", "PASS", "there"), Check("tests", "FAIL", "2 of 3 passed")
+SAID = ValidatorContract(task_id="004", validator="checker", status="PASS", checks=[GOOD], nonce="n2")
 
 
 def failed(verdict: ValidatorContract) -> list[str]:
@@ -142,6 +142,10 @@ def test_a_builder_that_is_blocked_needs_a_person() -> None:
     verdict = judge(CLAIM, evolve(BUILT, status="BLOCKED"), [GOOD], validator="rules")
 
     assert verdict.retry_recommendation is Recommendation.ASK_USER
+
+
+def test_a_validator_that_has_looked_at_nothing_passes_nothing() -> None:
+    assert failed(judge(CLAIM, BUILT, [GOOD], validator=evolve(SAID, checks=[]))) == ["validator_passed"]
 
 
 def test_quality_is_the_part_of_the_checks_that_passed() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trio
 
-from harnesses import Ending, Waiting
+from harnesses import Ending, LocalRuntime, Waiting
 from harnesses.governance import EvidencePolicy, Grade
 from harnesses.pipeline import Inspection, PipelineHarness, Stage
 from harnesses.pipeline.preset import SDLC_STAGES
@@ -262,3 +262,12 @@ async def test_a_builder_that_is_slow_to_stop_changing_things_does_not_pass(tmp_
         await harness.run()
 
     assert statuses(harness) == {"code": "BLOCKED"}
+
+
+async def test_a_validator_that_has_looked_at_nothing_passes_nothing(tmp_path: Path) -> None:
+    harness = pipeline(tmp_path / "w", "a", validators=judging(lambda asked: verdict(asked, checks=[])))
+
+    with pytest.raises(Waiting):
+        await harness.run(LocalRuntime("p"))
+
+    assert "looked at nothing" in str(harness.state.tasks[0].failed)
