@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from harnesses.secret_values import Span, is_placeholder, looks_random
 
 _USER = re.compile(r"://([^\s/:@?#'\"<>`\\]{0,100}):(?!\d{1,5}[?#])([^\s/'\"<>`\\]{1,256})@")
+_BROKEN = re.compile(
+    r"://(?!localhost:)([^\s/:@.?#'\"<>`\\{}$]{1,100}):(?!\d{1,5}[/?#])((?:[^\s@'\"<>`\\{}$/]|/(?!/)){1,128})@(?=[\w.-]{1,200}[:/?\s\"']|[\w.-]{1,200}$)"
+)
+"""With a password that has a `/` in it, which should have been `%2F`."""
 _ONLY = re.compile(r"://([A-Za-z0-9_.~%-]{16,256})@")
 _SIGNED = re.compile(r"[?&;](?:sig|X-Amz-Signature|X-Goog-Signature|Signature)=([^\s&'\"<>\\]{16,512})")
 _HOOK = re.compile(
@@ -18,6 +22,9 @@ _HOOK = re.compile(
 def in_addresses(text: str) -> Iterator[Span]:
     for match in _USER.finditer(text):
         if not is_placeholder(match[2]):
+            yield match.span(2)
+    for match in _BROKEN.finditer(text):
+        if any(map(str.isdigit, match[2])) and not is_placeholder(match[2]):
             yield match.span(2)
     for match in _ONLY.finditer(text):
         if looks_random(match[1]):

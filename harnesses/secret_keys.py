@@ -12,18 +12,24 @@ from harnesses.secret_values import MARK, Span
 
 _BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_PUTTY = re.compile(
+    r"Private-Lines: ?\d{1,3}(?:\s|\\[nr]){1,4}"
+    r"((?:[A-Za-z0-9+/=]{1,80}(?:(?:\s|\\[nr]){1,4}(?!Private-MAC)|(?=\s|\\|[\"']|$))){1,200})"
+)
 _KEY_LINE = re.compile(r"[\s>+|\"'-]*(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+={0,2}|[\w-]+: .*|)[\s\"',]*(?:\\n)?[\s\"',]*")
 _TORN = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=])*")
 
 
 def begins_key(line: str) -> bool:
     """Return whether a private key begins in a line and does not end in it."""
+    if line.startswith("Private-Lines:"):
+        return True
     return "PRIVATE KEY" in line and _BEGIN.search(line) is not None and _END.search(line) is None
 
 
 def ends_key(line: str) -> bool:
     """Return whether a line is the last one of a private key."""
-    return _END.search(line) is not None
+    return line.startswith("Private-MAC:") or _END.search(line) is not None
 
 
 def key_line(line: str) -> bool:
@@ -32,6 +38,8 @@ def key_line(line: str) -> bool:
 
 
 def private_keys(text: str) -> Iterator[Span]:
+    if "Private-Lines:" in text:
+        yield from (match.span(1) for match in _PUTTY.finditer(text))
     place = 0
     while begin := _BEGIN.search(text, place) if text.find("PRIVATE KEY", place) >= 0 else None:
         end = _END.search(text, begin.end())

@@ -13,7 +13,7 @@ from harnesses.secret_names import Strength, strength
 from harnesses.secret_values import Span, is_placeholder, is_secret
 
 _NAMED = re.compile(
-    r"(?:passw(?:or)?d|passwort|passphrase|passcode|pwd|pass|secret|token|key|auth|credential|jwt|mnemonic|phrase)s?\d{0,3}"
+    r"(?:passw(?:or)?d|passwort|passphrase|passcode|pwd|pass|secret|token|key|auth|credential|jwt|mnemonic|phrase|(?<![a-z0-9])pw|art-api)s?\d{0,3}"
     r"(?:[\"'`\\]{0,4}\]?[ \t]{0,8}"
     r"(:\s{0,2}(?:&?str|bytes|string|any|text|secretstr|optional\[\w{1,20}\]|str \| none|final)\s{0,2}=(?!=)"
     r"|=>|:=|={1,3}|!==?|:)(?:\s|\\[nrt]){0,80}|(>))"
@@ -33,6 +33,8 @@ _LINE_BEGIN = re.compile(r"(?:^|\n|\\n|[\"'`])[+\-\s]{0,20}(?:export |set |decla
 _BLOCK = re.compile(r"[|>][+-]?[ \t]*(?:\n|\\n)[ \t]+([^\n\\\"]+)")
 _TAG = re.compile(r"([^<>\s]{1,400})</")
 _CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_]\w*(?=[(\[])|[A-Za-z_]\w*(?:\?\.|->|::)\w*")
+_VAULT = re.compile(r"(?:hv)?[sbr]\.(?=[A-Za-z]{0,40}\d)[A-Za-z0-9_-]{24,}")
+_RANGE = re.compile(r"\d{1,3}-\d{1,3}")
 _WORD = re.compile(r"[A-Za-z_]+")
 _VARIABLE = re.compile(
     r"(?i)[a-z_]*(?:pass(?:word|wd)?|pwd|secret|token|key|cred|auth)[a-z_]*|value|val|v|x|s|data|input|arg|args|self|config"
@@ -47,7 +49,7 @@ def assigned(text: str, low: str) -> Iterator[Span]:
         place = match.end()
         name = _name(text, match.start(), low[match.start() : match.end()])
         named = strength(name)
-        if named is Strength.NONE or named is Strength.HEADER:
+        if named is Strength.NONE or named is Strength.HEADER or _in_resource(low, match):
             continue
         span = _tagged(text, place) if match[2] else _value(text, match, named)
         if span is not None:
@@ -55,14 +57,20 @@ def assigned(text: str, low: str) -> Iterator[Span]:
             place = span[1]
 
 
+def _in_resource(low: str, match: re.Match[str]) -> bool:
+    """Return whether it is a part of the name of a resource of Amazon: `arn:aws:secretsmanager:…:secret:prod/db`."""
+    start = match.start()
+    return low[start - 1 : start] == ":" and match[0] == "secret:" and "arn:" in low[max(0, start - 80) : start]
+
+
 def _name(text: str, start: int, matched: str) -> str:
     """Return the whole name that ends with what was matched; of `api key`, both words."""
     begin = start
     while begin > 0 and start - begin < 60 and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
         begin -= 1
-    own = re.match(r"\w+", matched)
+    own = re.match(r"art-api|\w+", matched)
     name = text[begin:start] + (own[0] if own else "")
-    if begin == start and start > 1 and text[start - 1] == " ":
+    if begin == start and name != "pw" and start > 1 and text[start - 1] == " ":
         word = re.search(r"[A-Za-z]{2,20}$", text[max(0, start - 21) : start - 1])
         return f"{word[0]} {name}" if word else name
     return name
@@ -133,6 +141,8 @@ def stands_in(text: str, start: int) -> bool:
 
 def _is_code(text: str, start: int, value: str) -> bool:
     """Return whether a value without quotes is a variable or a call: `password=user.password`, `token: Token`."""
+    if _VAULT.fullmatch(value) is not None:
+        return False
     code = _CODE.match(text, start)
     if code is not None and (code.end() >= start + len(value) or text[code.end()] in "([?"):
         return True
@@ -145,7 +155,7 @@ def _weighty(text: str, value: str, end: int, separator: str) -> bool:
         return len(value) > 3
     if separator in ("=", ":=", "=>"):
         return len(value) > 2
-    if separator != ":" or len(value) < 4:
+    if separator != ":" or len(value) < 4 or _RANGE.fullmatch(value) is not None:
         return False
     if _WORD.fullmatch(value) is None:
         return True

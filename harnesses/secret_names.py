@@ -33,7 +33,7 @@ def strength(name: str) -> Strength:
 def _strength(squeezed: str) -> Strength:
     if squeezed.endswith(_HARMLESS):
         return Strength.NONE
-    if squeezed.endswith(_STRONG):
+    if squeezed.endswith(_STRONG) or squeezed in _SHORT:
         return Strength.STRONG
     if squeezed.endswith(_HEADERS):
         return Strength.HEADER
@@ -47,7 +47,19 @@ def _ends(kinds: str, end: str) -> tuple[str, ...]:
 
 
 _STRONG = (
-    *("password", "passwd", "passwort", "passphrase", "passcode", "pwd", "secret", "credential", "jwt", "mnemonic"),
+    *(
+        "password",
+        "passwd",
+        "passwort",
+        "passphrase",
+        "passcode",
+        "pwd",
+        "secret",
+        "credential",
+        "jwt",
+        "mnemonic",
+        "jfrogartapi",
+    ),
     *_ends("seed recovery secret", "phrase"),
     *_ends(
         "db database smtp ftp mysql mssql postgres pg redis mongo user ssh mail email imap admin root proxy require", "pass"
@@ -57,9 +69,10 @@ _STRONG = (
     *_ends("access auth refresh id session bearer api csrf xsrf github gh gitlab npm pypi slack bot oauth security", "token"),
     *_ends("private personal deploy service admin login reset client vault hf huggingface jwt sas registry telegram", "token"),
 )
+_SHORT = frozenset(("pw", "dbpw", "userpw", "adminpw", "rootpw", "mypw"))
 _HEADERS = ("authorization", "cookie")
 _HARMLESS = (
-    *_ends("public publishable primary foreign partition sort cache idempotency row group object s3 dedup", "key"),
+    *_ends("public publishable primary foreign partition sort cache idempotency row group object s3 dedup checksum", "key"),
     *_ends("page next continuation sync cursor eos bos pad unk sep cls mask stop start end special", "token"),
 )
 """What is of no use to a thief: names of columns, places in a listing, marks in the vocabulary of a model."""

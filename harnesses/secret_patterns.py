@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 
 _BODY = r"[A-Za-z0-9_-]"
+_BESIDE = r"(?:[\"'\\]{0,3}[,;|\t ][\"'\\ ]{0,3}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))?"
+"""The secret that goes with an id of Amazon, beside it in a table."""
 
 
 def _table(rows: dict[str, str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
@@ -20,8 +22,8 @@ def _table(rows: dict[str, str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
 PATTERNS = _table(
     {
         # Amazon, Google, Azure
-        "AKIA": r"[A-Z0-9]{16}(?![A-Za-z0-9])",
-        "ASIA": r"[A-Z0-9]{16}(?![A-Za-z0-9])",
+        "AKIA": rf"[A-Z0-9]{{16}}(?![A-Za-z0-9]){_BESIDE}",
+        "ASIA": rf"[A-Z0-9]{{16}}(?![A-Za-z0-9]){_BESIDE}",
         "AIza": rf"{_BODY}{{35}}",
         "ya29.": rf"{_BODY}{{20,}}",
         "GOCSPX-": rf"{_BODY}{{20,}}",
@@ -34,6 +36,7 @@ PATTERNS = _table(
         },
         "npm_": r"[A-Za-z0-9]{30,}",
         "pypi-": rf"{_BODY}{{40,}}",
+        "AKCp": r"[A-Za-z0-9]{60,}",
         "dckr_pat_": rf"{_BODY}{{20,}}",
         "ATATT3": r"[A-Za-z0-9_=-]{40,}",
         # talk
@@ -76,7 +79,7 @@ PATTERNS = _table(
         "eyJ": rf"{_BODY}{{8,}}+(?:\.{_BODY}{{8,}}+\.{_BODY}{{8,}}+(?:\.{_BODY}{{8,}}+){{0,2}})?",
     }
 )
-"""The beginning in small letters, and the pattern. Before it there must be no letter or digit of ASCII, but for those below."""
+"""The beginning in small letters, and the pattern. Before it there must be no letter or digit of ASCII, but for these."""
 ANYWHERE = frozenset(
     (
         *("aa", "eyj", "github_pat_", "dckr_pat_", "atatt3", "gocspx-", "xapp-", "sk-ant-", "whsec_", "sq0atp-", "sq0csp-"),

@@ -60,9 +60,10 @@ def may_hold_secret(text: str) -> bool:
         or "phrase" in low
         or "mnemonic" in low
         or ("k" in low and ("key" in low or "token" in low or "cookie" in low))
-        or ("w" in low and ("pwd" in low or "jwt" in low))
+        or ("w" in low and ("pw" in low or "jwt" in low or "wif" in low))
+        or ("-" in low and ("private-lines" in low or "-p " in low or "-securestring" in low or "-api" in low))
         or ("/" in low and "://" in low)
-        or ("l" in low and ("curl" in low or "mysql" in low))
+        or ("l" in low and ("curl" in low or "mysql" in low or "redis-cli" in low))
         or (_RUN in text.encode(errors="replace").translate(_RUNS) and any(needle in low for needle in _NEEDLES))
     )
 

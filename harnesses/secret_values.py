@@ -29,7 +29,7 @@ _NOTHING = frozenset(
         *("required", "optional", "none", "null", "nil", "undefined", "true", "false", "yes", "no", "on", "off", "enabled"),
         *("disabled", "missing", "present", "set", "unset", "empty", "valid", "invalid", "expired", "changed", "unchanged"),
         *("masked", "hidden", "redacted", "string", "str", "bool", "bytes", "int", "text", "default", "unknown", "ok"),
-        *("denied", "granted"),
+        *("denied", "granted", "include", "omit", "same-origin"),
     )
 )
 """Words that say something of a secret, and are none."""

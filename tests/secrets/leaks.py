@@ -228,4 +228,30 @@ GLUED = (
     _leak("letter-before-github", f"x{GITHUB}", GITHUB),
     _leak("letter-before-slack", f"is{SLACK}", SLACK),
 )
-LEAKS = (*ISSUED, *KEYS, *ADDRESSES, *HEADERS, *NAMED, *GLUED)
+SEED = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+BESIDE = (
+    _leak("old-token-of-vault", f"export VAULT_TOKEN=s.{drawn(24, seed='vault')}", drawn(24, seed="vault")),
+    _leak("redis-cli", f"redis-cli -h cache -a {WORD}x ping", f"{WORD}x"),
+    _leak("mongosh", f"mongosh --host db -u admin -p {WORD} --authenticationDatabase admin", WORD),
+    _leak("docker-login", f"docker login -u acme -p {HEX32} registry.example.com", HEX32),
+    _leak("az-login", f"az login --service-principal -u 1 -p {drawn(40, seed='az')} --tenant t", drawn(40, seed="az")),
+    _leak("htpasswd", f"htpasswd -bc .htpasswd ann {WORD}", WORD),
+    _leak("define-in-php", f"define('DB_PASSWORD', '{WORD}');", WORD),
+    _leak("xml-attributes", f'<add key="Password" value="{WORD}"/>', WORD),
+    _leak("seed-phrase", f"seed phrase: {SEED}", SEED),
+    _leak("slash-in-password-of-address", f"amqp://u:p#ss/{WORD}{AT}host/v", WORD),
+    _leak("hash-in-password-of-address", f"amqp://u:p#ss{WORD}{AT}host/v", WORD),
+    _leak("aws-table", f"Access key ID,Secret access key\n{AWS_ID},{AWS_SECRET}", AWS_ID, AWS_SECRET),
+    _leak(
+        "putty-key",
+        f"PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 2\n{RSA_LINES[0]}\n{RSA_LINES[1]}\nPrivate-MAC: {HEX64}",
+        *RSA_LINES[:2],
+    ),
+    _leak("wallet-import-format", f"privkey 5{'J3mBbAH58CpQ3Y5RNJpUKPE62SQ5tfcvU2JpbnkeyhfsYB1Jcn'}", "J3mBbAH58CpQ3Y5RNJ"),
+    _leak("markdown-table", f"| name | value |\n| --- | --- |\n| password | {WORD}x |", f"{WORD}x"),
+    _leak("pw", f"user: ann pw: {WORD}", WORD),
+    _leak("jfrog-header", f"X-JFrog-Art-Api: AKCp{drawn(69, seed='jfrog')}", drawn(69, seed="jfrog")),
+    _leak("short-jfrog-header", f"X-JFrog-Art-Api: {HEX32}", HEX32),
+    _leak("secure-string", f"ConvertTo-SecureString '{WORD}' -AsPlainText -Force", WORD),
+)
+LEAKS = (*ISSUED, *KEYS, *ADDRESSES, *HEADERS, *NAMED, *GLUED, *BESIDE)

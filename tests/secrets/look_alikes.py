@@ -110,6 +110,16 @@ PUBLIC = {
     "words-that-end-like-a-beginning": "task-0001-colony-optimisation-2024-run and risk-2026-model-of-the-desk-v12",
     "keys-of-caches": f"cache_key-{SHA256[:32]} and idempotency-key-{SHA256[:32]}",
     "ants": "task-ant-colony-optimisation-2024-run-12",
+    "credentials-of-a-request": "fetch(url, {credentials: 'same-origin'}) or credentials: include",
+    "length-of-a-password": "password: 8-64 characters",
+    "arn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf",
+    "checksum-key": f"checksum key: {SHA256[:32]}",
+    "ports-and-pipes": "docker run -p 8080:80 nginx; ssh -p 2222 ann; mongosh -p; redis-cli -p 6379; docker login ghcr.io",
+    "table-of-an-api": "| password | string | required, 8-64 characters |\n| user | password | role |",
+    "attributes": '<add key="PageSize" value="25"/> <input name="token" value="BTC"/>',
+    "constants": "define('DB_HOST', 'localhost'); define('VERSION', '1.2.3')",
+    "wifi": "wifi: on, privkey: none, spwn: 3, pwm: 20",
+    "address-of-scope": f"http://host:port/{AT}scope/x1 and oci://registry:5000/acme{AT}sha256:1",
     "empty-header": "Cookie: \nAuthorization: \nX-Api-Key: \n",
 }
 LOOK_ALIKES = {**PROSE, **CODE, **PLACEHOLDERS, **NUMBERS, **PUBLIC}
