@@ -15,6 +15,9 @@ settings.register_profile(
 )
 settings.load_profile("steady")
 
+# Before anybody imports it: failed assertions of the conformance suite show their values.
+pytest.register_assert_rewrite("orchestrator.store.conformance")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "seed: one of the 44 cases that any harness of this model must pass")
