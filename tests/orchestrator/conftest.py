@@ -8,23 +8,23 @@ import pytest
 
 from orchestrator import Outcome
 
-_ROWS = pytest.StashKey[list[tuple[str, Outcome]]]()
+_FAULT = "fault"
 _CAUSE_CHARS = 90
 
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Callable[[str, Outcome], None]:
-    """Note what became of a fault."""
-    rows = request.config.stash.setdefault(_ROWS, [])
-    return lambda name, outcome: rows.append((name, outcome))
+    """Note what became of a fault, with the test, so that it is known wherever tests are run."""
+    return lambda name, outcome: request.node.user_properties.append((_FAULT, (name, str(outcome.kind), outcome.cause)))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    rows = config.stash.get(_ROWS, None)
-    if rows is None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [one for ended in terminalreporter.stats.values() for one in ended if isinstance(one, pytest.TestReport)]
+    rows = [value for one in reports if one.when == "call" for key, value in one.user_properties if key == _FAULT]
+    if not rows:
         return
     terminalreporter.section("faults, each beside two healthy harnesses")
-    width = max(len(name) for name, _ in rows)
-    for name, outcome in rows:
-        cause = outcome.cause if len(outcome.cause) <= _CAUSE_CHARS else outcome.cause[: _CAUSE_CHARS - 1] + "…"
-        terminalreporter.write_line(f"{name:<{width}}  {outcome.kind:<9}  {cause}")
+    width = max(len(name) for name, _, _ in rows)
+    for name, kind, cause in sorted(rows):
+        shown = cause if len(cause) <= _CAUSE_CHARS else cause[: _CAUSE_CHARS - 1] + "…"
+        terminalreporter.write_line(f"{name:<{width}}  {kind:<9}  {shown}")
