@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from orchestrator.store.head import head_path
 from tests.tampering.proof import judge
 
@@ -26,7 +28,7 @@ def assert_clean(store: Path) -> int:
 
 def test_a_store_verifies_clean_while_it_runs_and_after_each_kill(tmp_path: Path) -> None:
     chance = random.Random(5)
-    store, unsealed, kills, ended = tmp_path / "run.db", 0, 0, False
+    store, kills, ended = tmp_path / "run.db", 0, False
     while not ended:
         life = Life(store, steps=STEPS)
         ended = life.listen(until=b"\n") or life.listen(chance.uniform(0.0, 0.4))
@@ -37,8 +39,20 @@ def test_a_store_verifies_clean_while_it_runs_and_after_each_kill(tmp_path: Path
             life.kill()
             kills += 1
         assert life.end().code in (0, -9)
-        unsealed += assert_clean(store)
+        assert_clean(store)
 
     assert kills > 0
+    assert assert_clean(store) == 0
+
+
+@pytest.mark.parametrize("moment", ["before:5", "after:20"])
+def test_steps_that_wait_for_a_seal_when_it_is_killed_are_sealed_by_the_next_program(tmp_path: Path, moment: str) -> None:
+    store = tmp_path / "run.db"
+
+    died = Life(store, "--only=fields", f"--fault={moment}", steps=STEPS).end()
+    unsealed = assert_clean(store)
+    ended = Life(store, "--only=fields", steps=STEPS).end()
+
+    assert (died.code, ended.code) == (-9, 0)
     assert unsealed > 0
     assert assert_clean(store) == 0
