@@ -20,7 +20,7 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.agents.command import CommandAgent
 from harnesses.agents.reading import Reading, Reply
 from harnesses.governance.guardrails import Guardrails
-from harnesses.governance.stream_counts import Counter, counter_for
+from harnesses.governance.stream_counts import Counter, Deeds, counter_for
 from harnesses.governance.tally import AgentStopped, Tally, current_tally, tallying
 from harnesses.step import InputT, OutputT, StateT
 
@@ -92,17 +92,15 @@ class _CountedReading:
         self._tells = tells
         self._tally = tally
         self._tally.is_counting = True
-        self._seen: set[tuple[bool, str]] = set()
+        self._told = Deeds()
 
     def line(self, text: str) -> str:
         """Count, then read. The error of one too many ends the program."""
         shown = self._inner.line(text)
         try:
             for deed in self._tells(text):
-                key = (deed.is_tool, deed.id[:200])
-                if deed.id and key in self._seen:
+                if not self._told.is_new(deed):
                     continue
-                self._seen.add(key)
                 self._tally.tool_call(deed.name) if deed.is_tool else self._tally.message()
         except AgentStopped as stopped:
             stopped.session = self._inner.reply().session

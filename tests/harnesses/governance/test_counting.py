@@ -16,7 +16,7 @@ from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, Tur
 from harnesses.features.record import FeatureState
 from harnesses.governance import BuilderContract, Guardrails, independent
 from harnesses.governance.counting import counted, limited
-from harnesses.governance.stream_counts import Deed, counter_for
+from harnesses.governance.stream_counts import Deed, Deeds, counter_for
 from harnesses.governance.tally import AgentStopped, Tally, tallying, telemetry_checks
 from harnesses.step import LoadedContext
 from tests.harnesses.agents.turns import assigned, install, marked, take_turn
@@ -220,7 +220,7 @@ def test_the_deeds_in_the_output_of_claude_code() -> None:
     block = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}
     both = {"type": "assistant", "message": {"id": "m1", "content": [{"type": "text", "text": "x"}, block, 3]}}
 
-    assert lines_of(ClaudeCodeReading(), both, {"type": "user", "message": {"content": [block]}}, "[]", "no") == [
+    assert lines_of(ClaudeCodeReading(), both, "[]", "no") == [
         (False, "m1"),
         (True, "t1"),
     ]
@@ -230,6 +230,70 @@ def test_a_line_that_is_cut_off_still_counts() -> None:
     whole = json.dumps({"type": "assistant", "message": {"content": [{"type": "tool_use", "input": "x" * 1000}]}})
 
     assert sorted(lines_of(ClaudeCodeReading(), whole[:500])) == [(False, ""), (True, "")]
+
+
+def call_told(mode: str, number: int) -> list[object]:
+    """Return the lines that tell of one tool call, in a way that is not the plain one."""
+    block: dict[str, Any] = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": f"echo {number}"}}
+    message: Any = {"type": "assistant", "message": {"id": "m1", "content": [block]}}
+    result = {"type": "tool_result", "tool_use_id": block["id"], "content": "x"}
+    plain = json.dumps(message)
+    empty = '{"type": "assistant", "message": {"id": "m1", "content": []}, "message": '
+    ways: dict[str, list[object]] = {
+        "plain": [message, {"type": "user", "message": {"content": [result]}}],
+        "list": [[message]],
+        "pretty": list(json.dumps(message, indent=1).splitlines()),
+        "colour": [f"\x1b[0m{plain}\x1b[0m"],
+        "mark of order": [f"\ufeff{plain}"],
+        "prefix": [f"data: {plain}"],
+        "two names": [f"{empty}{json.dumps(message['message'])}}}"],
+        "two names, the last empty": [f'{plain[:-1]}, "message": {{"id": "m1", "content": []}}}}'],
+        "escaped": [plain.replace("tool_use", "tool_\\u0075se") + " x"],
+        "same id": [{"type": "assistant", "message": {"id": "m1", "content": [{**block, "id": "t"}]}}],
+        "mcp": [{"type": "assistant", "message": {"id": "m1", "content": [{**block, "type": "mcp_tool_call"}]}}],
+        "nested": [{"type": "assistant", "message": {"id": "m1", "content": [{"type": "group", "content": [block]}]}}],
+        "stream": [
+            {"type": "stream_event", "event": {"type": "content_block_start", "content_block": {**block, "input": {}}}},
+            message,
+        ],
+        "only stream": [{"type": "stream_event", "event": {"type": "content_block_start", "content_block": block}}],
+        "only results": [{"type": "user", "message": {"content": [result]}}],
+        "cut": [plain[:-20], json.dumps({"type": "user", "message": {"content": [result]}})[:-3]],
+    }
+    return ways[mode]
+
+
+WAYS = (
+    *("plain", "list", "pretty", "colour", "mark of order", "prefix", "two names", "two names, the last empty", "escaped"),
+    *("same id", "mcp", "nested", "stream", "only stream", "only results", "cut"),
+)
+
+
+@pytest.mark.parametrize("mode", WAYS)
+def test_a_tool_call_counts_once_however_it_is_told(mode: str) -> None:
+    counter, told = counter_for(ClaudeCodeReading()), Deeds()
+    assert counter is not None
+    lines = [line for number in range(100) for line in call_told(mode, number)]
+
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    calls = sum(told.is_new(deed) and deed.is_tool for text in texts for deed in counter(text))
+
+    assert calls == 100
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_item_of_codex_counts_once_however_it_is_told(wrapped: bool) -> None:
+    counter, told = counter_for(CodexReading()), Deeds()
+    assert counter is not None
+    calls = 0
+    for number in range(100):
+        for kind in ("item.started", "item.updated", "item.completed"):
+            item = {"id": f"i{number}", "type": "command_execution", "command": "ls", "aggregated_output": kind}
+            event: Any = {"type": kind, "item": item}
+            text = json.dumps([event] if wrapped else event)
+            calls += sum(told.is_new(deed) and deed.is_tool for deed in counter(f"\x1b[1m{text}" if wrapped else text))
+
+    assert calls == 100
 
 
 def test_the_deeds_in_the_output_of_codex() -> None:
