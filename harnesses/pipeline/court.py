@@ -38,7 +38,17 @@ from harnesses.pipeline.entries import entry, observed, of_command, of_validator
 from harnesses.pipeline.ids import StageId
 from harnesses.pipeline.looking import Case, as_handed_in, bound, contract_of, material, read_files, spoken_of, tally
 from harnesses.pipeline.prompts import artifact_path, own_artifact_path, validator_prompt
-from harnesses.pipeline.readonly import Copy, ReadOnly, Seen, begin_copy, differences, digests, remove_copy, run_seen
+from harnesses.pipeline.readonly import (
+    MAX_COPY_BYTES,
+    Copy,
+    ReadOnly,
+    Seen,
+    begin_copy,
+    differences,
+    digests,
+    remove_copy,
+    run_seen,
+)
 from harnesses.pipeline.requests import requested
 from harnesses.pipeline.stage import Stage
 from harnesses.pipeline.stage_checks import looked_at
@@ -75,6 +85,8 @@ class Court:
     """Of a command."""
     unseen: tuple[str, ...] = ()
     """Paths below the workspace that are not copied."""
+    most_bytes: int = MAX_COPY_BYTES
+    """Of a copy."""
 
     async def hear(
         self, case: Case, validator: PipelineAgent | None, ask: AskValidator | None, now: Callable[[], datetime]
@@ -86,7 +98,7 @@ class Court:
         """
         folder = Path(await aside(tempfile.mkdtemp, prefix="pipeline-"))
         try:
-            copy = await aside(begin_copy, self.workspace, folder, self._unseen(case))
+            copy = await aside(begin_copy, self.workspace, folder, self._unseen(case), self.most_bytes)
             return await self._hear(case, validator, ask, now, copy)
         finally:
             with trio.CancelScope(shield=True):

@@ -64,6 +64,7 @@ class PipelineHarness(PipelineSteps):
         agent_limit_s: seconds that an agent may take for one attempt; a validator too.
         command_limit_s: seconds that a command may take that is run to judge.
         unseen: paths below the workspace that are not copied for validators: large, and not needed.
+        max_copy_bytes: how large a copy may be, by what its files say that they are; a larger workspace is a failed check.
         nonce: gives what tells an attempt from every other.
 
     Raises:

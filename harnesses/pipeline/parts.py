@@ -21,6 +21,7 @@ from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.ids import StageId, TaskId
 from harnesses.pipeline.memory import PipelineMemory
 from harnesses.pipeline.preset import SDLC_STAGES
+from harnesses.pipeline.readonly import MAX_COPY_BYTES
 from harnesses.pipeline.record import (
     Mode,
     PipelineInput,
@@ -68,6 +69,7 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
         agent_limit_s: float = 1_800.0,
         command_limit_s: float = 600.0,
         unseen: Iterable[str] = (),
+        max_copy_bytes: int = MAX_COPY_BYTES,
         nonce: Callable[[], str] = new_nonce,
         max_context_steps: int = 10,
         constraints: Constraints | None = None,
@@ -91,6 +93,8 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
         if isinstance(max_parallel, bool) or not isinstance(cast(object, max_parallel), int) or max_parallel < 1:
             raise PipelineInvalid(f"max_parallel: expected a whole number from 1 up, was {max_parallel!r}; correct it")
         self._most = max_parallel
+        if isinstance(max_copy_bytes, bool) or not isinstance(cast(object, max_copy_bytes), int) or max_copy_bytes < 1:
+            raise PipelineInvalid(f"max_copy_bytes: expected a whole number from 1 up, was {max_copy_bytes!r}; correct it")
         for name, limit_s in (("agent_limit_s", agent_limit_s), ("command_limit_s", command_limit_s)):
             if isinstance(limit_s, bool) or not limit_s > 0:
                 raise PipelineInvalid(f"{name}: expected seconds above 0, was {limit_s!r}; correct it")
@@ -103,6 +107,7 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
             policy=self._policy,
             limit_s=command_limit_s,
             unseen=tuple(unseen),
+            most_bytes=max_copy_bytes,
         )
 
     # who does what

@@ -42,6 +42,8 @@ MAX_TAIL = 2_000
 MAX_READ_BYTES = 1_000_000
 MAX_COMMANDS = 50
 """Commands that one validator may run."""
+MAX_COPY_BYTES = 500_000_000
+"""Bytes that are copied to be judged, by what files say that they are: a sparse one would become as large as it says."""
 _COPY_TRIES = 3
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
 
@@ -228,9 +230,14 @@ def _environment(directory: Path) -> dict[str, str]:
     return {**kept, "PWD": str(directory), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider"}
 
 
-def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = ()) -> Copy:
-    """Copy a workspace to a folder of our own."""
+def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = (), most: int = MAX_COPY_BYTES) -> Copy:
+    """Copy a workspace to a folder of our own.
+
+    Raises:
+        PipelineInvalid: it is larger than that; with the largest file.
+    """
     root = folder / "copy"
+    _check_size(workspace, unseen, most)
     for tries in range(_COPY_TRIES, -1, -1):
         try:
             copy_tree(workspace, root, unseen)
@@ -245,7 +252,7 @@ def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = ()) -> Cop
 
 def copy_tree(source: Path, target: Path, unseen: Iterable[str] = ()) -> None:
     """Copy what is in a directory, links as links; pipes, sockets and the like are left out."""
-    left_out = {os.path.normpath(path) for path in unseen}
+    left_out = _left_out(unseen)
 
     def ignored(directory: str, names: list[str]) -> set[str]:
         below = os.path.relpath(directory, source)
@@ -258,6 +265,26 @@ def copy_tree(source: Path, target: Path, unseen: Iterable[str] = ()) -> None:
         }
 
     shutil.copytree(source, target, symlinks=True, ignore=ignored, copy_function=_copied)
+
+
+def _left_out(unseen: Iterable[str]) -> set[str]:
+    return {os.path.normpath(path) for path in unseen}
+
+
+def _check_size(workspace: Path, unseen: Iterable[str], most: int) -> None:
+    left_out, total, largest = _left_out(unseen), 0, (0, "")
+    for path, place in _places(workspace):
+        if any(path == one or path.startswith(f"{one}/") for one in left_out):
+            continue
+        with suppress(OSError):
+            found = os.lstat(place)
+            if stat.S_ISREG(found.st_mode):
+                total, largest = total + found.st_size, max(largest, (found.st_size, path))
+    if total > most:
+        raise PipelineInvalid(
+            f"the workspace is too large to be judged in a copy: expected at most {most} bytes, was {total}; the largest file "
+            f"is {largest[1]!r:.200}, {largest[0]}: remove it, name it in `unseen`, or allow more by `max_copy_bytes`"
+        )
 
 
 def _copied(source: str, target: str) -> None:

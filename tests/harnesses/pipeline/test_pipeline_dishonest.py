@@ -271,3 +271,17 @@ async def test_a_validator_that_has_looked_at_nothing_passes_nothing(tmp_path: P
         await harness.run(LocalRuntime("p"))
 
     assert "looked at nothing" in str(harness.state.tasks[0].failed)
+
+
+async def test_a_workspace_that_is_too_large_is_not_copied_and_the_largest_file_is_named(tmp_path: Path) -> None:
+    def builds(work: Work) -> object:
+        with open(Path(str(work.directory)) / "sparse", "wb") as file:
+            file.truncate(2_000_000)
+        return contract(work, write_artifacts(work))
+
+    harness = pipeline(tmp_path / "w", "a", agents=Builders({"a": builds}, pause_s=0.01), max_copy_bytes=1_000_000)
+
+    with pytest.raises(Waiting):
+        await harness.run(LocalRuntime("p"))
+
+    assert "the largest file is 'sparse', 2000000" in str(harness.state.tasks[0].failed)
