@@ -115,9 +115,9 @@ def look_at_head(head, seals, found):
     try:
         hash, *said = [head] if len(head) == 64 else map(json.loads(head).__getitem__, ("hash", "position", "last_seq"))
         place = next((place for place, seal in seals.items() if seal[0] == hash), None)
-        if place is None and (not said or said[0] > max(seals, default=0)):
+        if place is None and (not said or ([*map(type, (hash, *said))] == [str, int, int] and said[0] > max(seals or [0]))):
             found.append((seals[max(seals)][1] + 1 if seals else 1, "cut off", "head"))
-        elif place is None or said not in ([], [place, seals[place][1]]):
+        elif place is None or repr(said) not in ("[]", repr([place, seals[place][1]])):
             found.append((None, "edited", "head"))
     except Exception:
         found.append((None, "edited", "head"))

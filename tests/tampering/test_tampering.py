@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator.store.head import head_path
+
 from .proof import judge, tamper_often
-from .stores import Base, make_bases
+from .stores import Base, copy, make_bases
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +33,30 @@ def test_every_tampering_at_random_is_found_by_both_alike(bases: list[Base], tmp
     assert tally.apart == []
     assert tally.found == 300
     assert tally.named > 150
+
+
+HEADS: tuple[dict[str, Any], ...] = (
+    *[dict[str, Any](position=each) for each in (7.0, 1.0, 1e9, True, "1", None, 10**6)],
+    *[dict[str, Any](last_seq=each) for each in (7.0, True, None)],
+    *[dict[str, Any](hash=each) for each in (7, None, ["a"])],
+    {"position": 1e9, "hash": "0" * 64},
+    {"position": True, "hash": "0" * 64},
+)
+
+
+@pytest.mark.parametrize("changed", HEADS)
+def test_a_head_that_was_changed_is_told_alike_by_both(bases: list[Base], tmp_path: Path, changed: dict[str, Any]) -> None:
+    for base in bases[:2]:
+        path = copy(base, tmp_path / base.name)
+        head = json.loads(head_path(path).read_text())
+        same_value = [{key: float(head[key])} for key in ("position", "last_seq")]
+        for each in (changed, *same_value):
+            head_path(path).write_text(json.dumps(head | each))
+
+            proof, alone = judge(path)
+
+            assert [(one.what, one.where) for one in proof.findings] == [(what, where) for _, what, where in alone]
+            assert alone
 
 
 def test_the_one_that_stands_alone_is_short_and_needs_nothing_of_ours() -> None:
