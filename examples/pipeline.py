@@ -151,7 +151,7 @@ async def judge(run: AgentRun[Any, Inspection]) -> object:
     stage = str(inspection.task.id)
     checks = [{"name": "artifact", "status": "PASS", "evidence": f"read {inspection.artifacts[stage]}"}]
     if stage in ("07-code", "08-testing"):
-        seen = await inspection.project.run(TESTS)
+        seen = await inspection.project.run(TESTS, expects="^Ran 2 tests")
         checks.append({"name": "tests", "status": "PASS" if seen.good else "FAIL", "evidence": seen.tail.strip()[-300:]})
     good = all(check["status"] == "PASS" for check in checks)
     return {

@@ -36,7 +36,17 @@ from harnesses.governance.tally import telemetry_checks
 from harnesses.pipeline.assignments import Inspection, PipelineAgent, contract_in
 from harnesses.pipeline.entries import entry, observed, of_command, of_validator, rerun
 from harnesses.pipeline.ids import StageId
-from harnesses.pipeline.looking import Case, as_handed_in, bound, contract_of, material, read_files, spoken_of, tally
+from harnesses.pipeline.looking import (
+    Case,
+    as_handed_in,
+    bound,
+    contract_of,
+    material,
+    read_files,
+    spoken_of,
+    tally,
+    written_since,
+)
 from harnesses.pipeline.prompts import artifact_path, own_artifact_path, validator_prompt
 from harnesses.pipeline.readonly import (
     MAX_COPY_BYTES,
@@ -135,7 +145,12 @@ class Court:
                 checks += trouble
             checks += await self._untouched(copy, subject)
             checks += [of_command(one) for one in seen]
-            ledger += rerun(mine, case.task, seen, subject)
+            if seen:
+                # What is run may read any of them, also those that nobody names.
+                more = await aside(written_since, self.workspace, copy.root, case.state)
+                whole, problem = await aside(bound, copy.root, tuple(dict.fromkeys((*(one.path for one in subject), *more))))
+                checks += problem
+                ledger += rerun(mine, case.task, seen, whole)
             if said is not None:
                 ledger.append(of_validator(mine, said, subject))
         needed = self.guardrails.require_evidence_for_pass
@@ -190,9 +205,18 @@ class Court:
         """Run the commands of the stages in the copy."""
         seen: list[Seen] = []
         for id in case.task.stages:
-            if command := self.stages[id].command:
-                name = f"stage-{id}"
-                seen.append(await run_seen(copy, command, limit_s=self.limit_s, name=name, stage=str(id)))
+            stage = self.stages[id]
+            if stage.command:
+                seen.append(
+                    await run_seen(
+                        copy,
+                        stage.command,
+                        limit_s=self.limit_s,
+                        name=f"stage-{id}",
+                        stage=str(id),
+                        expects=stage.expects,
+                    )
+                )
         return seen
 
     async def _untouched(self, copy: Copy, subject: Sequence[Bound]) -> list[Check]:

@@ -6,6 +6,8 @@ The laws: what can not be looked at is a failed check or a missing one, never a 
 from __future__ import annotations
 
 import os
+import stat
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +27,10 @@ from harnesses.pipeline.ids import StageId
 from harnesses.pipeline.material import MAX_ARTIFACT_BYTES, MAX_FILE_BYTES, MAX_FILES, Material, read_artifact
 from harnesses.pipeline.prompts import artifact_path, own_artifact_path
 from harnesses.pipeline.record import Built, PipelineState, TaskNote
+
+_SLACK_S = 2.0
+"""By which the times of files may be behind the clock."""
+_KEPT_BY_OTHERS = (".db", ".db-wal", ".db-shm", ".db-head", ".db-journal", ".log")
 
 
 @frozen(kw_only=True)
@@ -55,7 +61,7 @@ def contract_of(case: Case) -> tuple[BuilderContract | None, list[Check]]:
         return None, list(unreadable(error))
     folder = f"{case.state.run_folder}/tasks/"
     # A view of ours, which is written anew: it is handed in, and not part of the work.
-    files = tuple(path for path in contract.files_modified if not path.removeprefix("./").startswith(folder))
+    files = tuple(path for path in contract.files_modified if not plain_name(path).startswith(folder))
     return evolve(contract, files_modified=files), []
 
 
@@ -72,6 +78,37 @@ def spoken_of(case: Case, contract: BuilderContract) -> tuple[str, ...]:
 
 def plain_name(path: str) -> str:
     return os.path.normpath(path)
+
+
+def written_since(workspace: Path, copy: Path, state: PipelineState) -> tuple[str, ...]:
+    """Return the files of a copy that were written since the pipeline began, whoever names them.
+
+    Left out are the run folder, what is hidden (`.git`), and stores and logs: those that watch the work write them.
+    """
+    began = 0.0 if state.created_at is None else state.created_at.timestamp() - _SLACK_S
+    # A clock that is ahead of the machine's tells nothing: then all of them count.
+    since = began if began <= time.time() else 0.0
+    found: list[str] = []
+    for directory, names, files in os.walk(copy):
+        below = os.path.relpath(directory, copy)
+        names[:] = sorted(one for one in names if not one.startswith(".") and _joined(below, one) != state.run_folder)
+        for name in sorted(files):
+            path = _joined(below, name)
+            if not name.startswith(".") and not name.endswith(_KEPT_BY_OTHERS) and _is_newer(workspace / path, since):
+                found.append(path)
+    return tuple(found)
+
+
+def _joined(below: str, name: str) -> str:
+    return os.path.normpath(os.path.join(below, name))
+
+
+def _is_newer(place: Path, since: float) -> bool:
+    try:
+        found = os.lstat(place)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_ctime >= since
 
 
 def tally(built: Built, guardrails: Guardrails) -> Tally:

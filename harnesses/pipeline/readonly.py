@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -60,17 +61,20 @@ class Seen:
     """Files that it has changed: then it proves nothing."""
     stage: str = ""
     """The stage whose description asks for it; empty if a validator has."""
+    missing: str = ""
+    """What its output was to match, and did not."""
 
     @property
     def good(self) -> bool:
-        """Whether it ended with 0 and changed nothing."""
-        return self.code == 0 and not self.changed
+        """Whether it ended with 0, changed nothing, and said what was expected."""
+        return self.code == 0 and not self.changed and not self.missing
 
     def words(self) -> str:
         """Return what was seen, in a line."""
         how = "killed at its time limit" if self.code is None else f"exit code {self.code}"
         also = f", and changed {', '.join(self.changed[:3])}" if self.changed else ""
-        return f"{' '.join(self.command)[:300]}: {how}{also}"
+        said = f", and its output does not match {self.missing[:100]!r}" if self.missing else ""
+        return f"{' '.join(self.command)[:300]}: {how}{also}{said}"
 
 
 class Copy:
@@ -126,9 +130,13 @@ class ReadOnly:
         """Return the hash of what `read_bytes` gives."""
         return hashlib.sha256(self.read_bytes(path)).hexdigest()
 
-    async def run(self, command: Sequence[str]) -> Seen:
-        """Run a command where nothing can be changed, or nothing that counts, and return how it ended. It is noted by us."""
-        seen = await self._run(tuple(command))
+    async def run(self, command: Sequence[str], *, expects: str = "") -> Seen:
+        """Run a command where nothing can be changed, or nothing that counts, and return how it ended. It is noted by us.
+
+        Args:
+            expects: a regular expression that has to be found in the last of its output, line by line.
+        """
+        seen = await self._run(tuple(command), expects)
         self._note(seen)
         return seen
 
@@ -160,22 +168,24 @@ def _inside(root: Path, path: str) -> Path:
     return place
 
 
-def _running(copy: Copy, limit_s: float) -> Callable[[tuple[str, ...]], Awaitable[Seen]]:
+def _running(copy: Copy, limit_s: float) -> Callable[[tuple[str, ...], str], Awaitable[Seen]]:
     number = 0
 
-    async def run(command: tuple[str, ...]) -> Seen:
+    async def run(command: tuple[str, ...], expects: str) -> Seen:
         nonlocal number
         number += 1
         if number > MAX_COMMANDS:
             raise PipelineInvalid(f"a validator has run {MAX_COMMANDS} commands: expected fewer; look at less")
         if not command or not all(isinstance(cast(object, word), str) and "\0" not in word for word in command):
             raise PipelineInvalid(f"command: expected words, was {command!r:.200}")
-        return await run_seen(copy, command, limit_s=limit_s, name=f"run-{number}")
+        return await run_seen(copy, command, limit_s=limit_s, name=f"run-{number}", expects=expects)
 
     return run
 
 
-async def run_seen(copy: Copy, command: Sequence[str], *, limit_s: float, name: str, stage: str = "") -> Seen:
+async def run_seen(
+    copy: Copy, command: Sequence[str], *, limit_s: float, name: str, stage: str = "", expects: str = ""
+) -> Seen:
     """Run a command in walls in which the copy is read-only, or, where there are none, in a copy of it that is compared."""
     walled = await aside(has_walls)
     ground = copy if walled else await aside(copy.another, name)
@@ -191,7 +201,8 @@ async def run_seen(copy: Copy, command: Sequence[str], *, limit_s: float, name: 
                 await aside(copy.forget, name)
     tail = last_part(inert(redact_text(ran.tail)), MAX_TAIL)
     words = tuple(redact_text(word) for word in command)
-    return Seen(command=words, code=ran.code, tail=tail, changed=changed, stage=stage)
+    missing = "" if re.search(expects, tail, re.MULTILINE) else expects
+    return Seen(command=words, code=ran.code, tail=tail, changed=changed, stage=stage, missing=missing)
 
 
 def within_walls(command: Sequence[str], directory: Path) -> list[str]:
@@ -226,8 +237,9 @@ def has_walls() -> bool:
 
 def _environment(directory: Path) -> dict[str, str]:
     kept = {name: value for name in _KEPT if (value := os.environ.get(name)) is not None}
-    # Caches would be changes.
-    return {**kept, "PWD": str(directory), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+    # Caches would be changes; and a module of the work must not take the place of what judges it (`unittest.py`).
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider", "PYTHONSAFEPATH": "1"}
+    return {**kept, "PWD": str(directory), **own}
 
 
 def begin_copy(workspace: Path, folder: Path, unseen: Iterable[str] = (), most: int = MAX_COPY_BYTES) -> Copy:

@@ -5,6 +5,7 @@ The laws: no two stages have one id or one artifact of one place; stages wait fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, cast
 
@@ -49,6 +50,9 @@ class Stage:
     """What its artifact has to have, in a sentence."""
     command: tuple[str, ...] = field(default=(), converter=_words)
     """A command that is run in a copy of the workspace to see whether the work is good; empty if there is none."""
+    expects: str = ""
+    """A regular expression that has to be found in the last of what the command writes, line by line, such as
+    `^Ran 12 tests`; empty if its exit code is enough."""
 
 
 _NEEDED = ("id", "title", "artifact", "agent")
@@ -72,6 +76,12 @@ def check_stages(stages: Sequence[Stage]) -> tuple[Stage, ...]:
                 raise PipelineInvalid(
                     f"stage {str(stage.id)!r}: missing field {name!r}: expected a text, was {value!r}; give it"
                 )
+        try:
+            re.compile(stage.expects)
+        except re.error as error:
+            raise PipelineInvalid(
+                f"stage {str(stage.id)!r}: expects: expected a regular expression, was {stage.expects!r:.100} ({error})"
+            ) from None
         if not is_id(stage.artifact):
             raise PipelineInvalid(
                 f"stage {str(stage.id)!r}: artifact: expected the name of a file, was {stage.artifact!r:.100}; "

@@ -285,3 +285,54 @@ async def test_a_workspace_that_is_too_large_is_not_copied_and_the_largest_file_
         await harness.run(LocalRuntime("p"))
 
     assert "the largest file is 'sparse', 2000000" in str(harness.state.tasks[0].failed)
+
+
+UNIT = (sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", ".")
+TESTED = (
+    "import unittest\nfrom slug import slug\nclass T(unittest.TestCase):\n def test(self): self.assertEqual(slug('A'),'a')\n"
+)
+SLUG = {"slug.py": "slug = str.lower\n", "tests/__init__.py": "#\n", "tests/test_slug.py": TESTED}
+
+
+def with_tests(place: Path, files: dict[str, str], *, names: bool = True) -> PipelineHarness:
+    def builds(work: Work) -> object:
+        written = [write(work, path, text) for path, text in files.items()]
+        return contract(work, [*write_artifacts(work), *(written if names else [])])
+
+    given = (Stage(id="a", title="A", artifact="a.json", agent="x", command=UNIT, expects="^Ran 1 test"),)
+    policy = EvidencePolicy(by_stage={"a": Grade.RERUN})
+    return pipeline(place, stages=given, agents=Builders({"a": builds}, pause_s=0.01), evidence_policy=policy)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"slug.py": "slug = str\n", "unittest.py": "print('Ran 1 test OK')\n"}, {"tests/test_slug.py": "# none\n"}]
+)
+async def test_a_command_judges_with_its_own_modules_and_has_to_say_what_is_expected(
+    tmp_path: Path, bad: dict[str, str]
+) -> None:
+    harness = with_tests(tmp_path / "w", SLUG | bad)
+
+    with pytest.raises(Waiting):
+        await harness.run(LocalRuntime("p"))
+
+    assert statuses(harness) == {"a": "BLOCKED"}
+
+
+async def test_what_was_run_is_bound_to_files_that_the_contract_does_not_name(tmp_path: Path) -> None:
+    harness = with_tests(tmp_path / "w", SLUG, names=False)
+    await harness.run(LocalRuntime("p"))
+    assert harness.is_complete()
+
+    (tmp_path / "w/slug.py").write_text("slug = str\n")
+
+    assert not harness.is_complete()
+
+
+async def test_a_name_that_only_begins_in_the_run_folder_is_looked_at(tmp_path: Path) -> None:
+    def builds(work: Work) -> object:
+        return contract(work, [*write_artifacts(work), "run/tasks/../../not-there.py"])
+
+    harness = pipeline(tmp_path / "w", "a", agents=Builders({"a": builds}, pause_s=0.01))
+
+    with pytest.raises(Waiting):
+        await harness.run(LocalRuntime("p"))
