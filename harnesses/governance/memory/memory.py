@@ -119,6 +119,8 @@ class EpisodicMemory:
             known = db.execute(f"SELECT {COLUMNS} FROM episodes WHERE id = ?", (made.id,)).fetchone()
             if known is not None:
                 return self._known(known, made)
+            if retracting.says_what_was_retracted(db, made):
+                return Skipped(id=made.id, reason="it was retracted: it says what one says that was")
             names = COLUMNS.removeprefix("number, ")
             row = self._rows.of_episode(made, trusted)
             marks = ", ".join("?" * len(row))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sqlite3
+import unicodedata
 
-from harnesses.governance.memory.episodes import Fact
+from harnesses.governance.memory.episodes import Episode, Fact, words_of
 from harnesses.governance.memory.nouns import Affected, Use
 from harnesses.governance.memory.rows import COLUMNS, Dropped, Kept, Rows, time_of
 
 MOST_FACTS = 10_000
 """That one retraction reaches."""
+TEXT = "text:"
+"""Begins the id of a retraction that is of a text, under whatever id it is written."""
 MOST_USES = 10_000
 """That are told of one episode, the latest."""
 
@@ -43,12 +48,23 @@ def retract(db: sqlite3.Connection, rows: Rows, id: str, reason: str, by: str, a
         row = rows.of_retraction(each, reason, by, at_us, "" if each == id else id)
         added = db.execute("INSERT OR IGNORE INTO retractions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         new += [each] if added.rowcount else []
-        _close_episode(db, rows, each)
+        _close_episode(db, rows, each, (reason, by, at_us))
         _close_fact(db, rows, each)
     return new
 
 
-def _close_episode(db: sqlite3.Connection, rows: Rows, id: str) -> None:
+def says_what_was_retracted(db: sqlite3.Connection, episode: Episode) -> bool:
+    """Return whether an episode says word for word what one said that was retracted, also if that is not kept any more."""
+    return db.execute("SELECT 1 FROM retractions WHERE id = ?", (text_id(episode),)).fetchone() is not None
+
+
+def text_id(episode: Episode) -> str:
+    """Return the id of the retraction of a text: the same whatever the case, the spaces and the marks between its words."""
+    words = re.findall(r"\w+", unicodedata.normalize("NFKC", words_of(episode)).casefold())
+    return TEXT + hashlib.sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()
+
+
+def _close_episode(db: sqlite3.Connection, rows: Rows, id: str, said: tuple[str, str, int]) -> None:
     """Take an episode out of what is searched. Its row stays, signed as retracted."""
     row = db.execute(f"SELECT {COLUMNS} FROM episodes WHERE id = ?", (id,)).fetchone()
     if row is None:
@@ -57,6 +73,8 @@ def _close_episode(db: sqlite3.Connection, rows: Rows, id: str) -> None:
     db.execute("DELETE FROM vectors WHERE number = ?", row[:1])
     kept = rows.episode(row)
     if isinstance(kept, Kept):
+        of_text = rows.of_retraction(text_id(kept.episode), *said, id)
+        db.execute("INSERT OR IGNORE INTO retractions VALUES (?, ?, ?, ?, ?, ?, ?)", of_text)
         signed = rows.of_episode(kept.episode, kept.trusted, retracted=True)
         db.execute(
             "UPDATE episodes SET retracted = 1, body = ?, key_id = ?, signature = ? WHERE number = ?",

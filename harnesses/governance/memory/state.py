@@ -113,7 +113,7 @@ def _diagnosed(db: sqlite3.Connection, rows: Rows, path: Path, settings: MemoryS
         exists=True,
         episodes=len(read),
         trusted=sum(one.trusted for one in read),
-        retracted=db.execute("SELECT count(*) FROM retractions").fetchone()[0],
+        retracted=db.execute("SELECT count(*) FROM retractions WHERE id NOT LIKE 'text:%'").fetchone()[0],
         dropped=len(dropped),
         facts=len(facts) - sum(isinstance(fact, Dropped) for fact in facts),
         retrievals=retrievals,

@@ -47,6 +47,21 @@ def test_a_retraction_holds_when_the_memory_is_opened_again_and_the_episode_is_w
         assert again.recall(Query(ASKED)).ids == ()
 
 
+def test_what_was_retracted_is_not_written_again_under_another_id(tmp_path: Path) -> None:
+    kept = memory(tmp_path)
+    kept.write(episode("poison", task=POISON))
+    kept.retract("ep_run_poison_1", reason="poisoned", by="ann")
+
+    again = [
+        kept.write(episode("poison", id="ep_run_poison_2", task=POISON)),
+        kept.write(episode("other", id="ep_run2_other_1", run_id="run2", task=f"  {POISON.upper()}. ")),
+    ]
+
+    assert [isinstance(one, Skipped) and "retracted" in one.reason for one in again] == [True, True]
+    assert kept.recall(Query(ASKED)).ids == ()
+    assert not isinstance(kept.write(episode("third", task=f"{POISON} again")), Skipped)
+
+
 def test_a_retraction_names_who_has_used_it(tmp_path: Path) -> None:
     kept = memory(tmp_path)
     kept.write(episode())
