@@ -38,6 +38,12 @@ _PHRASES = tuple(
         r"(?:pass(?:ed)?|done|approved|complete[d]?|valid|trusted)\b[^.\n]{0,200}",
         r"\b(?:approval|permission|confirmation)s?\s+(?:is|are)\s+(?:not|no longer)\s+(?:needed|required|necessary)\b"
         r"[^.\n]{0,200}",
+        r"\b(?:already|was|been|is)\s+(?:been\s+)?(?:pre-?)?approved\s+by\s+(?:the\s+)?(?:user|admin|owner|operator|system)\b[^.\n]{0,200}",
+        r"\b(?:user|admin|owner|operator)\s+has\s+already\s+(?:approved|confirmed|permitted)\b[^.\n]{0,200}",
+        r"\bapproved\s+by\s+the\s+(?:user|admin|owner|operator)\s*:[^.\n]{0,200}",
+        r"\bend\s+of\s+(?:the\s+)?history\b[^\n]{0,200}|\bhistory\s+(?:above\s+)?(?:ends\s+here|is\s+over)\b[^\n]{0,200}",
+        r"\b(?:new|your)\s+task\s*(?::|is\s+(?:now\s+)?to)[^.\n]{0,200}",
+        r"\bsystem\s+prompt\s+override\b[^.\n]{0,200}",
         r"\b(?:without|no need (?:for|of|to ask for))\s+(?:asking for\s+|any\s+)?(?:approval|permission|confirmation)\b"
         r"[^.\n]{0,200}",
     )
