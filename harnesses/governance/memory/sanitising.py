@@ -26,8 +26,9 @@ _PHRASES = tuple(
     for pattern in (
         rf"\b(?:ignore|disregard|forget|override|overrule|bypass|skip|drop)\s+(?:{_BEFORE}\s+){{0,4}}{_WHAT}\b[^.\n]{{0,200}}",
         rf"\b(?:do not|don't|never)\s+(?:follow|obey|respect|apply)\s+(?:{_BEFORE}\s+){{0,4}}{_WHAT}\b[^.\n]{{0,200}}",
-        r"\byou\s+(?:are|must|will|should|have to|need to)\s+(?:now|always|from now on|act as|instead|be)\b[^.\n]{0,200}",
-        r"\b(?:new|updated|real|actual|important|secret|hidden)\s+(?:system\s+)?(?:instructions?|prompt|orders?)\s*:[^.\n]{0,200}",
+        r"\byou\s+(?:are|must|will|should(?!\s+always\s+round)|have to|need to)\s+"
+        r"(?:now|always|from now on|act as|instead|be)\b[^.\n]{0,200}",
+        r"\b(?:new|updated|real|actual|important|secret|hidden)\s+(?:system\s+)?(?:instructions?|prompt|orders?(?!\s*:\s*\d))\s*:[^.\n]{0,200}",
         r"<\s*/?\s*(?:system|assistant|user|instructions?|tool_?(?:call|result|use)|admin|developer|im_start|im_end)\b[^>\n]{0,100}>?",
         r"<\|[^|\n]{1,40}\|>|\[/?INST\]|<</?SYS>>",
         r"(?:^|(?<=[\s\"'(\[]))(?:system|assistant|developer)\s*:\s[^.\n]{0,200}",
@@ -50,6 +51,12 @@ _PHRASES = tuple(
 )
 
 
+_ALIKE = str.maketrans(
+    "авекмнорстухіјѕԁԛԝАВЕКМНОРСТУХІЈЅοανρτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "abekmhopctyxijsdqwABEKMHOPCTYXIJSoavptABEZHIKMNOPTYX"
+)
+_MIXED = re.compile(r"\w*[A-Za-z]\w*")
+
+
 def plain_text(text: str, most: int) -> str:
     """Return text as one line of at most `most` characters: no secrets, no control characters, nothing else changed.
 
@@ -62,6 +69,9 @@ def sanitised(text: str, most: int) -> str:
     """Return text as it is handed to agents: besides what `plain_text` does, without code blocks and without instructions."""
     looked_at = unicodedata.normalize("NFKC", _UNSEEN.sub("", text[: most * _LOOKED_AT]))
     flat = " ".join(_visible(redact_text(_FENCED.sub(f" {CODE} ", looked_at))).split())
+    if not flat.isascii():
+        # Letters of another alphabet among ours are there to be overlooked.
+        flat = _MIXED.sub(lambda word: word[0].translate(_ALIKE), flat)
     for phrase in _PHRASES:
         flat = phrase.sub(INSTRUCTION, flat)
     return cut(flat, most)
