@@ -21,7 +21,7 @@ from harnesses.pipeline.preset import SDLC_STAGES
 
 from .scripted import Builders, Work, contract, judging, pipeline, statuses, verdict, write, write_artifacts
 
-TESTS = (sys.executable, "-m", "unittest", "-q", "test_add")
+TESTS = (sys.executable, "-m", "unittest", "discover", "-q", "-p", "test_add.py")
 ADD = "def add(a, b):\n    return a + b\n"
 TEST_ADD = """\
 import unittest
