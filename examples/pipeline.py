@@ -22,7 +22,7 @@ from typing import Any
 import trio
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.governance import EvidencePolicy, Grade
+from harnesses.governance import EvidencePolicy, Grade, Guardrails
 from harnesses.pipeline import (
     SDLC_STAGES,
     Deed,
@@ -178,6 +178,8 @@ def pipeline(project: Path) -> PipelineHarness:
         workspace=project,
         goal=GOAL,
         run_folder="run",
+        # An attempt that was killed counts: more than the usual two, so that it may be killed a few times.
+        guardrails=Guardrails(max_task_attempts=6),
         # What we have seen is enough for most stages; code and tests have to be run by us.
         evidence_policy=EvidencePolicy(by_stage={"07-code": Grade.RERUN, "08-testing": Grade.RERUN}),
     )
@@ -264,7 +266,11 @@ def main() -> None:
     state = trio.run(lambda: work(directory, by_hand=options.by_hand))
     print(table(state))
     print("published:", ", ".join(path.name for path in sorted((directory / "project/published").glob("*"))) or "nothing")
-    sys.exit(0 if finish(directory) else 1)
+    store = directory / "run.db"
+    left = [str(task.id) for task in state.tasks if task.status != "PASS"]
+    for id in left:
+        print(f'{id} waits for you: orchestrator send pipeline \'{{"unblock": "{id}"}}\' --store {store}; start this again')
+    sys.exit(1 if not finish(directory) else 4 if left else 0)
 
 
 if __name__ == "__main__":
