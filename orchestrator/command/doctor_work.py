@@ -115,11 +115,7 @@ def standing(store: Path) -> Iterator[Check]:
     """Tell which harnesses are blocked, or have failed."""
     found: list[Check] = []
     for known in harnesses_of(store):
-        why = one_line(
-            str(
-                known.event.get("cause") or known.event.get("error") or "no reason is on record"
-            )
-        )
+        why = one_line(str(known.event.get("cause") or known.event.get("error") or "no reason is on record"))
         name = one_line(known.name)
         if known.status == Status.BLOCKED:
             found.append(warn("harnesses", f"{name} is blocked: {why}", "settle what it waits for, then run it again"))
