@@ -193,7 +193,7 @@ class LocalRuntime:
         self.control.park()
         try:
             answer = self._approver(key, action)
-            given = await answer if hasattr(answer, "__await__") else answer
+            given = await answer if isinstance(answer, Awaitable) else answer
         finally:
             stood_s = self.control.unpark()
             if self.meter is not None:
