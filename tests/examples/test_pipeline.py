@@ -10,6 +10,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from orchestrator import StoreUnusable
 from orchestrator.store import SqliteReader
 
@@ -39,13 +41,22 @@ def kill_at_step(folder: Path, number: int) -> None:
     program.communicate()
 
 
-def test_it_is_killed_on_the_way_and_ends_with_every_stage_proven_and_one_release(tmp_path: Path) -> None:
-    kill_at_step(tmp_path, 12)
-    program = start(tmp_path)
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return where it was killed on the way and went on to its end, and what it said then."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    kill_at_step(folder, 12)
+    program = start(folder)
     said, _ = program.communicate(timeout=300)
-    again, _ = start(tmp_path).communicate(timeout=300)
-
     assert program.returncode == 0, said
+    return folder / "place", said
+
+
+def test_it_is_killed_on_the_way_and_ends_with_every_stage_proven_and_one_release(ended: tuple[Path, str]) -> None:
+    place, said = ended
+
+    again, _ = start(place.parent).communicate(timeout=300)
+
     assert said.count(" PASS ") == 15
     assert "07-code: FAIL" in said
     assert "waits for publish" in said
@@ -54,12 +65,9 @@ def test_it_is_killed_on_the_way_and_ends_with_every_stage_proven_and_one_releas
     assert again.partition("task  ")[2] == said.partition("task  ")[2]
 
 
-def test_what_is_exported_tells_of_the_refusal_and_of_the_approval(tmp_path: Path) -> None:
-    program = start(tmp_path)
-    said, _ = program.communicate(timeout=300)
+def test_what_is_exported_tells_of_the_refusal_and_of_the_approval(ended: tuple[Path, str]) -> None:
+    folder = ended[0] / "exported"
 
-    assert program.returncode == 0, said
-    folder = tmp_path / "place" / "exported"
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     refused = [event for event in events if event["type"] == "validation_failed"]
     assert [event["task_id"] for event in refused] == ["07-code"]
