@@ -722,7 +722,7 @@ class Failing(BaseHarness[None, int, int]):
 async def test_a_ticker_goes_on_through_failures_and_from_run_to_run(tmp_path: Path, autojump_clock: MockClock) -> None:
     steps: list[int] = []
 
-    # Stopped right after a tick at which it has failed once: it is two steps from the next one, so that it does not end failed.
+    # Stopped right after a tick at which it has failed once: it is two steps from the next one, and does not end failed.
     for enough in (6, 12, 18):
         async with Orchestrator(tmp_path / "run.db", intensity=100, backoff=Backoff(0.02)) as orchestrator:
             handle = orchestrator.start(Failing(), name="failing")
