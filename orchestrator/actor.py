@@ -42,6 +42,13 @@ from orchestrator.store.protocol import ConsumedRow, EffectRow, Message, StepRow
 
 _SNAPSHOT_STEPS = 32
 """Least number of steps between two snapshots: replaying as many deltas takes about 0.1 ms."""
+_SNAPSHOT_BYTES = 4_000_000
+"""... or of what is read to replay them: as much takes about 10 ms."""
+_LEAST_BYTES = 512
+"""What a step counts for, however small its delta: so a state of 1 MB is at most 2,000 deltas away from a snapshot, which
+take about 10 ms. It is also the most that snapshots add to a small step, so that growth stays linear."""
+_UNCHANGED = 4
+"""Part of that which counts for a step that has changed nothing: it is read and passed over."""
 
 
 _row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
@@ -65,12 +72,15 @@ class Savings:
     steps: int = 0
     """Since the last snapshot."""
     bytes: int = 0
-    """Of the deltas since then."""
+    """What it takes to replay them. Of the steps of an earlier program it is not known: they count for the least."""
     snapshot_bytes: int = 0
     ticks: TickBook | None = None
     """How far its tickers have come; made when the first one begins."""
     governance: Mapping[str, Any] = MappingProxyType({})
     """What its governor has kept with the last step."""
+
+    def __attrs_post_init__(self) -> None:
+        self.bytes = max(self.bytes, self.steps * _LEAST_BYTES)
 
 
 class Mailbox:
@@ -386,12 +396,13 @@ class Actor(Slot):
         await self._post(to, self.name, message)
 
     def _snapshot_if_due(self, body: str, delta: Delta, state: Callable[[], object]) -> str | None:
-        """Save the whole state when the deltas since the last time weigh as much: then growth stays linear."""
+        """Save the whole state when the steps since the last time weigh as much: then growth stays linear."""
         savings = self.savings
         savings.steps += 1
-        if delta:
-            savings.bytes += len(body)
-        if savings.steps < _SNAPSHOT_STEPS or savings.bytes < savings.snapshot_bytes:
+        weight = max(len(body), _LEAST_BYTES)
+        savings.bytes += weight if delta else weight // _UNCHANGED
+        is_far = savings.steps >= _SNAPSHOT_STEPS or savings.bytes >= _SNAPSHOT_BYTES
+        if not is_far or savings.bytes < savings.snapshot_bytes:
             return None
         text = encode_private(state())
         savings.steps, savings.bytes, savings.snapshot_bytes = 0, 0, len(text)

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
-from orchestrator.codec import decode, decode_step, encode, kept_of, replay
+from orchestrator.codec import decode, decode_step, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
@@ -20,6 +20,7 @@ from orchestrator.store.approval_desk import ApprovalDesk, Filed, MemoryApproval
 from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books, MemoryShelf
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.deriving import derive
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.protocol import (
     EFFECT_KINDS,
@@ -146,7 +147,7 @@ class MemoryStore:
                 raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
             saved = max(number for number in harness.snapshots if number <= step)
             state, rows = harness.snapshots[saved], harness.rows(saved, step - saved)
-        return replay(state, [row[4] for row in rows])
+        return derive(state, [row[4] for row in rows])
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
@@ -263,7 +264,7 @@ class MemoryStore:
             status=harness.status,
             attempt=harness.attempt,
             step=head,
-            state=replay(harness.snapshots[saved], [row[4] for row in harness.rows(saved, head)]),
+            state=derive(harness.snapshots[saved], [row[4] for row in harness.rows(saved, head)]),
             mailbox=tuple(harness.mailbox.values()),
             event=decode(harness.event),
             supervision=decode(harness.supervision),

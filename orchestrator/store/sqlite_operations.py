@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from harnesses.errors import OrchestratorError
-from orchestrator.codec import decode, encode, kept_of, replay
+from orchestrator.codec import decode, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
@@ -20,10 +20,11 @@ from orchestrator.store.budget_books import Books
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post, Remark, Settle
-from orchestrator.store.schema import HEAD, LAST_SNAPSHOT, MARKS
+from orchestrator.store.schema import HEAD, MARKS
 from orchestrator.store.settling import settling, unknown_harness
 from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
 from orchestrator.store.sqlite_budgets import SqliteShelf
+from orchestrator.store.sqlite_states import find_state
 
 
 @define
@@ -146,18 +147,13 @@ class Operations:
     def _load(self, harness: int, name: str) -> tuple[int, str, int]:
         """Return the last step, the state after it, and how many steps ago the last snapshot was taken."""
         head = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()[0] or 0
-        saved, state = self._db.execute(LAST_SNAPSHOT, {"harness": harness, "step": head}).fetchone()
-        bodies = self._db.execute(
-            "SELECT r.body FROM step_index i JOIN records r ON r.seq = i.seq "
-            "WHERE i.harness = ? AND i.step > ? ORDER BY i.step",
-            (harness, saved),
-        ).fetchall()
-        if len(bodies) != head - saved:
+        found = find_state(self._db, harness, head)
+        if found.steps != head - found.saved:
             raise StoreCorrupt(
-                f"harness {name!r} in {self._location}: expected its steps {saved + 1} to {head}, found {len(bodies)} of "
-                "them; restore the file from a copy"
+                f"harness {name!r} in {self._location}: expected its steps {found.saved + 1} to {head}, found {found.steps} "
+                "of them; restore the file from a copy"
             )
-        return head, replay(state, [body for (body,) in bodies]), head - saved
+        return head, found.state, found.steps
 
     def _waiting(self, harness: int) -> tuple[Message, ...]:
         rows = self._db.execute(

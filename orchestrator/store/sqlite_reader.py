@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harnesses.pools import Account
-from orchestrator.codec import decode, decode_step, effect_record, replay
+from orchestrator.codec import decode, decode_step, effect_record
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
@@ -17,10 +17,10 @@ from orchestrator.store.approval_desk import approval_records
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.owner import is_alive
 from orchestrator.store.protocol import Message
-from orchestrator.store.schema import LAST_SNAPSHOT
 from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite_states import find_state
 
 _INDEXED = (
     "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
@@ -99,11 +99,10 @@ class SqliteReader:
         """Return the JSON of the state after `step`; 0 is the initial one."""
         with self._reading() as db:
             harness = self._number(db, name)
-            saved, state = db.execute(LAST_SNAPSHOT, {"harness": harness, "step": step}).fetchone()
-            rows = self._rows(db, harness, saved, step - saved)
-        if step < 0 or len(rows) != step - saved:
+            found = find_state(db, harness, step)
+        if step != found.saved + found.steps:
             raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
-        return replay(state, [row[4] for row in rows])
+        return found.state
 
     def messages(self, *, after: int, limit: int) -> list[tuple[str, Message]]:
         """Return at most `limit` messages with `seq > after`, consumed or not, each with the name of its receiver."""

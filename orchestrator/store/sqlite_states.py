@@ -1,0 +1,65 @@
+"""Where a harness was at any of its steps: the last snapshot before, and the deltas since, read in one row."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from orchestrator.store.deriving import derive
+from orchestrator.store.schema import LAST_SNAPSHOT
+
+_LAST_IN_TAIL = """
+SELECT step, state FROM records
+WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step <= :step AND state IS NOT NULL
+ORDER BY seq DESC LIMIT 1
+"""
+_PAGE = 1024
+_READ = "SELECT count(*), max(step), group_concat(body) FROM ({}) "
+_BODIES = _READ.format("""
+    SELECT i.step AS step, r.body AS body FROM step_index i JOIN records r ON r.seq = i.seq
+    WHERE i.harness = :harness AND i.step > :after AND i.step <= :step ORDER BY i.step LIMIT :page
+""")
+_BODIES_IN_TAIL = _READ.format("""
+    SELECT step, body FROM records WHERE seq > (SELECT indexed_seq FROM meta)
+    AND harness = :harness AND step > :after AND step <= :step AND kind = 'step' ORDER BY seq LIMIT :page
+""")
+"""One row for many steps: SQLite lets go of the interpreter once for each row. `kind` comes last: it lies behind the body."""
+
+
+@frozen
+class Found:
+    """What there is of one state."""
+
+    state: str
+    """JSON of it, if nothing is missing."""
+    saved: int
+    """The step of the snapshot that it is derived from; 0 for the initial state."""
+    steps: int
+    """How many of the steps after that one there are."""
+
+
+def find_state(db: sqlite3.Connection, harness: int, step: int) -> Found:
+    """Return the state after a step; if steps are missing, that of the snapshot.
+
+    Raises:
+        StoreCorrupt: what is there is not what was written.
+    """
+    where = {"harness": harness, "step": step}
+    saved, state = db.execute(_LAST_IN_TAIL, where).fetchone() or db.execute(LAST_SNAPSHOT, where).fetchone()
+    pages = list(_pages(db, harness, saved, step))
+    steps = sum(count for count, _ in pages)
+    complete = steps == step - saved
+    return Found(derive(state, (text for _, text in pages)) if complete else state, saved, steps)
+
+
+def _pages(db: sqlite3.Connection, harness: int, after: int, step: int) -> Iterator[tuple[int, str]]:
+    for query in (_BODIES, _BODIES_IN_TAIL):
+        count = _PAGE
+        while after < step and count == _PAGE:
+            where = {"harness": harness, "after": after, "step": step, "page": _PAGE}
+            count, last, text = db.execute(query, where).fetchone()
+            if count:
+                after = last
+                yield count, text
