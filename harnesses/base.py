@@ -113,14 +113,20 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             # Charged before it is taken: then nobody holds a turn while they wait for something else.
             async with Spending(till, Spend(turns=1)):
                 pass
-        return await agent.run(
-            input=input,
-            context=context,
-            step_number=self._state.steps + 1,
-            step_history=context.recent_steps,
-            constraints=self.constraints,
-            log=partial(self.log, source=agent.name),
-        )
+        watch = None if self._runtime is None else self._runtime.control.watch
+        since = 0.0 if watch is None else watch.begin()
+        try:
+            return await agent.run(
+                input=input,
+                context=context,
+                step_number=self._state.steps + 1,
+                step_history=context.recent_steps,
+                constraints=self.constraints,
+                log=partial(self.log, source=agent.name),
+            )
+        finally:
+            if watch is not None:
+                watch.end("agent", since)
 
     @property
     def max_context_steps(self) -> int:

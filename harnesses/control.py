@@ -15,6 +15,7 @@ import trio
 from attrs import define, field
 
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, HarnessError, ScopeError, StepTimeout, Stopping
+from harnesses.stopwatch import Stopwatch
 
 
 class Ending(StrEnum):
@@ -69,6 +70,7 @@ class Control:
         "step_timeout_s",
         "stopping",
         "timed",
+        "watch",
         "work_until",
     )
 
@@ -86,6 +88,8 @@ class Control:
         """Whether the loop has an order to look at before it resumes `execute()`."""
         self.timed = step_timeout_s is not None or deadline != inf
         """Whether there is a limit on time to arm and to look at."""
+        self.watch = Stopwatch()
+        """What the time of the step being made has gone into."""
         self._scope: trio.CancelScope | None = None
         self._deadline = self._limit = deadline
         self._gate: trio.lowlevel.Task | None = None
@@ -229,11 +233,13 @@ class Control:
             if self._naps is None:
                 self._naps = set()
             self._naps.add(nap)
+            since = self.watch.begin()
             try:
                 if self.stopping:
                     nap.cancel()
                 await wait(*args)
             finally:
+                self.watch.end("waiting", since)
                 self._naps.discard(nap)
         if nap.cancelled_caught:
             raise Stopping
@@ -264,6 +270,7 @@ class Control:
         parked.over.set()
         stood_s = trio.current_time() - parked.since
         self.parked_s += stood_s
+        self.watch.count("waiting", stood_s)
         # What was ordered meanwhile counts if it is sooner.
         self._deadline = min(self._deadline, parked.deadline + stood_s)
         self._limit = min(self._limit, parked.limit + stood_s)

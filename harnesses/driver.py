@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, Protocol, cast
 
+from trio.lowlevel import current_clock
+
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import HarnessMisuse, ScopeError, Stopping
@@ -54,19 +56,23 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
     Raises:
         Exception: whatever the generator or the ledger raised. The generator is closed in every case.
     """
-    advance = generator.__anext__
+    advance, watch = generator.__anext__, control.watch
+    watch.start(current_clock().current_time)
     try:
         if control.held and await _held(control):
             return control.end(Ending.STOPPED)
         while True:
-            if meter is not None and not await _admitted(control, meter):
-                return control.end(Ending.STOPPED)
+            if meter is not None:
+                if not await _admitted(control, meter):
+                    return control.end(Ending.STOPPED)
+                watch.resume()
             if control.timed:
                 control.begin_step()
             try:
                 pair = await advance()
             except StopAsyncIteration:
                 return control.end(Ending.EXHAUSTED)
+            watch.stop()
             if control.timed:
                 control.end_step()
             if meter is not None:
@@ -77,6 +83,7 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
             except BaseException:
                 ledger.take_back()
                 raise
+            watch.record()
             ledger.accept(step)
             if ledger.is_complete():
                 return control.end(Ending.COMPLETED)
@@ -97,6 +104,7 @@ async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: 
 async def _held(control: Control) -> bool:
     """Wait at the gate; return whether the harness is to stop."""
     await control.gate()
+    control.watch.resume()
     return control.stopping
 
 

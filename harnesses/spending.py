@@ -18,6 +18,7 @@ from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from harnesses.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.errors import BudgetExhausted, HarnessMisuse
 from harnesses.pools import Account, Pools, Reserved
+from harnesses.stopwatch import Stopwatch
 
 
 class Till(Protocol):
@@ -108,12 +109,14 @@ class Spending:
     Args:
         till: None where there is no budget: then nothing is kept.
         most: what it is reserved for; more can not be spent.
+        watch: is told how long it was waited for.
     """
 
-    __slots__ = ("_actual", "_id", "_till", "most")
+    __slots__ = ("_actual", "_id", "_till", "_watch", "most")
 
-    def __init__(self, till: Till | None, most: Spend) -> None:
+    def __init__(self, till: Till | None, most: Spend, watch: Stopwatch | None = None) -> None:
         self.most = most
+        self._watch = watch or Stopwatch()
         self._till = till if most else None
         self._id = 0
         self._actual: Spend | None = None
@@ -143,7 +146,11 @@ class Spending:
         if self._till is None:
             await cancel_shielded_checkpoint()
             return self
-        self._id = await self._till.reserve(self.most)
+        since = self._watch.begin()
+        try:
+            self._id = await self._till.reserve(self.most)
+        finally:
+            self._watch.end("waiting", since)
         try:
             await checkpoint_if_cancelled()
         except BaseException:

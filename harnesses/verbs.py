@@ -81,7 +81,8 @@ class Verbs:
             BudgetExhausted: there is no room for it. Let it pass: the outcome is then "budget spent".
         """
         most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
-        return Spending(self._surroundings("spending").till, most)
+        runtime = self._surroundings("spending")
+        return Spending(runtime.till, most, runtime.control.watch)
 
     @_Look
     def budget(self) -> Budget:
@@ -227,6 +228,7 @@ class Verbs:
         how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s}
         if needed is not None:
             how["approval"] = action_of(key, needed)
+        since = runtime.control.watch.begin()
         try:
             return await runtime.effects.once(runtime, key, function, args, **how)
         except HarnessError as error:
@@ -234,6 +236,8 @@ class Verbs:
             if named is error:
                 raise
             raise named from error.__cause__
+        finally:
+            runtime.control.watch.end("effects", since)
 
     async def approval(self, key: str, action: Action | str) -> Grant:
         """Return when a person has approved an action that is no effect: that work may go on, that a result is good.

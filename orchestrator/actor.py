@@ -278,13 +278,21 @@ class Actor(Slot):
             ticks = self.savings.ticks
             kept = None if ticks is None else ticks.as_data()
             governance = None if self.governor is None else self.governor.kept()
-            body = encode_step(step, delta, kept, governance, redacted=self._redacted)
+            used = self._mailbox.taken
+            body = encode_step(
+                step,
+                delta,
+                kept,
+                governance,
+                took_us=self.control.watch.took_us(),
+                consumed=[message.seq for message in used] if used else (),
+                redacted=self._redacted,
+            )
             saved = self._snapshot_if_due(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
         time_us = int(step.timestamp.timestamp() * 1e6 + 0.5)
         self.row = _row(StepRow, (self._number, self._epoch, self._attempt, step.step_number, time_us, body, saved))
-        used = self._mailbox.taken
         if used:
             self.consumed = tuple(ConsumedRow(message.seq, self._number, step.step_number) for message in used)
         if self._attached:

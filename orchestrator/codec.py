@@ -8,7 +8,7 @@ HarnessTypes  gives plain data the types that a harness declared
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin
@@ -58,6 +58,8 @@ def encode_step(
     ticks: Mapping[str, Any] | None = None,
     governance: Mapping[str, Any] | None = None,
     *,
+    took_us: str = "",
+    consumed: Sequence[int] = (),
     redacted: bool = True,
 ) -> str:
     """Return the body of a step's record.
@@ -65,6 +67,8 @@ def encode_step(
     Args:
         ticks: how far the tickers of the harness have come.
         governance: what its governor keeps.
+        took_us: what its time went into, as JSON: `harnesses.stopwatch`.
+        consumed: `seq`s of the messages that it has used up.
         redacted: whether secrets are taken out of input, output and summary. The state has to come back as it was, so what
             is in it stays: keep no secrets there.
 
@@ -79,14 +83,17 @@ def encode_step(
         body["ticks"] = ticks
     if governance:
         body["governance"] = governance
+    if consumed:
+        body["consumed"] = consumed
     try:
         encoded = _encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(_explain_step(step, delta)) from error
     text = str(encoded, "utf-8")
     if redacted and body_may_hold_secret(encoded):
-        return _clean(text, body, ("input", "output", "summary"))
-    return text
+        text = _clean(text, body, ("input", "output", "summary"))
+    # Last, and as text: numbers that are new each time would only be looked through for secrets.
+    return f'{text[:-1]},"took_us":{took_us}}}' if took_us else text
 
 
 def without_secrets(text: str) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -24,6 +26,10 @@ from orchestrator.records import Record
 from orchestrator.store.protocol import Store
 from orchestrator.text import inert_json, one_line
 
+HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
+"""What a line says of every record, whatever its kind."""
+_PREFIX = "harness."
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _PAGE = 1000
 _TAIL_BYTES = 1 << 20
 _LEVELS = {"failed": "error", "gave_up": "error", "blocked": "error", "restarting": "warning", "budget_spent": "warning"}
@@ -101,19 +107,48 @@ class LogFollower:
 
 
 def line(record: Record) -> dict[str, Any]:
-    """Return the fields of a record's line, in their order; `level` is the name of the logger's method."""
+    """Return the fields of a record's line, in their order; `level` is the name of the logger's method.
+
+    Those of its own that are called as one of `HEADER` get an underscore, so that the record can be read back: `record_of`.
+    """
     own = decode(record.body)
     return {
         "timestamp": record.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "level": _LEVELS.get(record.kind, "info"),
-        "event": f"harness.{record.kind}",
+        "event": f"{_PREFIX}{record.kind}",
         "run": record.run,
         "harness": record.harness,
         "attempt": record.attempt,
         "step": record.step,
         "seq": record.seq,
-        **{name: value for name, value in own.items() if name not in ("level", "event")},
+        **{f"{name}_" if name.rstrip("_") in HEADER else name: value for name, value in own.items()},
     }
+
+
+def record_of(fields: Mapping[str, Any]) -> Record:
+    """Return the record that a line tells of.
+
+    Raises:
+        ValueError: it is no line of ours.
+    """
+    try:
+        stamp = datetime.fromisoformat(fields["timestamp"])
+        return Record(
+            seq=int(fields["seq"]),
+            harness=str(fields["harness"]),
+            attempt=int(fields["attempt"]),
+            step=int(fields["step"]),
+            time_us=(stamp - _EPOCH) // timedelta(microseconds=1),
+            kind=str(fields["event"]).removeprefix(_PREFIX),
+            body=encode({_own_name(name): value for name, value in fields.items() if name not in HEADER}),
+            run=str(fields["run"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"no line of a log: expected the fields {', '.join(HEADER)}, {error!r} is wrong") from error
+
+
+def _own_name(name: str) -> str:
+    return name[:-1] if name.rstrip("_") in HEADER else name
 
 
 def _logger(file: TextIO) -> Any:

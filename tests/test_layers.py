@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("errors", "step"),
-    ("agent", "budget", "clock", "config", "key_file", "schedule", "values"),
+    ("agent", "budget", "clock", "config", "key_file", "schedule", "stopwatch", "values"),
     ("approval",),
     ("attachments", "delta", "effects", "pools", "returned"),
     ("entries",),

@@ -14,6 +14,8 @@ import pytest
 from trio.testing import MockClock
 
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Status, Store, UsageError
+from orchestrator.log import HEADER, line, record_of
+from orchestrator.records import Record
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, poll, three, to_the_end
 
 FIRST_FIELDS = ["timestamp", "level", "event", "run", "harness", "attempt", "step", "seq"]
@@ -256,3 +258,11 @@ async def test_a_terminal_gets_a_short_inert_line_for_each_record(autojump_clock
     assert [row.split()[2] for row in rows] == ["harness.started", "harness.step", "harness.failed"]
     assert not set(shown) & set("\x1b\x07\u202e\u2066\x9b\x00\x7f")
     assert all(len(row) < 300 for row in rows)
+
+
+@pytest.mark.parametrize("name", [*HEADER, "level_", "seq__", "task"])
+def test_a_line_is_read_back_into_its_record_whatever_its_fields_are_called(name: str) -> None:
+    body = json.dumps({name: "own", "other": 1}, separators=(",", ":"))
+    record = Record(7, "h", 2, 3, 1_700_000_000_123_456, "evidence", body, "run")
+
+    assert record_of(line(record)) == record
