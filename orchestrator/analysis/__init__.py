@@ -1,0 +1,14 @@
+"""Questions asked of what was recorded: in a store, in its log, or in what was exported from it.
+
+    with analysis.open("run.db") as run:                 # or "steps.jsonl", "logs/*.jsonl.gz", "exported/"
+        run.steps.filter("work_s > 1").df()              # a DuckDB relation: lazy, and a pandas or Polars frame on request
+
+The law: the same run gives the same frames, whichever it is read from; and reading it can not hurt it.
+"""
+
+from __future__ import annotations
+
+from orchestrator.analysis.answer import Answer, Table
+from orchestrator.analysis.run import Run, open
+
+__all__ = ["Answer", "Run", "Table", "open"]

@@ -1,0 +1,61 @@
+"""The engine: DuckDB, with nothing of it reached over a network, and SQLite files read by its extension."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = "256MB"
+"""What the engine may take; what does not fit goes to a temporary folder. With Python and the frames it stays below 500 MB."""
+_MISSING = "analysis needs {what}: expected the extra `analysis`; pip install 'harness-orchestrator[analysis]'"
+
+
+def connect() -> DuckDBPyConnection:
+    """Return a connection to an empty database in memory.
+
+    Raises:
+        UsageError: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise UsageError(_MISSING.format(what="DuckDB")) from None
+    db = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    db.execute(f"SET memory_limit = '{MEMORY}'")
+    db.execute("SET preserve_insertion_order = false")
+    return db
+
+
+def load_sqlite(db: DuckDBPyConnection) -> None:
+    """Load the extension that reads SQLite files, which is installed beside DuckDB.
+
+    Raises:
+        UsageError: it is not installed, or does not fit this DuckDB.
+    """
+    try:
+        import duckdb_ext  # type: ignore[import-untyped]
+    except ImportError:
+        raise UsageError(_MISSING.format(what="DuckDB's extension for SQLite, duckdb-ext-sqlite")) from None
+    import duckdb
+
+    for root in duckdb_ext.__path__:
+        for file in glob.glob(
+            str(Path(root) / "extensions" / f"v{duckdb.__version__}" / "*" / "sqlite_scanner.duckdb_extension")
+        ):
+            db.execute(f"LOAD {quoted(file)}")
+            return
+    raise UsageError(
+        f"analysis: duckdb-ext-sqlite does not fit DuckDB {duckdb.__version__}: expected the same version of both; "
+        f"pip install 'duckdb-ext-sqlite=={duckdb.__version__}.*'"
+    )
+
+
+def quoted(text: str) -> str:
+    """Return text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
