@@ -111,8 +111,26 @@ class BudgetSpent:
     cause: str = ""
 
 
+@frozen
+class Forked:
+    """It was made, with the steps of another harness up to one of them for its past; it has not been started yet."""
+
+    kind: ClassVar[str] = "forked"
+    origin: str
+    """The name of the other one."""
+    origin_step: int
+    """The last of its steps that came along; 0 if none did."""
+    origin_seq: int = 0
+    """Of the record of that step."""
+    origin_run: str = ""
+    """The life of the program that wrote that step."""
+    origin_store: str = ""
+    """Where the other one is; empty if it is in the same store."""
+    cause: str = ""
+
+
 Event: TypeAlias = (
-    Started | Paused | Resumed | Failed | Restarting | Completed | Exhausted | Stopped | GaveUp | Blocked | BudgetSpent
+    Started | Paused | Resumed | Failed | Restarting | Completed | Exhausted | Stopped | GaveUp | Blocked | BudgetSpent | Forked
 )
 
 EVENTS: tuple[type[Event], ...] = (
@@ -127,4 +145,5 @@ EVENTS: tuple[type[Event], ...] = (
     GaveUp,
     Blocked,
     BudgetSpent,
+    Forked,
 )

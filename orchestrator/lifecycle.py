@@ -50,7 +50,8 @@ _ENDS: Mapping[type[e.Event], Status] = {
 _CUT: Mapping[type[e.Event], Status] = {e.Stopped: S.STOPPED, e.Failed: S.FAILED, e.GaveUp: S.GAVE_UP}
 
 TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
-    S.NEW: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED},
+    # Forked: it is made, with a past that is another's.
+    S.NEW: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Forked: S.NEW},
     # Started while running: the program was killed, and this is the next attempt.
     S.RUNNING: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Restarting: S.BACKING_OFF},
     # A pause outlives attempts and programs; only Resumed and the ends lift it.

@@ -179,6 +179,9 @@ class FaultyStore:
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
         return self.store.steps(name, after=after, limit=limit)
 
+    def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        return self.store.step_rows(name, after=after, limit=limit)
+
     def state_at(self, name: str, step: int) -> str:
         return self.store.state_at(name, step)
 

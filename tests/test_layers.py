@@ -273,6 +273,7 @@ ORCHESTRATOR = (
         "store.conformance.budgets",
         "store.conformance.commits",
         "store.conformance.effects",
+        "store.conformance.forks",
         "store.conformance.messages",
         "store.conformance.operators",
     ),

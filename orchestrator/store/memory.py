@@ -13,7 +13,7 @@ from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
-from orchestrator.events import Restarting, Started
+from orchestrator.events import Forked, Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
 from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.approval_desk import ApprovalDesk, Filed, MemoryApprovalShelf, approval_records
@@ -22,6 +22,7 @@ from orchestrator.store.budget_books import Books, MemoryShelf
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.deriving import derive
 from orchestrator.store.folding import Mark, effects_of
+from orchestrator.store.forking import Origin, check_fork, copied, forked, rows_of
 from orchestrator.store.protocol import (
     EFFECT_KINDS,
     Append,
@@ -30,6 +31,7 @@ from orchestrator.store.protocol import (
     Committed,
     ConsumedRow,
     EffectRow,
+    Fork,
     Message,
     Operation,
     Post,
@@ -139,6 +141,11 @@ class MemoryStore:
             rows = self._named(name).rows(after, limit)
         return [decode_step(name, *row) for row in rows]
 
+    def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
+        with self._lock:
+            return [row for _, row in self._named(name).steps[max(after, 0) : max(after, 0) + limit]]
+
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial one."""
         with self._lock:
@@ -238,6 +245,8 @@ class MemoryStore:
                     return self._desk.take_up(operation)
                 case Respond():
                     return self._desk.respond(operation)
+                case Fork():
+                    return self._fork(operation)
                 case Remark():
                     name = self._named(operation.name).name if operation.name else ""
                     return self._add(name, 0, 0, operation.time_us, operation.kind, operation.body, ours=False)
@@ -247,9 +256,7 @@ class MemoryStore:
     def _claim(self, claim: Claim) -> Claimed:
         harness = self._by_name.get(claim.name)
         if harness is None:
-            number = len(self._harnesses) + 1
-            harness = _Harness(number, claim.name, claim.harness_class, snapshots={0: claim.initial_state})
-            self._harnesses[number] = self._by_name[claim.name] = harness
+            harness = self._make(claim.name, claim.harness_class, claim.initial_state)
         if harness.owned and not claim.take_over:
             raise OwnedElsewhere(f"harness {claim.name!r} is owned elsewhere: it runs already; stop that one first")
         if harness.status != Status.COMPLETED or claim.reopen:
@@ -273,6 +280,12 @@ class MemoryStore:
             kept=kept_of(harness.steps[-1][1].body) if harness.steps else {},
         )
 
+    def _make(self, name: str, harness_class: str, initial_state: str) -> _Harness:
+        number = len(self._harnesses) + 1
+        harness = _Harness(number, name, harness_class, snapshots={0: initial_state})
+        self._harnesses[number] = self._by_name[name] = harness
+        return harness
+
     def _append(self, append: Append) -> int:
         harness = self._harnesses[append.harness]
         _check_held(harness, append.epoch)
@@ -291,6 +304,27 @@ class MemoryStore:
             raise OwnedElsewhere(f"harness {settle.name!r} is owned elsewhere: it runs; stop it first")
         body = settling(settle, harness.next_step, harness.marks())
         return self._add_effect(EffectRow(harness.number, 0, 0, harness.next_step, settle.time_us, body, "outcome"))
+
+    def _fork(self, fork: Fork) -> int:
+        past = fork.past
+        source = self._named(fork.origin) if past is None else None
+        check_fork(fork, taken=fork.name in self._by_name, head=fork.step if source is None else len(source.steps))
+        if past is not None:
+            origin = Origin(past.harness_class, past.initial_state, past.attempt, past.seq, past.run)
+            rows = list(rows_of(fork, past.rows))
+        else:
+            assert source is not None
+            kept = source.steps[: fork.step]
+            last = self._records[kept[-1][0] - 1] if kept else None
+            told = (last.attempt, last.seq, last.run) if last is not None else ()
+            origin = Origin(source.harness_class, source.snapshots[0], *told)
+            rows = [copied(row) for _, row in kept]
+        harness = self._make(fork.name, origin.harness_class, origin.initial_state)
+        harness.epoch, harness.attempt, harness.time_us = 1, origin.attempt, fork.time_us
+        harness.event = encode(forked(fork, origin))
+        for row in rows:
+            self._add_step(row._replace(harness=harness.number, epoch=1))
+        return self._add(fork.name, origin.attempt, fork.step, fork.time_us, Forked.kind, harness.event)
 
     def _insert_record(self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str) -> int:
         name = self._harnesses[harness].name if harness else ""

@@ -14,7 +14,7 @@ A store is synchronous. One thread at a time writes; readers may be in any threa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -143,7 +143,41 @@ class Remark:
     time_us: int
 
 
-Operation: TypeAlias = Claim | Append | Post | Settle | Remark | BudgetOperation | ApprovalOperation
+@frozen
+class Past:
+    """What a fork takes over from another store."""
+
+    location: str
+    harness_class: str
+    initial_state: str
+    """JSON."""
+    attempt: int
+    """That made the last step that is taken over, and the other two too: the `seq` of its record, and its run."""
+    seq: int
+    run: str
+    rows: Callable[[int, int], Sequence[StepRow]]
+    """Reads steps, as `Store.step_rows` does: at most so many (second) after that number (first)."""
+
+
+@frozen
+class Fork:
+    """Make a harness, under a new name, whose steps up to `step` are those of another. Result: the `seq` of its `Forked`.
+
+    What belongs to the steps comes along: time, attempt, input, output, delta, snapshots, and what is kept with each. Effects,
+    messages, approvals, and what was attached do not. Refused with `UnknownHarness`, or with `UsageError` if the name is taken
+    or there is no such step. Nobody has it before it is started.
+    """
+
+    name: str
+    origin: str
+    step: int
+    """From 0, which is the initial state."""
+    time_us: int
+    past: Past | None = None
+    """The origin's, if that is in another store."""
+
+
+Operation: TypeAlias = Claim | Append | Post | Settle | Remark | Fork | BudgetOperation | ApprovalOperation
 
 
 @frozen
@@ -247,6 +281,14 @@ class Store(Protocol):
         Raises:
             UnknownHarness: there is no such harness.
             UsageError: it has no such step.
+        """
+        ...
+
+    def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        """Return steps as `steps` does, but as they were written, snapshots included: for whoever copies them.
+
+        Raises:
+            UnknownHarness: there is no such harness.
         """
         ...
 

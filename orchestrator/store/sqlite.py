@@ -19,7 +19,7 @@ from typing import Any
 from harnesses.errors import OrchestratorError
 from orchestrator.errors import StoreCorrupt
 from orchestrator.store.owner import RunLock
-from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Operation, StepRow
+from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, StepRow
 from orchestrator.store.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
 from orchestrator.store.sealing import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
 from orchestrator.store.sqlite_file import open_writer, translated
@@ -273,13 +273,16 @@ class SqliteStore(SqliteReader):
             self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", rows)
 
     def _do(self, operations: Sequence[Operation], holdings: Holdings) -> list[Any]:
-        if any(isinstance(operation, Claim) for operation in operations):
+        if any(isinstance(operation, Claim | Fork) for operation in operations):
             # A claim reads where the harness is: from the index alone, or a thousand claims would read the tail each.
             self._index()
         before = holdings.ownership
         results = [self._operations.do(operation, holdings) for operation in operations]
         if holdings.ownership != before:
             self._db.execute("UPDATE meta SET ownership = ?", (holdings.ownership,))
+        if any(isinstance(operation, Fork) for operation in operations):
+            # It has written as many records as its origin has.
+            self._index()
         return results
 
     def _index_if_due(self, records: int) -> None:

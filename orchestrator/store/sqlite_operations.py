@@ -18,8 +18,9 @@ from orchestrator.store.approval_desk import ApprovalDesk
 from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.forking import Origin, check_fork, make_fork, origin_in
 from orchestrator.store.owner import is_alive, pid_of
-from orchestrator.store.protocol import Append, Claim, Claimed, Message, Operation, Post, Remark, Settle
+from orchestrator.store.protocol import Append, Claim, Claimed, Fork, Message, Operation, Post, Remark, Settle
 from orchestrator.store.schema import HEAD, MARKS
 from orchestrator.store.settling import settling, unknown_harness
 from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
@@ -69,6 +70,8 @@ class Operations:
                     return self._settle(operation)
                 case Remark():
                     return self._remark(operation)
+                case Fork():
+                    return self._fork(operation)
                 case Fund():
                     return self._books.fund(operation)
                 case Reserve():
@@ -215,6 +218,20 @@ class Operations:
                 raise unknown_harness(remark.name, self._location)
             harness = row[0]
         return self._insert_record(harness, 0, 0, 0, remark.time_us, remark.body, remark.kind)
+
+    def _fork(self, fork: Fork) -> int:
+        taken = self._db.execute("SELECT 1 FROM harnesses WHERE name = ?", (fork.name,)).fetchone() is not None
+        if fork.past is not None:
+            check_fork(fork, taken=taken, head=fork.step)
+            past = fork.past
+            origin = Origin(past.harness_class, past.initial_state, past.attempt, past.seq, past.run)
+            return make_fork(self._db, fork, self._run, origin, None)
+        row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (fork.origin,)).fetchone()
+        if row is None:
+            raise unknown_harness(fork.origin, self._location)
+        (head,) = self._db.execute(HEAD, {"harness": row[0]}).fetchone()
+        check_fork(fork, taken=taken, head=head)
+        return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0])
 
     def _insert_record(self, *values: object) -> int:
         cursor = self._db.execute(

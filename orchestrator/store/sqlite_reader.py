@@ -16,7 +16,7 @@ from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Re
 from orchestrator.store.approval_desk import approval_records
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.owner import is_alive
-from orchestrator.store.protocol import Message
+from orchestrator.store.protocol import Message, StepRow
 from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_file import open_reader, translated
@@ -30,7 +30,15 @@ _TAIL = (
     "SELECT attempt, seq, step, time_us, body FROM records "
     "WHERE seq > (SELECT indexed_seq FROM meta) AND harness = ? AND kind = 'step' AND step > ? ORDER BY seq LIMIT ?"
 )
-
+_ROW = "r.harness, r.epoch, r.attempt, r.step, r.time_us, r.body, r.state"
+_ROWS = (
+    f"SELECT {_ROW} FROM step_index i JOIN records r ON r.seq = i.seq "
+    "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?"
+)
+_TAIL_ROWS = (
+    f"SELECT {_ROW} FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) "
+    "AND r.harness = ? AND r.kind = 'step' AND r.step > ? ORDER BY r.seq LIMIT ?"
+)
 
 _EFFECTS = (
     "SELECT e.harness, e.step_number, e.key, e.attempt, e.seq, r.time_us, e.outcome, e.arguments, e.result, e.reason, "
@@ -95,6 +103,15 @@ class SqliteReader:
             rows = self._rows(db, self._number(db, name), after, limit)
         return [decode_step(name, *row) for row in rows]
 
+    def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
+        with self._reading() as db:
+            number = self._number(db, name)
+            rows = db.execute(_ROWS, (number, after, limit)).fetchall()
+            if len(rows) < limit:
+                rows += db.execute(_TAIL_ROWS, (number, after, limit - len(rows))).fetchall()
+        return [StepRow(*row) for row in rows]
+
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial one."""
         with self._reading() as db:
@@ -113,6 +130,11 @@ class SqliteReader:
                 (after, limit),
             ).fetchall()
         return [(name, Message(*rest)) for name, *rest in rows]
+
+    def messages_waiting(self) -> int:
+        """Return how many messages no step has used up."""
+        with self._reading() as db:
+            return int(db.execute("SELECT count(*) FROM mailbox WHERE consumed_step IS NULL").fetchone()[0])
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""

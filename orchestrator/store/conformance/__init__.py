@@ -15,7 +15,18 @@ is to give another run over the same data; a store that ends with its process is
 
 from __future__ import annotations
 
-from orchestrator.store.conformance import approvals, budgets, commits, effects, messages, operators, ownership, runs, steps
+from orchestrator.store.conformance import (
+    approvals,
+    budgets,
+    commits,
+    effects,
+    forks,
+    messages,
+    operators,
+    ownership,
+    runs,
+    steps,
+)
 from orchestrator.store.conformance.tools import (
     TIME_US,
     Law,
@@ -39,6 +50,7 @@ LAWS: tuple[Law, ...] = (
     *messages.LAWS,
     *effects.LAWS,
     *operators.LAWS,
+    *forks.LAWS,
     *approvals.LAWS,
     *budgets.LAWS,
 )

@@ -1,0 +1,136 @@
+"""Making a harness whose past is another's: decided the same way in every store, and how SQLite does it.
+
+The law: the origin is read and not touched; what is copied reads as it did, but for the number of its record and the run
+that wrote it. Messages do not come along, so no copied step says that it has used any up.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+
+from attrs import frozen
+
+from orchestrator.codec import decode, encode
+from orchestrator.errors import StoreCorrupt, UsageError
+from orchestrator.events import Forked
+from orchestrator.store.protocol import Fork, StepRow
+
+_PAGE = 1000
+_COPY = """
+INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state)
+    SELECT :fork, 1, r.attempt, r.step, r.time_us,
+           CASE WHEN instr(r.body, '"consumed"') THEN json_remove(r.body, '$.consumed') ELSE r.body END, 'step', r.state
+    FROM step_index i JOIN records r ON r.seq = i.seq
+    WHERE i.harness = :origin AND i.step <= :step ORDER BY i.step
+"""
+_INSERT = (
+    "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state) VALUES (?, 1, ?, ?, ?, ?, 'step', ?)"
+)
+_MAKE = """
+INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, event, time_us)
+    VALUES (?, ?, ?, NULL, 1, 'new', ?, ?, ?)
+"""
+_LAST = """
+SELECT r.attempt, r.seq, coalesce(c.run, '') FROM step_index i JOIN records r ON r.seq = i.seq
+LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE i.harness = ? AND i.step = ?
+"""
+
+
+@frozen
+class Origin:
+    """What is known of the harness that a fork is made from."""
+
+    harness_class: str
+    initial_state: str
+    attempt: int = 0
+    """Of the last step that comes along; `seq` and `run` are of its record."""
+    seq: int = 0
+    run: str = ""
+
+
+def check_fork(fork: Fork, *, taken: bool, head: int) -> None:
+    """Refuse a fork that can not be.
+
+    Args:
+        taken: whether there is a harness of that name.
+        head: the last step of the origin.
+
+    Raises:
+        UsageError: the name is taken, or there is no such step.
+    """
+    if taken:
+        raise UsageError(f"harness {fork.name!r} is there already: expected a new name for a fork; choose another")
+    if not 0 <= fork.step <= head:
+        raise UsageError(
+            f"harness {fork.origin!r} has no step {fork.step} to fork from: expected a number from 0 to {head}, its last step"
+        )
+
+
+def forked(fork: Fork, origin: Origin) -> Forked:
+    """Return the event that says what it is."""
+    store = fork.past.location if fork.past is not None else ""
+    elsewhere = f" in {store}" if store else ""
+    return Forked(
+        origin=fork.origin,
+        origin_step=fork.step,
+        origin_seq=origin.seq,
+        origin_run=origin.run,
+        origin_store=store,
+        cause=f"forked from {fork.origin!r}{elsewhere} at step {fork.step}; start it to go on from there",
+    )
+
+
+def copied(row: StepRow) -> StepRow:
+    """Return a step as it comes along."""
+    if '"consumed"' not in row.body:
+        return row
+    body = decode(row.body)
+    return row._replace(body=encode({name: value for name, value in body.items() if name != "consumed"}))
+
+
+def rows_of(fork: Fork, read: Callable[[int, int], Sequence[StepRow]]) -> Iterator[StepRow]:
+    """Yield the steps that come along, as they do.
+
+    Raises:
+        StoreCorrupt: one of them is missing.
+    """
+    after = 0
+    while after < fork.step:
+        page = read(after, min(_PAGE, fork.step - after))
+        if not page or page[0].step != after + 1:
+            raise StoreCorrupt(f"harness {fork.origin!r} can not be forked: its step {after + 1} is missing")
+        yield from map(copied, page)
+        after = page[-1].step
+
+
+def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, source: int | None) -> int:
+    """Write a fork; return the `seq` of its event. The index has to be up to date.
+
+    Args:
+        source: the number of the origin, if it is in this store.
+    """
+    event = encode(forked(fork, origin))
+    made = (fork.name, origin.harness_class, origin.initial_state, origin.attempt, event, fork.time_us)
+    number = db.execute(_MAKE, made).lastrowid
+    assert number is not None
+    db.execute("INSERT INTO claims (harness, epoch, run) VALUES (?, 1, ?)", (number, run))
+    if source is not None:
+        copies = db.execute(_COPY, {"fork": number, "origin": source, "step": fork.step}).rowcount
+        if copies != fork.step:
+            raise StoreCorrupt(f"harness {fork.origin!r} can not be forked: expected {fork.step} steps, found {copies}")
+    elif fork.past is not None:
+        rows = rows_of(fork, fork.past.rows)
+        db.executemany(_INSERT, ((number, row.attempt, row.step, row.time_us, row.body, row.state) for row in rows))
+    cursor = db.execute(
+        "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (?, 1, ?, ?, ?, ?, ?)",
+        (number, origin.attempt, fork.step, fork.time_us, event, Forked.kind),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def origin_in(db: sqlite3.Connection, harness: int, step: int) -> Origin:
+    """Return what is known of an origin in this store, at one of its steps."""
+    known = db.execute("SELECT class, initial_state FROM harnesses WHERE id = ?", (harness,)).fetchone()
+    return Origin(*known, *(db.execute(_LAST, (harness, step)).fetchone() or ()))
