@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from attrs import asdict, evolve
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harnesses.approval import Action, Answer, Case, Request, Use, Word, request_of, signed, stand
@@ -110,7 +110,13 @@ def test_a_field_that_was_changed_by_one_who_does_not_know_the_secret_approves_n
     assert found.word is Word.INVALID
 
 
-@given(st.lists(st.sampled_from(["approved", "denied"]), max_size=4), st.integers(0, 2 * HOUR_US), st.booleans())
+@example(["approved"], HOUR_US, False)
+@example(["approved"], HOUR_US - 1, False)
+@given(
+    st.lists(st.sampled_from(["approved", "denied"]), max_size=4),
+    st.sampled_from([0, HOUR_US - 1, HOUR_US, 2 * HOUR_US]),
+    st.booleans(),
+)
 def test_only_a_genuine_approval_in_time_and_without_a_denial_counts(verdicts, later_us, used):
     """The oracle: three conditions, said once more in other words."""
     made = request()
