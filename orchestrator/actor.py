@@ -1,4 +1,4 @@
-"""One harness, one attempt, one mailbox: the durable surroundings in which `BaseHarness.run` runs.
+"""One harness, one attempt: the durable surroundings in which `BaseHarness.run` runs.
 
 Whatever the harness does ends here, as an `Exit`: it runs in a task of its own within a nursery of its own, so that a leaked
 scope, a leaked nursery or a stray cancellation breaks that task and nothing else.
@@ -7,8 +7,7 @@ scope, a leaked nursery or a stray cancellation breaks that task and nothing els
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from math import inf
 from types import MappingProxyType
@@ -32,13 +31,13 @@ from harnesses.spending import Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.approvals import Approvals, Asker
-from orchestrator.bell import Bell
 from orchestrator.codec import decode, encode_private, encode_step, without_secrets
 from orchestrator.failure import parted
+from orchestrator.mailbox import Mailbox
 from orchestrator.output import Output
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt, Slot, settled
-from orchestrator.store.protocol import ConsumedRow, EffectRow, Message, StepRow
+from orchestrator.store.protocol import ConsumedRow, EffectRow, StepRow
 
 _SNAPSHOT_STEPS = 32
 """Least number of steps between two snapshots: replaying as many deltas takes about 0.1 ms."""
@@ -81,54 +80,6 @@ class Savings:
 
     def __attrs_post_init__(self) -> None:
         self.bytes = max(self.bytes, self.steps * _LEAST_BYTES)
-
-
-class Mailbox:
-    """Messages waiting for one harness, oldest first; it outlives attempts."""
-
-    __slots__ = ("_bell", "_waiting", "taken")
-
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
-        self._waiting: deque[Message] | None = None
-        self.taken: list[Message] | None = None
-        """What was taken since the last step, in order."""
-
-    def deliver(self, message: Message) -> None:
-        """Add a message that is in the store."""
-        # In order of `seq`, except before the claim has been answered; `merge` puts that right.
-        if self._waiting is None:
-            self._waiting = deque()
-        self._waiting.append(message)
-        self._bell.ring()
-
-    def merge(self, messages: Iterable[Message]) -> None:
-        """Add messages that are in the store, those that are known already but once."""
-        known = {message.seq: message for message in (*(self._waiting or ()), *messages)}
-        if known:
-            self._waiting = deque(known[seq] for seq in sorted(known))
-
-    def take(self) -> Message | None:
-        """Take the oldest message for the step being made, if there is one."""
-        if not self._waiting:
-            return None
-        message = self._waiting.popleft()
-        self.taken = [*(self.taken or ()), message]
-        return message
-
-    async def wait_arrival(self) -> None:
-        """Return when there is a message."""
-        await self._bell.until(lambda: self._waiting)
-
-    def settle(self, used: list[Message]) -> None:
-        """Forget what a recorded step has used; a background task may have taken more meanwhile, for the next one."""
-        self.taken = [message for message in self.taken or () if message not in used] or None
-
-    def put_back(self) -> None:
-        """Give back what was taken for a step that was never recorded."""
-        if self.taken:
-            self.merge(self.taken)
-            self.taken = None
 
 
 class Actor(Slot):

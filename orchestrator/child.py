@@ -25,13 +25,15 @@ from harnesses.runtime import ApprovalRule
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator import events
-from orchestrator.actor import Actor, Exit, Mailbox, Savings
+from orchestrator.actor import Actor, Exit, Savings
 from orchestrator.approvals import Approvals
 from orchestrator.bell import Bell
-from orchestrator.codec import HarnessTypes, encode_private
+from orchestrator.codec import encode_private
+from orchestrator.declared import HarnessTypes
 from orchestrator.errors import OwnershipError, StoreError, UsageError
 from orchestrator.failure import failed, found, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
+from orchestrator.mailbox import Mailbox
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder

@@ -23,7 +23,6 @@ from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.governor import Governor
 from harnesses.runtime import ApprovalRule
-from orchestrator.actor import Mailbox
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
 from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
@@ -31,6 +30,7 @@ from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle, Order, answered
 from orchestrator.latch import Latch, NoLatch
 from orchestrator.log import LogFollower
+from orchestrator.mailbox import Mailbox
 from orchestrator.pool import RUN, Pool, chain_of, pool_name
 from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder

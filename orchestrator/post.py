@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import trio
 
-from orchestrator.actor import Mailbox
 from orchestrator.approvals import Approvals
 from orchestrator.codec import encode
 from orchestrator.errors import StoreError
+from orchestrator.mailbox import Mailbox
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt
 from orchestrator.store.protocol import Message, Post

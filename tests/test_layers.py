@@ -250,7 +250,7 @@ ORCHESTRATOR = (
     ("store.sqlite",),
     ("store",),
     # what runs
-    ("slot",),
+    ("declared", "mailbox", "slot"),
     ("output", "recorder"),
     ("approvals",),
     ("actor", "log", "till"),

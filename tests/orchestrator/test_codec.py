@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harnesses import BaseHarness, PersistentState, StateDelta, Step, Unstorable
-from orchestrator.codec import HarnessTypes, decode, decode_step, encode, encode_step, replay
+from orchestrator.codec import decode, decode_step, encode, encode_step, replay
+from orchestrator.declared import HarnessTypes
 from orchestrator.errors import UsageError
 
 NOW = datetime(2024, 2, 29, 23, 59, 59, 123456, tzinfo=UTC)
