@@ -15,7 +15,10 @@ from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreCorrupt, UsageError
 from orchestrator.events import Forked
 from orchestrator.store.protocol import Fork, StepRow
+from orchestrator.store.settling import pruned
 
+MOST_BESIDE = 100_000
+"""Steps of a fork within a store while another program writes to it: copying them keeps it waiting for about 0.6 s."""
 _PAGE = 1000
 _COPY = """
 INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state)
@@ -24,6 +27,14 @@ INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state)
     FROM step_index i JOIN records r ON r.seq = i.seq
     WHERE i.harness = :origin AND i.step <= :step ORDER BY i.step
 """
+_INDEX = (
+    "INSERT INTO step_index (harness, step, seq) SELECT :fork, step, :shift + step FROM step_index "
+    "WHERE harness = :origin AND step <= :step ORDER BY step",
+    "INSERT INTO snapshots (harness, step, seq) SELECT :fork, step, :shift + step FROM snapshots "
+    "WHERE harness = :origin AND step <= :step ORDER BY step",
+    "UPDATE meta SET indexed_seq = :shift + :step",
+)
+"""Records are numbered in a row, so where each copy is need not be looked for among a million."""
 _INSERT = (
     "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state) VALUES (?, 1, ?, ?, ?, ?, 'step', ?)"
 )
@@ -49,12 +60,13 @@ class Origin:
     run: str = ""
 
 
-def check_fork(fork: Fork, *, taken: bool, head: int) -> None:
+def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1) -> None:
     """Refuse a fork that can not be.
 
     Args:
         taken: whether there is a harness of that name.
         head: the last step of the origin.
+        oldest: the first of its steps that is there; those before were pruned.
 
     Raises:
         UsageError: the name is taken, or there is no such step.
@@ -64,6 +76,24 @@ def check_fork(fork: Fork, *, taken: bool, head: int) -> None:
     if not 0 <= fork.step <= head:
         raise UsageError(
             f"harness {fork.origin!r} has no step {fork.step} to fork from: expected a number from 0 to {head}, its last step"
+        )
+    if 0 < fork.step < oldest:
+        raise pruned(fork.origin, fork.step, oldest)
+
+
+def check_room(fork: Fork, pid: int | None, location: str) -> None:
+    """Refuse a fork that would keep another program from writing for too long.
+
+    Args:
+        pid: of a living program that has harnesses in this store.
+
+    Raises:
+        UsageError: it would.
+    """
+    if fork.step > MOST_BESIDE:
+        raise UsageError(
+            f"harness {fork.origin!r} can not be forked at step {fork.step} within {location} beside process {pid or '?'}: "
+            f"expected at most {MOST_BESIDE} steps, or that one can not write for seconds; fork into another store, or end it"
         )
 
 
@@ -115,10 +145,8 @@ def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, sour
     number = db.execute(_MAKE, made).lastrowid
     assert number is not None
     db.execute("INSERT INTO claims (harness, epoch, run) VALUES (?, 1, ?)", (number, run))
-    if source is not None:
-        copies = db.execute(_COPY, {"fork": number, "origin": source, "step": fork.step}).rowcount
-        if copies != fork.step:
-            raise StoreCorrupt(f"harness {fork.origin!r} can not be forked: expected {fork.step} steps, found {copies}")
+    if source is not None and fork.step:
+        _copy(db, fork, number, source)
     elif fork.past is not None:
         rows = rows_of(fork, fork.past.rows)
         db.executemany(_INSERT, ((number, row.attempt, row.step, row.time_us, row.body, row.state) for row in rows))
@@ -128,6 +156,17 @@ def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, sour
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+def _copy(db: sqlite3.Connection, fork: Fork, number: int, source: int) -> None:
+    (before,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+    (oldest,) = db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (source,)).fetchone()
+    where = {"fork": number, "origin": source, "step": fork.step, "shift": before + 1 - oldest}
+    copies, expected = db.execute(_COPY, where).rowcount, fork.step + 1 - oldest
+    if copies != expected:
+        raise StoreCorrupt(f"harness {fork.origin!r} can not be forked: expected {expected} steps, found {copies}")
+    for statement in _INDEX:
+        db.execute(statement, where)
 
 
 def origin_in(db: sqlite3.Connection, harness: int, step: int) -> Origin:

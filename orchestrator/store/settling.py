@@ -59,3 +59,8 @@ def _may_be_said_again(settle: Settle, effect: Effect, marks: Iterable[tuple[str
 def unknown_harness(name: str, location: str) -> UnknownHarness:
     """Return the error for a name that the store does not know."""
     return UnknownHarness(f"no harness {name!r} in {location}: start it first, or check the name")
+
+
+def pruned(name: str, step: int, oldest: int) -> UsageError:
+    """Return the error for a step that is gone."""
+    return UsageError(f"harness {name!r}: step {step} was pruned: expected a number from {oldest}, the oldest that is kept")

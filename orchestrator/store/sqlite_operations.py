@@ -18,7 +18,7 @@ from orchestrator.store.approval_desk import ApprovalDesk
 from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
-from orchestrator.store.forking import Origin, check_fork, make_fork, origin_in
+from orchestrator.store.forking import Origin, check_fork, check_room, make_fork, origin_in
 from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.protocol import Append, Claim, Claimed, Fork, Message, Operation, Post, Remark, Settle
 from orchestrator.store.schema import HEAD, MARKS
@@ -229,9 +229,18 @@ class Operations:
         row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (fork.origin,)).fetchone()
         if row is None:
             raise unknown_harness(fork.origin, self._location)
-        (head,) = self._db.execute(HEAD, {"harness": row[0]}).fetchone()
-        check_fork(fork, taken=taken, head=head)
+        # One at a time: each is one look at the index, both together are a walk along it.
+        (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", row).fetchone()
+        (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", row).fetchone()
+        check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1)
+        for owner in self._others():
+            check_room(fork, pid_of(self._path, owner), self._location)
         return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0])
+
+    def _others(self) -> list[str]:
+        """Return the living runs, other than this one, that have harnesses here."""
+        owners = self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner <> ?", (self._run,)).fetchall()
+        return [owner for (owner,) in owners if is_alive(self._path, owner)]
 
     def _insert_record(self, *values: object) -> int:
         cursor = self._db.execute(

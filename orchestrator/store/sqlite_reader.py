@@ -10,7 +10,7 @@ from typing import Any
 
 from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, effect_record
-from orchestrator.errors import UnknownHarness, UsageError
+from orchestrator.errors import UnknownHarness
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.approval_desk import approval_records
@@ -20,7 +20,7 @@ from orchestrator.store.protocol import Message, StepRow
 from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_file import open_reader, translated
-from orchestrator.store.sqlite_states import find_state
+from orchestrator.store.sqlite_states import check_found, find_state
 
 _INDEXED = (
     "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
@@ -117,8 +117,8 @@ class SqliteReader:
         with self._reading() as db:
             harness = self._number(db, name)
             found = find_state(db, harness, step)
-        if step != found.saved + found.steps:
-            raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
+            (oldest,) = db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()
+        check_found(name, step, found, oldest)
         return found.state
 
     def messages(self, *, after: int, limit: int) -> list[tuple[str, Message]]:

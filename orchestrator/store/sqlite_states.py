@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
+from orchestrator.errors import UsageError
 from orchestrator.store.deriving import derive
 from orchestrator.store.schema import LAST_SNAPSHOT
+from orchestrator.store.settling import pruned
 
 _LAST_IN_TAIL = """
 SELECT step, state FROM records
@@ -38,6 +40,21 @@ class Found:
     """The step of the snapshot that it is derived from; 0 for the initial state."""
     steps: int
     """How many of the steps after that one there are."""
+
+
+def check_found(name: str, step: int, found: Found, oldest: int | None) -> None:
+    """Refuse a state that is not there.
+
+    Args:
+        oldest: the first step that is; None if there is none.
+
+    Raises:
+        UsageError: there is no such step, or it was pruned.
+    """
+    if oldest is not None and 0 < step < oldest:
+        raise pruned(name, step, oldest)
+    if step != found.saved + found.steps:
+        raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
 
 
 def find_state(db: sqlite3.Connection, harness: int, step: int) -> Found:
