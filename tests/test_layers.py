@@ -39,7 +39,8 @@ HARNESSES = (
     ("base",),
     # the front door
     ("",),
-    # running other programs
+    # beside the loop, and in other programs
+    ("threads",),
     ("process_output", "process_sweep", "reaper"),
     ("process_tree",),
     ("process",),
@@ -151,10 +152,11 @@ HARNESSES = (
     ("governance.memory.recalling",),
     ("governance.memory",),
     # the staged pipeline
-    ("pipeline.errors", "pipeline.material", "pipeline.threads"),
+    ("pipeline.errors", "pipeline.material", "pipeline.walls"),
+    ("pipeline.copies",),
     ("pipeline.ids",),
-    ("pipeline.readonly", "pipeline.record", "pipeline.stage", "pipeline.stage_checks"),
-    ("pipeline.folder", "pipeline.memory", "pipeline.planning", "pipeline.prompts", "pipeline.task"),
+    ("pipeline.record", "pipeline.seen", "pipeline.stage", "pipeline.stage_checks"),
+    ("pipeline.folder", "pipeline.memory", "pipeline.planning", "pipeline.prompts", "pipeline.readonly", "pipeline.task"),
     ("pipeline.assignments", "pipeline.changes", "pipeline.folder_files", "pipeline.preset", "pipeline.requests"),
     ("pipeline.episodes", "pipeline.looking", "pipeline.orders"),
     ("pipeline.entries",),

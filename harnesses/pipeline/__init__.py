@@ -16,7 +16,7 @@ from harnesses.pipeline.ids import StageId, TaskId
 from harnesses.pipeline.material import Material
 from harnesses.pipeline.memory import Asked, Finished, PipelineMemory, Recalled
 from harnesses.pipeline.preset import PLAN_TASKS, SDLC_STAGES, SDLC_TASKS
-from harnesses.pipeline.readonly import ReadOnly, Seen
+from harnesses.pipeline.readonly import ReadOnly
 from harnesses.pipeline.record import (
     Mode,
     MoveKind,
@@ -25,6 +25,7 @@ from harnesses.pipeline.record import (
     PipelineState,
     RunStatus,
 )
+from harnesses.pipeline.seen import Seen
 from harnesses.pipeline.stage import Stage, StageCheck
 from harnesses.pipeline.task import Deed, Task, each_stage
 

@@ -34,6 +34,7 @@ from harnesses.governance.judging import judge, unreadable
 from harnesses.governance.policy import EvidencePolicy
 from harnesses.governance.tally import telemetry_checks
 from harnesses.pipeline.assignments import Inspection, PipelineAgent, contract_in
+from harnesses.pipeline.copies import MAX_COPY_BYTES, Copy, begin_copy, differences, digests, remove_copy
 from harnesses.pipeline.entries import entry, observed, of_command, of_validator, rerun
 from harnesses.pipeline.ids import StageId
 from harnesses.pipeline.looking import (
@@ -48,22 +49,13 @@ from harnesses.pipeline.looking import (
     written_since,
 )
 from harnesses.pipeline.prompts import artifact_path, own_artifact_path, validator_prompt
-from harnesses.pipeline.readonly import (
-    MAX_COPY_BYTES,
-    Copy,
-    ReadOnly,
-    Seen,
-    begin_copy,
-    differences,
-    digests,
-    remove_copy,
-    run_seen,
-)
+from harnesses.pipeline.readonly import ReadOnly
 from harnesses.pipeline.requests import requested
+from harnesses.pipeline.seen import Seen, run_seen
 from harnesses.pipeline.stage import Stage
 from harnesses.pipeline.stage_checks import looked_at
-from harnesses.pipeline.threads import aside
 from harnesses.secrets import redact
+from harnesses.threads import aside
 
 ACTION = "action"
 """The kind of evidence of a deed."""

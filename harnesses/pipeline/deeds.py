@@ -30,13 +30,13 @@ from harnesses.pipeline.changes import (
 from harnesses.pipeline.court import ACTION
 from harnesses.pipeline.ids import TaskId
 from harnesses.pipeline.planning import most_attempts
-from harnesses.pipeline.readonly import MAX_TAIL
 from harnesses.pipeline.record import MoveKind, TaskRecord
+from harnesses.pipeline.seen import MAX_TAIL
 from harnesses.pipeline.task import Deed
 from harnesses.pipeline.telling import PipelineStep
-from harnesses.pipeline.threads import aside
 from harnesses.process import run_bounded
 from harnesses.secrets import redact_text
+from harnesses.threads import aside
 
 _RELEASING = (Category.PUBLISH, Category.DEPLOY, Category.GIT_FORCE)
 _SHOWN = 50

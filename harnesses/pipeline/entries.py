@@ -11,8 +11,8 @@ from harnesses.governance.evidence import MAX_EVIDENCE, Bound, Evidence, Evidenc
 from harnesses.governance.grades import Grade
 from harnesses.pipeline.ids import StageId
 from harnesses.pipeline.looking import Case
-from harnesses.pipeline.readonly import Seen
 from harnesses.pipeline.record import TaskNote
+from harnesses.pipeline.seen import Seen
 from harnesses.secrets import redact_text
 
 

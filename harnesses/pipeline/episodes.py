@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from harnesses.governance.memory import EpisodicMemory, Query, Skipped, attempt_id, episode_of
 from harnesses.pipeline.memory import Asked, Finished, Recalled
 from harnesses.pipeline.record import TaskNote
-from harnesses.pipeline.threads import aside
+from harnesses.threads import aside
 
 
 class EpisodesOfPipeline:

@@ -16,12 +16,12 @@ from harnesses.governance.policy import EvidencePolicy
 from harnesses.governance.retry import TaskStatus
 from harnesses.pipeline.assignments import PipelineAgent
 from harnesses.pipeline.changes import note_of, record_of
+from harnesses.pipeline.copies import MAX_COPY_BYTES
 from harnesses.pipeline.court import Court
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.ids import StageId, TaskId
 from harnesses.pipeline.memory import PipelineMemory
 from harnesses.pipeline.preset import SDLC_STAGES
-from harnesses.pipeline.readonly import MAX_COPY_BYTES
 from harnesses.pipeline.record import (
     Mode,
     PipelineInput,

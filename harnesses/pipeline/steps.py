@@ -24,7 +24,7 @@ from harnesses.pipeline.orders import obeyed
 from harnesses.pipeline.prompts import artifact_path
 from harnesses.pipeline.record import MoveKind, PipelineState, TaskRecord
 from harnesses.pipeline.telling import PipelineStep
-from harnesses.pipeline.threads import aside
+from harnesses.threads import aside
 
 _MAX_ORDERS = 100
 """Orders that are followed in one step."""

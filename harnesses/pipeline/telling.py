@@ -22,10 +22,10 @@ from harnesses.pipeline.folder import event, rendered
 from harnesses.pipeline.folder_files import sweep_drafts, write_folder
 from harnesses.pipeline.ids import TaskId
 from harnesses.pipeline.record import Json, MoveKind, PipelineInput, PipelineOutput, PipelineState, run_status
-from harnesses.pipeline.threads import aside
 from harnesses.pipeline.work import PipelineWork
 from harnesses.secrets import redact, redact_text
 from harnesses.step import StepYield
+from harnesses.threads import aside
 
 PipelineStep: TypeAlias = StepYield[PipelineInput, PipelineOutput]
 MAX_ENTRIES = 400

@@ -33,8 +33,8 @@ from harnesses.pipeline.material import MAX_ARTIFACT_BYTES
 from harnesses.pipeline.parts import PipelineParts
 from harnesses.pipeline.prompts import artifact_path, own_artifact_path
 from harnesses.pipeline.record import MAX_CONTRACT, MAX_KEPT, Built, Kept, PipelineState, TaskNote
-from harnesses.pipeline.threads import aside
 from harnesses.secrets import redact, redact_text
+from harnesses.threads import aside
 
 MAX_NONCE = 200
 _WORDS = 1_000

@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -101,11 +101,3 @@ def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, ke
     with suppress(OSError):
         path.chmod(0o600)
     return path
-
-
-def outline(report: SessionReport, ids: Sequence[str]) -> str:
-    """Return how a session went, in a line."""
-    if report.code is None:
-        return f"killed at its time limit after {report.duration_s:.1f} s"
-    ran = f"{len(report.nodes)} tests ran in {report.duration_s:.1f} s"
-    return f"{ran}; {len(ids)} judged" if ids else ran

@@ -28,7 +28,6 @@ _NPM: Mapping[str, tuple[str, str]] = {
     "config set": (Category.PROTECTED_CONFIG_WRITE, "it changes settings, where tokens are kept"),
     "set": (Category.PROTECTED_CONFIG_WRITE, "it changes settings, where tokens are kept"),
 }
-_SCRIPT_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 
 
 def _npm(call: Call) -> Sayings:

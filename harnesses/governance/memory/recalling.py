@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import trio
 from attrs import frozen
 
 from harnesses.base import BaseHarness
 from harnesses.governance.memory.errors import MemoryUnusable
 from harnesses.governance.memory.memory import EpisodicMemory
 from harnesses.governance.memory.nouns import Query, Recall
+from harnesses.threads import aside
 
 
 @frozen
@@ -42,7 +42,7 @@ async def recall_into(
     """
     await refresh(harness)
     try:
-        recall = await trio.to_thread.run_sync(memory.recall, query)
+        recall = await aside(memory.recall, query)
     except MemoryUnusable as error:
         harness.log(f"memory: {error}")
         recall = Recall()
@@ -58,7 +58,7 @@ async def refresh(harness: BaseHarness[Any, Any, Any]) -> tuple[str, ...]:
     gone: list[str] = []
     for key, one in tuple(filled.items()):
         try:
-            left = await trio.to_thread.run_sync(one.memory.still, one.recall)
+            left = await aside(one.memory.still, one.recall)
         except MemoryUnusable as error:
             # Nobody can say what was retracted: then nothing is told.
             harness.log(f"memory: {error}")

@@ -11,7 +11,8 @@ import pytest
 from harnesses import Ending, Waiting
 from harnesses.agents import CommandAgent
 from harnesses.pipeline import Inspection, PipelineInvalid, ReadOnly, Seen, readonly
-from harnesses.pipeline.readonly import Copy, begin_copy, copy_tree, has_walls
+from harnesses.pipeline.copies import Copy, begin_copy, copy_tree
+from harnesses.pipeline.walls import has_walls
 
 from .scripted import Builders, judging, pipeline, statuses, verdict
 
@@ -45,7 +46,7 @@ def project(request: pytest.FixtureRequest, copy: Copy, seen: list[Seen], monkey
     if request.param and not has_walls():
         pytest.skip("bubblewrap does not work here")
     if not request.param:
-        monkeypatch.setattr(readonly, "has_walls", lambda: False)
+        monkeypatch.setattr("harnesses.pipeline.seen.has_walls", lambda: False)
     return ReadOnly(copy, seen.append, limit_s=60.0)
 
 
