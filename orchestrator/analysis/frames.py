@@ -1,12 +1,16 @@
 """What the frames are made of: one query for each, over a `Source`, whichever it is.
 
-The columns are a public interface: a new one may come, none goes or changes its meaning within a version.
+The columns are a public interface: a new one may come, none goes or changes its meaning within a version. Where a frame is
+called like a view of the store's file, its columns are those of that view, and more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 
+from orchestrator.analysis.frames_acts import approvals, budgets, effects
+from orchestrator.analysis.frames_life import attempts, harnesses
 from orchestrator.analysis.sources import Source
 
 VERSION = 1
@@ -46,10 +50,24 @@ def _events(source: Source) -> str:
 def _messages(source: Source) -> str:
     return f"""
         SELECT m.seq AS seq, m."timestamp" AS "timestamp", m.harness AS harness, m."from" AS sender, m.message AS message,
-               s.step AS consumed_step
+               s.step AS consumed_step, m.message AS body
         FROM ({source.own(("message",), {"from": "VARCHAR", "message": "JSON"})}) m
         LEFT JOIN (SELECT harness, step, unnest(consumed) AS seq FROM ({source.own(("step",), {"consumed": "BIGINT[]"})})
                    WHERE consumed IS NOT NULL) s ON s.harness = m.harness AND s.seq = m.seq
+    """
+
+
+def _outputs(source: Source) -> str:
+    return f"""
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, line, coalesce(source, '') AS source
+        FROM ({source.own(("output",), {"line": "VARCHAR", "source": "VARCHAR"})})
+    """
+
+
+def _attachments(source: Source) -> str:
+    return """
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, body
+        FROM records WHERE kind IN ('evidence', 'task', 'guardrail')
     """
 
 
@@ -57,5 +75,24 @@ FRAMES: dict[str, Callable[[Source], str]] = {
     "steps": _steps,
     "events": _events,
     "messages": _messages,
+    "effects": effects,
+    "approvals": approvals,
+    "attempts": attempts,
+    "harnesses": harnesses,
+    "outputs": _outputs,
+    "attachments": _attachments,
+    "budgets": budgets,
 }
 """The query of each frame, by its name."""
+
+FURTHER: Mapping[str, str] = {
+    "features": "orchestrator.analysis.frames_features",
+    "trades": "orchestrator.analysis.frames_trades",
+}
+"""Frames about what some harnesses do, each made by `query(source)` of its module, out of the frames above."""
+
+for _name, _module in FURTHER.items():
+    try:
+        FRAMES[_name] = import_module(_module).query
+    except ModuleNotFoundError:
+        continue

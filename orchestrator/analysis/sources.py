@@ -122,7 +122,8 @@ def own_of_body(kinds: Sequence[str], fields: Mapping[str, str]) -> str:
 
 def _read(name: str, type: str) -> str:
     if type == "JSON":
-        return f"body -> '$.{name}'"
+        # As the reader of JSON lines has it: what is null is NULL.
+        return f"nullif(body -> '$.{name}', 'null')"
     if type == "VARCHAR":
         return f"body ->> '$.{name}'"
     structure = quoted(f'{{"{name}": {_structure(type)}}}')
