@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from orchestrator.command import streams
+from orchestrator.command.analyze import add_analyze
 from orchestrator.command.checking import add_checking
 from orchestrator.command.exits import EndedBySignal, ExitCode, of_error, of_signal
 from orchestrator.command.operating import TWO_WORDS, add_operating
@@ -117,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_readers(verbs.add_parser)
     add_operating(verbs.add_parser)
     add_checking(verbs.add_parser)
+    add_analyze(verbs.add_parser)
     return parser
 
 

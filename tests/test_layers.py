@@ -270,6 +270,9 @@ ORCHESTRATOR = (
     ("analysis.frames",),
     ("analysis.run",),
     ("analysis",),
+    ("analysis.wording",),
+    ("analysis.questions.summary",),
+    ("analysis.questions",),
     # for the tests of users
     ("store.conformance.tools", "testing"),
     (
@@ -304,7 +307,8 @@ ORCHESTRATOR = (
     ("command.doctor_file", "command.doctor_machine", "command.doctor_store", "command.doctor_work"),
     ("command.doctor",),
     ("command.verbs", "command.display", "command.export", "command.run_folder", "command.making", "command.script"),
-    ("command.checking", "command.doctor_probe", "command.running"),
+    ("command.checking", "command.doctor_probe", "command.running", "command.tables"),
+    ("command.analyze",),
     ("cli", "verify_alone"),
     ("__main__",),
 )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from attrs import field, frozen
 
 Cell: TypeAlias = "str | int | float | bool | list[Cell] | dict[str, Cell] | None"
 """What a table holds: JSON, and nothing else. Money and times are text, durations seconds."""
+
+
+def _rows(rows: Iterable[tuple[Cell, ...]]) -> tuple[tuple[Cell, ...], ...]:
+    return tuple(rows)
 
 
 @frozen
@@ -18,7 +23,7 @@ class Table:
     """What it is of, one word: `harnesses`, `attempts`."""
     columns: tuple[str, ...]
     """Their names end with the unit: `_s`, `_bytes`, `_share` (0 to 1)."""
-    rows: tuple[tuple[Cell, ...], ...] = field(converter=tuple)
+    rows: tuple[tuple[Cell, ...], ...] = field(converter=_rows)
     note: str = ""
     """What a reader should know of it: what is left out, where a figure comes from."""
 
@@ -27,11 +32,19 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
+def _tables(tables: Iterable[Table]) -> tuple[Table, ...]:
+    return tuple(tables)
+
+
+def _sentences(sentences: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sentences)
+
+
 @frozen
 class Answer:
     """What is to be said to one question about one run."""
 
     question: str
-    tables: tuple[Table, ...] = field(converter=tuple)
-    sentences: tuple[str, ...] = field(default=(), converter=tuple)
+    tables: tuple[Table, ...] = field(converter=_tables)
+    sentences: tuple[str, ...] = field(default=(), converter=_sentences)
     """In order; each stands by itself, and names harness and step where it can."""

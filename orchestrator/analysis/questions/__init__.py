@@ -1,0 +1,14 @@
+"""The questions that `orchestrator analyze` asks: a module for each, and in it a function `answer`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.questions import summary
+
+QUESTIONS: dict[str, Callable[..., Answer]] = {
+    "summary": summary.answer,
+}
+"""`answer(run, *, harness=None, …)` of each, by the word it is asked with. A question about more than the run takes that next:
+`why` the name of a harness and perhaps a step, `compare` another run."""
