@@ -18,6 +18,7 @@ from types import FrameType
 from orchestrator.command import streams
 from orchestrator.command.analyze import add_analyze
 from orchestrator.command.checking import add_checking
+from orchestrator.command.controlling import add_controlling
 from orchestrator.command.exits import EndedBySignal, ExitCode, of_error, of_signal
 from orchestrator.command.operating import TWO_WORDS, add_operating
 from orchestrator.command.parsing import (
@@ -116,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     _add_run(verbs.add_parser)
     _add_readers(verbs.add_parser)
+    add_controlling(verbs.add_parser)
     add_operating(verbs.add_parser)
     add_checking(verbs.add_parser)
     add_analyze(verbs.add_parser)
@@ -135,6 +137,11 @@ def _add_run(add: Add) -> None:
         type=seconds,
         help="seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once; "
         "5 s later the program ends in any case",
+    )
+    run.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="serve the numbers of the run to Prometheus; a port alone is one that only this machine can reach",
     )
     run.add_argument("--quiet", action="store_true", help="say nothing but what failed")
 
@@ -187,6 +194,7 @@ def _run(options: argparse.Namespace) -> int:
             as_json=options.json,
             drain_s=options.drain,
             quiet=options.quiet,
+            metrics=options.metrics,
         )
     )
 

@@ -25,6 +25,7 @@ from harnesses.governor import Governor
 from harnesses.runtime import ApprovalRule
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
+from orchestrator.control.beside import Beside, Wanted
 from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
 from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle, Order, answered
@@ -67,6 +68,8 @@ class Orchestrator:
         redact: whether secrets are taken out of what is written: input, output and summary of a step, lines of output, errors,
             and what is attached. The state, messages, and what effects are given and give back have to come back as they
             were, and are stored so. Whatever is shown, logged or exported is without secrets either way.
+        control: whether a socket beside the store takes questions and orders from `orchestrator pause`, `metrics` and so on.
+        metrics: where the numbers are served for Prometheus, HOST:PORT; a port alone is one of this machine.
 
     Raises, on leaving:
         ExceptionGroup: of a `HarnessFailed` for each harness that failed or gave up, and of `StoreLost`.
@@ -88,11 +91,14 @@ class Orchestrator:
         clock: Callable[[], float] | None = None,
         budget: Budget | None = None,
         redact: bool = True,
+        control: bool = False,
+        metrics: str | int | None = None,
     ) -> None:
         if not isinstance(cast(object, redact), bool):
             raise UsageError(f"redact: expected True or False, was {redact!r:.100}")
         self._redact = redact
         check_seconds(grace_s=grace_s, drain_s=drain_s, deadline_s=deadline_s)
+        self._wanted = Wanted(control, metrics)
         self._given_store = store
         self._log = log
         self._root = Supervisor("root", strategy=strategy_of(strategy), intensity=intensity_of(intensity, period_s))
@@ -117,6 +123,8 @@ class Orchestrator:
         """Why everything is to end: what is started from then on is not run."""
         self._running: AbstractAsyncContextManager[None] | None = None
         self._body = trio.CancelScope()
+        self.beside: Beside
+        """Where it can be watched; there from the beginning of the block on."""
         self.latch: Latch = NoLatch()
         """The kill switch for effects; beside the store, if that is a file."""
         self.signalled: int | None = None
@@ -315,6 +323,7 @@ class Orchestrator:
             self._post = PostOffice(recorder, self._mailbox_of, approvals)
             self._teller = Teller(recorder, Lines())
             lag_s = time.time() - trio.current_time()
+            self.beside = Beside(self._wanted, recorder, lambda: self.handles)
             self._common = Common(
                 recorder, self._post, self.latch.check, clock, self._teller, approvals, lag_s, redacted=self._redact
             )
@@ -358,6 +367,7 @@ class Orchestrator:
         services.start_soon(self._teller.lines.watch)
         self._fund(RUN, self._run_budget)
         self._services = services
+        await self.beside.start(services)
 
     async def _end_services(self, services: trio.Nursery, log: LogFollower | None) -> None:
         with trio.CancelScope(shield=True):

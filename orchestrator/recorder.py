@@ -23,6 +23,7 @@ from trio.lowlevel import current_task
 
 from harnesses.clock import jumps
 from orchestrator.bell import Bell
+from orchestrator.buckets import AMOUNTS, SECONDS, Buckets
 from orchestrator.errors import StoreBusy, StoreLost, UsageError
 from orchestrator.slot import Batch, Receipt, Slot, refusal_of, refuse, settled
 from orchestrator.store.protocol import Committed, Operation, Store
@@ -70,6 +71,15 @@ class Recorder:
         self._quick_s = 0.0
         self._alone = 0
         self._lost: StoreLost | None = None
+        self.commits_s = Buckets(SECONDS)
+        """How long commits took; only the loop's thread counts."""
+        self.batches = Buckets(AMOUNTS)
+        """How many steps were committed together."""
+
+    @property
+    def queued(self) -> int:
+        """How many steps, effects and operations wait for the disk now."""
+        return self._waiting + sum(len(batch.slots) for batch in self._under_way)
 
     def commit_now(self, slot: Slot) -> bool:
         """Commit what is in `slot` in the loop's thread, if nobody else has come for a while; return whether it was done.
@@ -94,7 +104,9 @@ class Recorder:
         except Exception as error:
             self._fail(error)
             raise self._again() from error
-        self._quick_s += (time.perf_counter() - begin - self._quick_s) / 8
+        took_s = time.perf_counter() - begin
+        self._quick_s += (took_s - self._quick_s) / 8
+        self._count(took_s, 1 if slot.row is not None else 0)
         refused = refusal_of(slot, committed)
         if refused is not None:
             raise refused
@@ -247,18 +259,20 @@ class Recorder:
                 self._fail(error)
             return
         # An average over the last few, so that one slow commit does not decide.
-        self._quick_s += (time.perf_counter() - begin - self._quick_s) / 8
-        self._settle(batch, committed)
+        took_s = time.perf_counter() - begin
+        self._quick_s += (took_s - self._quick_s) / 8
+        self._settle(batch, committed, took_s)
 
     def _write_batches(self) -> None:
         """Commit batches one after the other: the writer thread."""
         while (batch := self._queue.get()) is not None:
+            begin = time.perf_counter()
             try:
                 committed = batch.commit(self.store, wait=True)
             except BaseException as error:
                 self._tell(self._fail, error)
                 return
-            self._tell(self._settle, batch, committed)
+            self._tell(self._settle, batch, committed, time.perf_counter() - begin)
 
     def _tell(self, function: Callable[..., None], *args: Any) -> None:
         assert self._token is not None
@@ -267,11 +281,17 @@ class Recorder:
         except trio.RunFinishedError:
             return
 
-    def _settle(self, batch: Batch, committed: Committed) -> None:
+    def _settle(self, batch: Batch, committed: Committed, took_s: float) -> None:
         """Wake everyone whose step or operation is durable now."""
         self._under_way.discard(batch)
+        self._count(took_s, len(batch.steps))
         self.last_seq = max(self.last_seq, batch.settle(committed))
         self._news.ring()
+
+    def _count(self, took_s: float, steps: int) -> None:
+        self.commits_s.observe(took_s)
+        if steps:
+            self.batches.observe(steps)
 
     def _fail(self, error: BaseException) -> None:
         """Tell everyone who waits, now or later, that the store is lost."""

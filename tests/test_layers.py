@@ -234,7 +234,7 @@ HARNESSES = (
 
 ORCHESTRATOR = (
     # nouns and decisions
-    ("bell", "events", "outcome", "pool", "restart", "signals", "text"),
+    ("bell", "buckets", "events", "outcome", "pool", "restart", "signals", "text"),
     ("waiting",),
     ("errors", "supervisor"),
     ("failure", "latch", "lifecycle", "terms"),
@@ -252,6 +252,8 @@ ORCHESTRATOR = (
     ("store.memory", "store.proof", "store.sqlite_operations", "store.sqlite_reader"),
     ("store.sqlite",),
     ("store",),
+    ("shown",),
+    ("standing",),
     # what runs
     ("declared", "mailbox", "slot"),
     ("output", "recorder"),
@@ -260,6 +262,15 @@ ORCHESTRATOR = (
     ("post",),
     ("child",),
     ("handle",),
+    # who watches what runs
+    ("telemetry", "control"),
+    ("telemetry.aside", "telemetry.counts", "telemetry.otlp", "telemetry.spans"),
+    ("telemetry.figures", "telemetry.sdk"),
+    ("telemetry.meter", "telemetry.prometheus", "telemetry.tracing"),
+    ("telemetry.stored",),
+    ("control.address", "control.messages", "control.places"),
+    ("control.api", "control.asking", "control.serving"),
+    ("control.beside",),
     ("orchestrator",),
     # the front door
     ("",),
@@ -293,6 +304,7 @@ ORCHESTRATOR = (
     (
         "command.approvals",
         "command.budgets",
+        "command.controlling",
         "command.effects",
         "command.guard",
         "command.latching",
@@ -487,7 +499,9 @@ PURE_IMPORTS = (
 IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "uuid1", "uuid4", "urandom", "getenv"})
 
 CORE_THIRD_PARTY = frozenset({"attrs", "msgspec", "outcome", "structlog", "trio"})
-OPTIONAL_THIRD_PARTY = frozenset({"duckdb", "duckdb_ext", "pandas", "polars", "pyarrow", "rich"})
+OPTIONAL_THIRD_PARTY = frozenset(
+    {"duckdb", "duckdb_ext", "h11", "opentelemetry", "pandas", "polars", "prometheus_client", "pyarrow", "rich"}
+)
 
 
 def _sources() -> dict[str, Path]:

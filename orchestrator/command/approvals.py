@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any, cast
+from typing import Any
 
-import msgspec
-from attrs import frozen
-
-from harnesses.approval import Standing, Word, stand
 from orchestrator.command.lines import columns, json_line, stamp_us
 from orchestrator.command.writing import commit, now_us, user_name
 from orchestrator.errors import UsageError
-from orchestrator.records import ApprovalRecord
+from orchestrator.standing import Shown
+from orchestrator.standing import known_approvals as known_approvals
 from orchestrator.store.approvals import Respond
 from orchestrator.store.secret import known_secret
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -25,76 +22,6 @@ from orchestrator.text import one_line
 _HEAD = ("ID", "HARNESS", "STEP", "CATEGORY", "ACTION", "STANDING", "EXPIRES")
 _MOST = 20_000
 """Characters of arguments that are shown to people; of more, how many there are."""
-OVER = "over"
-"""Instead of `pending`, of a request whose step has been recorded without it: nothing can be done with it any more."""
-
-
-@frozen
-class Shown:
-    """A request, and where it stands."""
-
-    record: ApprovalRecord
-    standing: Standing
-    request: dict[str, Any]
-    """Its fields; empty if they can not be read."""
-    is_current: bool
-    """Whether the step that it was asked in is still being made."""
-
-    @property
-    def word(self) -> str:
-        idle = self.standing.word is Word.PENDING and not self.is_current
-        return OVER if idle else "used" if self.standing.used else self.standing.word.value
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether a person is needed."""
-        return self.word in (Word.PENDING, Word.INVALID) and self.is_current
-
-
-def known_approvals(reader: SqliteReader, name: str | None, *, every: bool) -> list[Shown]:
-    """Return what was asked, by one harness or by all: what waits for a person, or everything.
-
-    Raises:
-        UnknownHarness: there is no such harness.
-        UsageError: the key that the records are signed with can not be read.
-    """
-    records = reader.approvals(name)
-    if not records:
-        return []
-    secret, now = known_secret(reader.path), now_us()
-    steps = {harness.name: harness.current_step for harness in reader.harnesses()}
-    shown = [
-        Shown(
-            record,
-            stand(record.case, secret, now_us=now),
-            _fields_of(record),
-            record.step_number == steps.get(record.harness, 0) + 1,
-        )
-        for record in records
-    ]
-    return [one for one in shown if every or one.is_pending]
-
-
-def waiting_for(reader: SqliteReader) -> dict[str, str]:
-    """Return what harnesses wait for, in words, by name; for the verbs that show harnesses."""
-    try:
-        pending = known_approvals(reader, None, every=False)
-    except UsageError:
-        return {}
-    return {one.record.harness: _asked(one) for one in pending}
-
-
-def _asked(one: Shown) -> str:
-    what = f"{one.request.get('category', '?')}: {one.request.get('summary', '?')}"
-    return f"waits for an approval: {what}; `orchestrator approve {one.record.id}`"
-
-
-def _fields_of(record: ApprovalRecord) -> dict[str, Any]:
-    try:
-        fields: object = msgspec.json.decode(record.case.request)
-    except msgspec.DecodeError:
-        return {}
-    return cast(dict[str, Any], fields) if isinstance(fields, dict) else {}
 
 
 def approvals_lines(shown: Sequence[Shown], *, as_json: bool) -> Iterator[str]:

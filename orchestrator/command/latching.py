@@ -6,7 +6,7 @@ in the store is for those who ask later, and a latch that could not be recorded 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from orchestrator.command.lines import columns, json_line, stamp
 from orchestrator.command.writing import commit, is_there, now_us, user_name
 from orchestrator.errors import OrchestratorError, UnknownHarness, UsageError
 from orchestrator.latch import ALL, Latch
+from orchestrator.standing import which
 from orchestrator.store.protocol import Remark
 from orchestrator.terms import check_name
 from orchestrator.text import one_line
@@ -75,20 +76,6 @@ def _put_on(latch: Latch, target: str, said: Mapping[str, str]) -> None:
             raise
 
 
-def which(latch: Latch) -> Mapping[str, Mapping[str, Any]]:
-    """Return what is latched, and what was said of it.
-
-    Raises:
-        UsageError: the folder can not be looked at; then no effect may begin.
-    """
-    try:
-        return latch.which()
-    except OSError as error:
-        raise UsageError(
-            f"the latch {latch.folder} can not be looked at: {error.strerror}; so no effect may begin; check its permissions"
-        ) from error
-
-
 def _record(store: str, name: str, body: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
     """Return the `seq` of the record, or why there is none."""
     if not is_there(store):
@@ -113,14 +100,6 @@ def _still_on(latch: Latch, on: bool, target: str) -> Iterator[str]:
 def whom(name: str) -> str:
     """Return whom a latch is for, in words."""
     return "all harnesses" if name == ALL else one_line(name)
-
-
-def latched_names(latch: Latch) -> Collection[str]:
-    """Return whose effects may not begin, `@all` or names; all, if the latch can not be looked at."""
-    try:
-        return which(latch)
-    except UsageError:
-        return (ALL,)
 
 
 def in_words(latch: Latch) -> str:

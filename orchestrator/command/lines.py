@@ -7,40 +7,25 @@ nothing else is lost; in lines for people they are written out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from harnesses.secrets import may_hold_secret, redact
-from orchestrator.codec import decode, encode
 from orchestrator.records import StepRecord
-from orchestrator.text import inert_json, one_line
+from orchestrator.shown import escaped
+from orchestrator.shown import json_line as json_line
+from orchestrator.shown import json_text as json_text
+from orchestrator.shown import stamp as stamp
+from orchestrator.shown import stamp_us as stamp_us
+from orchestrator.text import one_line
 
-_LINE_ENDS = str.maketrans({"\u2028": r"\u2028", "\u2029": r"\u2029"})
-"""Where some readers end a line, though JSON does not."""
 _ENCODED_MOST = 4000
 """Characters of a value that are looked at for a line which will show a tenth of them."""
 
 
-def json_line(value: object) -> str:
-    """Return `value` as one line of JSON."""
-    return _escaped(json_text(value))
-
-
-def json_text(value: object) -> str:
-    """Return `value` as JSON, without the secrets in it."""
-    text = encode(value)
-    return encode(redact(decode(text))) if may_hold_secret(text) else text
-
-
 def json_pretty(value: object) -> str:
     """Return `value` as JSON for people: indented by two."""
-    return _escaped(msgspec.json.format(json_text(value), indent=2))
-
-
-def _escaped(text: str) -> str:
-    return inert_json(text).translate(_LINE_ENDS)
+    return escaped(msgspec.json.format(json_text(value), indent=2))
 
 
 def step_fields(record: StepRecord) -> dict[str, Any]:
@@ -56,16 +41,6 @@ def step_fields(record: StepRecord) -> dict[str, Any]:
         "attempt": record.attempt,
         "seq": record.seq,
     }
-
-
-def stamp(time: datetime) -> str:
-    """Return an aware time as ISO 8601 in UTC, always with microseconds."""
-    return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
-
-
-def stamp_us(time_us: int) -> str | None:
-    """Return microseconds since 1970 as `stamp` does; None for 0, which stands for never."""
-    return stamp(datetime.fromtimestamp(time_us / 1e6, UTC)) if time_us else None
 
 
 def brief(value: object, width: int) -> str:

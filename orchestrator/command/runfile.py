@@ -1,6 +1,7 @@
 """A run file: which harnesses to run, and how. TOML in, values out; `make_harness` then makes what a table describes.
 
     store = "run.db"                    paths are relative to the run file
+    metrics = "127.0.0.1:9464"          where the numbers of the run are served to Prometheus
     strategy = "one_for_one"            and the other options of `Orchestrator`
     budget = { money = "50.00" }        of all harnesses together; the fields of `harnesses.budget.Budget`
     guardrails = { max_steps = 1000 }   of each of them; the fields of `harnesses.governance.Guardrails`
@@ -92,6 +93,8 @@ class _Top:
     drain_s: _Seconds = 10.0
     deadline_s: _Seconds | None = None
     redact: bool = True
+    control: bool = True
+    metrics: str | int | None = None
 
 
 def read_run_file(path: Path) -> RunFile:

@@ -49,6 +49,7 @@ class RunOptions:
     as_json: bool = False
     drain_s: float | None = None
     quiet: bool = False
+    metrics: str | None = None
 
 
 @frozen(kw_only=True)
@@ -126,9 +127,11 @@ def read_program(file: Path) -> Program:
 
 
 async def _run(program: Program, store: SqliteStore, log: Path | None, options: RunOptions, phase: _Phase) -> Result:
-    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, **program.options}
+    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": True, **program.options}
     if options.drain_s is not None:
         keywords["drain_s"] = options.drain_s
+    if options.metrics is not None:
+        keywords["metrics"] = options.metrics
     orchestrator = Orchestrator(store, log=log, **keywords)
     view = _open_view(store, orchestrator, options)
     watchdog = Watchdog(

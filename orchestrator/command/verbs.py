@@ -2,63 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from orchestrator.codec import decode
-from orchestrator.command.approvals import waiting_for
-from orchestrator.command.latching import latched_names
 from orchestrator.command.lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
 from orchestrator.command.pages import pages
 from orchestrator.errors import UsageError
-from orchestrator.latch import ALL, Latch
-from orchestrator.lifecycle import Status
 from orchestrator.records import HarnessRecord, StepRecord
+from orchestrator.standing import cause, json_status, shown_status, waiting_for
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
-
-INTERRUPTED = "interrupted"
-"""Shown instead of a status that only a living program can keep."""
-_NEEDS_OWNER = (Status.RUNNING, Status.BACKING_OFF)
-
-
-def shown_status(record: HarnessRecord) -> str:
-    """Return the status as it is now: a harness whose program is gone does not run, whatever the last event was."""
-    return INTERRUPTED if record.status in _NEEDS_OWNER and not record.owned else record.status.value
-
-
-def cause(record: HarnessRecord) -> str:
-    """Return why a harness is where it is; empty where its status says it all."""
-    if shown_status(record) == INTERRUPTED:
-        return "its program is gone; run it again to go on"
-    return str(record.event.get("cause") or "")
 
 
 def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each harness."""
-    records, waiting = reader.harnesses(), waiting_for(reader)
     if as_json:
-        latched = latched_names(Latch(reader.path))
-        yield from (json_line(_status_fields(record, latched, waiting)) for record in records)
-    elif records:
+        yield from json_status(reader)
+        return
+    records, waiting = reader.harnesses(), waiting_for(reader)
+    if records:
         head = ("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE")
         yield from columns(head, (_status_cells(record, waiting) for record in records))
-
-
-def _status_fields(record: HarnessRecord, latched: Collection[str], waiting: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "harness": record.name,
-        "status": shown_status(record),
-        "attempt": record.attempt,
-        "current_step": record.current_step,
-        "timestamp": stamp_us(record.last_time_us),
-        "cause": waiting.get(record.name) or cause(record),
-        "waiting": record.name in waiting,
-        "class": record.harness_class,
-        "owned": record.owned,
-        "latched": ALL in latched or record.name in latched,
-        "last_event": record.event,
-    }
 
 
 def _status_cells(record: HarnessRecord, waiting: Mapping[str, str]) -> tuple[str, ...]:

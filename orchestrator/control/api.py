@@ -1,0 +1,139 @@
+"""What the control API does: a table of paths, and the orders behind them.
+
+    GET  /metrics                     the numbers, as Prometheus reads them
+    GET  /status                      as `orchestrator status --json`
+    POST /harnesses/NAME/pause        hold it at its next step boundary
+    POST /harnesses/NAME/resume       let it go on
+    POST /harnesses/NAME/stop         end it; `?grace_s=2` says how long it gets
+
+An order takes effect at once, and to give it again changes nothing. Its answer comes when it is on disk, or carried out; if
+that takes longer than a moment, it says so. Whatever is wrong is JSON with the sentence that the command would print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from orchestrator.control.messages import JSON_LINES, Request, Response, answered, refusal
+from orchestrator.errors import UsageError
+from orchestrator.handle import Handle, Order
+from orchestrator.standing import json_status
+from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.telemetry.aside import aside
+from orchestrator.telemetry.prometheus import CONTENT_TYPE
+from orchestrator.terms import check_name, check_seconds
+
+_WAIT_S = 5.0
+"""How long an answer waits for an order to be carried out."""
+VERBS = ("pause", "resume", "stop")
+
+
+@frozen
+class Api:
+    """Answers what is asked of a running program.
+
+    Args:
+        store: what `/status` reads; None where only numbers are given.
+        handles: the harnesses of the program, now.
+        metrics: writes the numbers.
+    """
+
+    store: SqliteReader | None
+    handles: Callable[[], Sequence[Handle]]
+    metrics: Callable[[], Awaitable[bytes]]
+    wait_s: float = _WAIT_S
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to a request."""
+        match request.parts:
+            case ("metrics",):
+                return await self._read(request, self._metrics)
+            case ("status",) if self.store is not None:
+                return await self._read(request, self._status)
+            case ("harnesses", name, verb) if self.store is not None and verb in VERBS:
+                if request.method != "POST":
+                    return refusal(405, f"{request.method} can not {verb}: expected POST", Allow="POST")
+                return await self._order(name, verb, request)
+            case _:
+                known = "/metrics" if self.store is None else "/metrics, /status or /harnesses/NAME/pause|resume|stop"
+                return refusal(404, f"/{'/'.join(request.parts)} is not here: expected {known}")
+
+    async def _read(self, request: Request, read: Callable[[], Awaitable[Response]]) -> Response:
+        if request.method != "GET":
+            return refusal(405, f"{request.method} can not be done to what is only read: expected GET", Allow="GET")
+        return await read()
+
+    async def _metrics(self) -> Response:
+        try:
+            return Response(200, await self.metrics(), CONTENT_TYPE)
+        except UsageError as error:
+            return refusal(501, str(error))
+
+    async def _status(self) -> Response:
+        store = self.store
+        assert store is not None
+        text = await aside(lambda: "".join(f"{line}\n" for line in json_status(store)))
+        return Response(200, text.encode(), JSON_LINES)
+
+    async def _order(self, name: str, verb: str, request: Request) -> Response:
+        try:
+            check_name(name)
+            grace_s = _grace_of(request, verb)
+        except UsageError as error:
+            return refusal(400, str(error))
+        handle = next((handle for handle in self.handles() if handle.name == name), None)
+        if handle is None:
+            return refusal(
+                404, f"harness {name!r} does not run here: expected one of {self._names()}; see `orchestrator status`"
+            )
+        if handle.outcome is not None and verb != "stop":
+            return refusal(409, f"harness {name!r} has ended ({handle.status.value}): expected one that runs; start it again")
+        order = _given(handle, verb, grace_s)
+        done = False
+        with trio.move_on_after(self.wait_s):
+            await order
+            done = True
+        return answered(200 if done else 202, {**_fields(handle), "done": done})
+
+    def _names(self) -> str:
+        names = [handle.name for handle in self.handles()]
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        return f"{', '.join(names[:10])}{more}" if names else "none, for none was started"
+
+
+def _given(handle: Handle, verb: str, grace_s: float | None) -> Order:
+    if verb == "stop":
+        return handle.stop(grace_s)
+    return handle.pause() if verb == "pause" else handle.resume()
+
+
+def _grace_of(request: Request, verb: str) -> float | None:
+    """Return the grace period that is asked for; None if none is."""
+    for option in request.options:
+        if option != "grace_s" or verb != "stop":
+            raise UsageError(
+                f"{verb}: unknown option {option!r}: expected {'grace_s' if verb == 'stop' else 'none'}; remove it"
+            )
+    text = request.options.get("grace_s")
+    if text is None:
+        return None
+    try:
+        grace_s = float(text)
+    except ValueError:
+        raise UsageError(f"grace_s: expected a number of seconds from 0 up, was {text!r}") from None
+    check_seconds(grace_s=grace_s)
+    return grace_s
+
+
+def _fields(handle: Handle) -> dict[str, Any]:
+    return {
+        "harness": handle.name,
+        "status": handle.status.value,
+        "attempt": handle.attempt,
+        "current_step": handle.current_step,
+        "cause": "" if handle.outcome is None else handle.outcome.cause,
+    }

@@ -1,0 +1,140 @@
+"""What runs beside a run for those who watch it: the control socket, the metrics on the network, the traces.
+
+The law: none of it is needed. What can not be opened is said, and the run goes on; at the end all of it is gone, sockets too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import trio
+from attrs import field, frozen
+
+from orchestrator.control import serving
+from orchestrator.control.address import Address, address_of
+from orchestrator.control.api import Api
+from orchestrator.control.places import is_ours, open_socket, socket_path
+from orchestrator.errors import UsageError
+from orchestrator.handle import Handle
+from orchestrator.recorder import Recorder
+from orchestrator.signals import say
+from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.telemetry.figures import Family, HarnessFigures
+from orchestrator.telemetry.meter import Meter, Program
+from orchestrator.telemetry.prometheus import text_of
+
+
+def _metrics(given: str | int | None) -> Address | None:
+    return None if given is None else address_of(given)
+
+
+def _control(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise UsageError(f"control: expected True or False, was {given!r:.100}")
+    return given
+
+
+@frozen
+class Wanted:
+    """What is to run beside a run.
+
+    Args:
+        control: whether orders and questions are taken, on a socket beside the store.
+        metrics: where the numbers are served besides, as HOST:PORT.
+
+    Raises:
+        UsageError: one of them is not as expected.
+    """
+
+    control: bool = field(default=False, converter=_control)
+    metrics: Address | None = field(default=None, converter=_metrics)
+
+
+class Beside:
+    """Opens and runs what is wanted."""
+
+    def __init__(self, wanted: Wanted, recorder: Recorder, handles: Callable[[], Sequence[Handle]]) -> None:
+        self._wanted = wanted
+        self._recorder = recorder
+        self._handles = handles
+        self._path: Path | None = None
+        self._at: Address | None = None
+
+    @property
+    def control_path(self) -> Path | None:
+        """The control socket; None if there is none."""
+        return self._path
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where metrics are served on the network; None if they are not."""
+        return self._at
+
+    async def start(self, services: trio.Nursery) -> None:
+        """Open it, and have it run."""
+        wanted = self._wanted
+        if not wanted.control and wanted.metrics is None:
+            return
+        if not serving.is_there():
+            say(serving.MISSING)
+            return
+        meter = Meter(self._recorder, Program(self._look), _text, eager=wanted.metrics is not None)
+        services.start_soon(meter.run)
+        if wanted.control:
+            self._open_control(services, meter)
+        if wanted.metrics is not None:
+            await self._open_metrics(services, meter, wanted.metrics)
+
+    def _open_control(self, services: trio.Nursery, meter: Meter) -> None:
+        store = self._recorder.store
+        if not isinstance(store, SqliteReader):
+            say(f"control: {store.location} is no file to have a socket beside: orders are taken in the program alone")
+            return
+        try:
+            listening = open_socket(store.path, store.run)
+        except (OSError, UsageError) as error:
+            say(f"control: no socket beside {store.location}: {error}; the run goes on without")
+            return
+        self._path = socket_path(store.path, store.run)
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+        services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text), self._path)
+
+    async def _serve_control(self, listener: trio.SocketListener, api: Api, path: Path) -> None:
+        try:
+            await serving.serve(listener, api.answer, welcome=lambda stream: is_ours(stream.socket))
+        finally:
+            listener.socket.close()
+            _remove(path)
+
+    async def _open_metrics(self, services: trio.Nursery, meter: Meter, at: Address) -> None:
+        try:
+            listeners = await trio.open_tcp_listeners(at.port, host=at.host)
+        except OSError as error:
+            say(f"metrics: {at} can not be listened at: {error}; the run goes on without")
+            return
+        self._at = Address(at.host, listeners[0].socket.getsockname()[1])
+        if not at.is_local:
+            say(f"metrics: at http://{self._at}/metrics, for everybody who can reach this machine")
+        api = Api(None, self._handles, meter.text)
+        for listener in listeners:
+            services.start_soon(partial(_serve_metrics, listener, api))
+
+    def _look(self) -> list[HarnessFigures]:
+        return [HarnessFigures(one.name, one.status.value, one.current_step) for one in self._handles()]
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+async def _serve_metrics(listener: trio.SocketListener, api: Api) -> None:
+    try:
+        await serving.serve(listener, api.answer)
+    finally:
+        listener.socket.close()
+
+
+def _text(counted: Sequence[Family]) -> bytes:
+    return text_of(counted)

@@ -1,0 +1,171 @@
+"""HTTP for a few clients that are not to be trusted with the run: h11 on Trio's listeners.
+
+The law: whatever a client does, it holds one of a few places for a few seconds, and then it is gone. One request for each
+connection; a request has no more than a small head and body; what fails in an answer is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from importlib.util import find_spec
+
+import trio
+from attrs import frozen
+
+from orchestrator.control.messages import Answer, Request, Response, refusal, request_of
+from orchestrator.signals import say
+
+MISSING = (
+    "the control socket and the metrics need h11: run `pip install 'harness-orchestrator[control]'`; the run goes on without"
+)
+_CHUNK = 65_536
+
+
+@frozen
+class Limits:
+    """What a client may take."""
+
+    connections: int = 32
+    """At a time; more of them wait."""
+    read_s: float = 5.0
+    answer_s: float = 30.0
+    write_s: float = 10.0
+    head_bytes: int = 16_384
+    body_bytes: int = 16_384
+
+
+LIMITS = Limits()
+_BUSY_S = 0.1
+"""After an `accept` that failed, because there are no more file descriptors."""
+
+
+def is_there() -> bool:
+    """Return whether h11 is installed."""
+    return find_spec("h11") is not None
+
+
+async def serve(
+    listener: trio.SocketListener,
+    answer: Answer,
+    *,
+    limits: Limits = LIMITS,
+    welcome: Callable[[trio.SocketStream], bool] = lambda stream: True,
+) -> None:
+    """Answer whoever connects, until cancelled.
+
+    Args:
+        welcome: says whether a client is heard at all.
+    """
+    places = trio.Semaphore(limits.connections)
+    async with trio.open_nursery() as nursery:
+        while True:
+            await places.acquire()
+            try:
+                stream = await listener.accept()
+            except trio.ClosedResourceError:
+                return
+            except OSError:
+                places.release()
+                await trio.sleep(_BUSY_S)
+                continue
+            nursery.start_soon(partial(_attend, stream, answer, limits, places, welcome))
+
+
+async def _attend(
+    stream: trio.SocketStream,
+    answer: Answer,
+    limits: Limits,
+    places: trio.Semaphore,
+    welcome: Callable[[trio.SocketStream], bool],
+) -> None:
+    try:
+        async with stream:
+            if welcome(stream):
+                await _converse(stream, answer, limits)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return
+    except Exception as error:
+        say(f"control: a client could not be answered: {error!r:.300}; the run goes on")
+    finally:
+        places.release()
+
+
+async def _converse(stream: trio.SocketStream, answer: Answer, limits: Limits) -> None:
+    """Hear one request, and answer it."""
+    import h11
+
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
+    asked: Request | Response | None = refusal(408, f"no whole request within {limits.read_s:g} s; ask again")
+    try:
+        with trio.move_on_after(limits.read_s):
+            asked = await _hear(stream, connection, limits)
+    except h11.RemoteProtocolError as error:
+        asked = refusal(error.error_status_hint, f"not understood: expected a request in HTTP/1.1: {error}")
+    response = await _answered(answer, asked, limits) if isinstance(asked, Request) else asked
+    if response is not None and connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        with trio.move_on_after(limits.write_s):
+            await _send(stream, connection, response)
+
+
+async def _hear(stream: trio.SocketStream, connection: object, limits: Limits) -> Request | Response | None:
+    """Return what is asked, what is wrong with it, or None if nobody asks any more."""
+    import h11
+
+    assert isinstance(connection, h11.Connection)
+    asked: Request | Response | None = None
+    length = 0
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            if connection.they_are_waiting_for_100_continue:
+                await stream.send_all(connection.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+            connection.receive_data(await stream.receive_some(_CHUNK))
+        elif isinstance(event, h11.Request):
+            asked = _read(event.method, event.target)
+        elif isinstance(event, h11.Data):
+            length += len(event.data)
+            if length > limits.body_bytes:
+                return refusal(413, f"too long: expected a body of at most {limits.body_bytes} bytes; send less")
+        elif isinstance(event, h11.EndOfMessage):
+            return asked
+        else:
+            return None
+
+
+def _read(method: bytes, target: bytes) -> Request | Response:
+    try:
+        return request_of(method.decode("ascii"), target.decode("ascii"))
+    except ValueError:
+        return refusal(400, f"{target!r:.200} is no path: expected one such as /status; correct it")
+
+
+async def _answered(answer: Answer, request: Request, limits: Limits) -> Response:
+    try:
+        with trio.move_on_after(limits.answer_s):
+            return await answer(request)
+    except Exception as error:
+        say(f"control: {request.method} /{'/'.join(request.parts)!r:.200} failed: {error!r:.300}; the run goes on")
+        return refusal(500, f"failed: {type(error).__name__}: {error}")
+    return refusal(503, f"not ready within {limits.answer_s:g} s; ask again")
+
+
+async def _send(stream: trio.SocketStream, connection: object, response: Response) -> None:
+    import h11
+
+    assert isinstance(connection, h11.Connection)
+    headers = {
+        "Content-Type": response.content_type,
+        "Content-Length": str(len(response.body)),
+        "Connection": "close",
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        **response.headers,
+    }
+    head = h11.Response(
+        status_code=response.status, headers=list(headers.items()), reason=HTTPStatus(response.status).phrase.encode()
+    )
+    await stream.send_all(connection.send(head) or b"")
+    await stream.send_all(connection.send(h11.Data(data=response.body)) or b"")
+    connection.send(h11.EndOfMessage())

@@ -1,0 +1,1 @@
+"""Numbers and spans for the tools that watch programs: Prometheus and OpenTelemetry. Derived from what is committed."""

@@ -1,0 +1,185 @@
+"""All that is known of a run at one moment, as families of numbers with names, units and labels. Pure.
+
+Names follow Prometheus: base units, `_total` for what only grows. Of a living program counters begin at 0 with it, as rates
+and restarts are told by; of a store alone they are all that it holds. A family with a label `harness` has at most a few
+numbers for each harness; histograms are of all of them together, so that thousands stay cheap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from harnesses.budget import FIELDS
+from harnesses.effects import EffectOutcome
+from harnesses.pools import Account
+from orchestrator.buckets import Buckets
+from orchestrator.lifecycle import Status
+from orchestrator.telemetry.counts import PARTS, Counts
+from orchestrator.text import inert
+
+Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
+Sample: TypeAlias = tuple[tuple[str, ...], float]
+INTERRUPTED = "interrupted"
+_UNTOLD = ("begun",)
+
+
+@frozen
+class Family:
+    """Numbers of one kind."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    samples: Sequence[Sample] = ()
+    """Values of the labels, and the number."""
+    histograms: Sequence[tuple[tuple[str, ...], Buckets]] = ()
+
+
+@frozen
+class HarnessFigures:
+    """One harness at this moment."""
+
+    name: str
+    status: str
+    step: int
+
+
+@frozen
+class ProgramFigures:
+    """What only a living program knows."""
+
+    queued: int
+    commits_s: Buckets
+    batches: Buckets
+    uncounted: int
+    """Records that are committed, and not in the counts yet."""
+    spans_sent: int = 0
+    spans_dropped: int = 0
+
+
+@frozen(kw_only=True)
+class Snapshot:
+    """All that is known at one moment."""
+
+    store: str
+    run: str = ""
+    version: str = ""
+    counts: Counts
+    harnesses: Sequence[HarnessFigures]
+    program: ProgramFigures | None = None
+    messages_waiting: int | None = None
+    approvals_waiting: int | None = None
+    accounts: Mapping[str, Account] = field(factory=dict[str, Account])
+
+
+def families(now: Snapshot) -> Iterator[Family]:
+    """Yield every family, those too that have no number yet."""
+    info = ("store", "run", "version", "source")
+    source = "program" if now.program else "store"
+    said = tuple(inert(text) for text in (now.store, now.run, now.version, source))
+    yield Family("orchestrator_info", "gauge", "What is told of; always 1.", info, [(said, 1.0)])
+    yield from _of_harnesses(now.harnesses)
+    yield from _of_each(now.counts)
+    yield from _of_all(now.counts)
+    if now.program is not None:
+        yield from _of_program(now.program)
+    yield from _waiting(now)
+    yield from _of_budgets(now.accounts)
+
+
+def _of_harnesses(harnesses: Sequence[HarnessFigures]) -> Iterator[Family]:
+    by_status = Counter(harness.status for harness in harnesses)
+    words = dict.fromkeys([*(status.value for status in Status), INTERRUPTED, *by_status])
+    name = "orchestrator_status"
+    yield Family(name, "gauge", "The status of a harness: 1 for the one it has.", ("harness", "status"), _statuses(harnesses))
+    counted = [((word,), float(by_status[word])) for word in words]
+    yield Family("orchestrator_harnesses", "gauge", "How many harnesses have a status.", ("status",), counted)
+    steps = [((harness.name,), float(harness.step)) for harness in harnesses]
+    yield Family("orchestrator_harness_step", "gauge", "The number of the last recorded step.", ("harness",), steps)
+
+
+def _statuses(harnesses: Iterable[HarnessFigures]) -> list[Sample]:
+    return [((harness.name, harness.status), 1.0) for harness in harnesses]
+
+
+def _of_each(counts: Counts) -> Iterator[Family]:
+    each = counts.harnesses.items()
+    steps = [((name,), float(tally.steps)) for name, tally in each]
+    yield Family("orchestrator_steps_total", "counter", "Steps recorded.", ("harness",), steps)
+    restarts = [((name,), float(tally.restarts)) for name, tally in each]
+    yield Family("orchestrator_restarts_total", "counter", "Restarts that were ordered.", ("harness",), restarts)
+    failures = [((name,), float(tally.failures)) for name, tally in each]
+    yield Family("orchestrator_failures_total", "counter", "Attempts that ended with an error.", ("harness",), failures)
+    last = [((name,), tally.last_step_us / 1e6) for name, tally in each if tally.last_step_us]
+    name = "orchestrator_last_step_timestamp_seconds"
+    yield Family(name, "gauge", "When the last step was made, seconds since 1970.", ("harness",), last)
+    took = [((name, part), us / 1e6) for name, tally in each for part, us in tally.took_us.items()]
+    name, help = "orchestrator_step_part_seconds_total", "What the time of the steps went into, by part."
+    yield Family(name, "counter", help, ("harness", "part"), took)
+
+
+def _of_all(counts: Counts) -> Iterator[Family]:
+    parts = [((part,), counts.parts[part]) for part in PARTS]
+    help = "What the time of each step went into, by part; `commit` is from the yield to the disk."
+    yield Family("orchestrator_step_seconds", "histogram", help, ("part",), histograms=parts)
+    outcomes = dict.fromkeys([*(one.value for one in EffectOutcome if one.value not in _UNTOLD), *counts.effects])
+    effects = [((word,), float(counts.effects[word])) for word in outcomes]
+    yield Family("orchestrator_effects_total", "counter", "Effects that ended, by outcome.", ("outcome",), effects)
+    begun = [((), float(counts.intents))]
+    yield Family("orchestrator_effects_begun_total", "counter", "Effects that were begun.", (), begun)
+    words = dict.fromkeys(["requested", "approved", "denied", "used", *counts.approvals])
+    approvals = [((word,), float(counts.approvals[word])) for word in words]
+    yield Family("orchestrator_approvals_total", "counter", "What became of approvals.", ("event",), approvals)
+    messages = [((), float(counts.messages))]
+    yield Family("orchestrator_messages_total", "counter", "Messages put in mailboxes.", (), messages)
+    ends = [((word,), float(number)) for word, number in sorted(counts.ends.items())]
+    yield Family("orchestrator_ends_total", "counter", "How attempts ended, by event.", ("event",), ends)
+
+
+def _of_program(program: ProgramFigures) -> Iterator[Family]:
+    help = "How long commits took: one transaction for all that waited."
+    yield Family("orchestrator_commit_seconds", "histogram", help, histograms=[((), program.commits_s)])
+    help = "How many steps were committed together."
+    yield Family("orchestrator_batch_steps", "histogram", help, histograms=[((), program.batches)])
+    for name, help, value in (
+        ("orchestrator_queue_steps", "Steps, effects and orders that wait for the disk.", program.queued),
+        ("orchestrator_uncounted_records", "Records that are committed, and not in these counts yet.", program.uncounted),
+    ):
+        yield Family(name, "gauge", help, (), [((), float(value))])
+    for name, help, value in (
+        ("orchestrator_spans_sent_total", "Spans that the exporter has taken.", program.spans_sent),
+        ("orchestrator_spans_dropped_total", "Spans that the exporter has not taken.", program.spans_dropped),
+    ):
+        yield Family(name, "counter", help, (), [((), float(value))])
+
+
+def _waiting(now: Snapshot) -> Iterator[Family]:
+    for name, help, value in (
+        ("orchestrator_approvals_waiting", "Requests that wait for a person.", now.approvals_waiting),
+        ("orchestrator_messages_waiting", "Messages that no step has used up.", now.messages_waiting),
+    ):
+        if value is not None:
+            yield Family(name, "gauge", help, (), [((), float(value))])
+
+
+def _of_budgets(accounts: Mapping[str, Account]) -> Iterator[Family]:
+    spent: dict[tuple[str, ...], float] = {}
+    limits: dict[tuple[str, ...], float] = {}
+    for pool, account in accounts.items():
+        for resource in FIELDS:
+            at, limit = (inert(pool), resource), getattr(account.budget, resource)
+            amount = float(getattr(account.spent, resource))
+            if amount or limit is not None:
+                # Two pools may be called alike once the secrets are taken out of their names.
+                spent[at] = spent.get(at, 0.0) + amount
+            if limit is not None:
+                limits[at] = limits.get(at, 0.0) + float(limit)
+    labels = ("pool", "resource")
+    help = "What was spent from a budget, over all runs; money in its own currency, time in seconds."
+    yield Family("orchestrator_budget_spent", "gauge", help, labels, list(spent.items()))
+    yield Family("orchestrator_budget_limit", "gauge", "What may be spent from it.", labels, list(limits.items()))
