@@ -2,7 +2,8 @@
 
 It stands alone: the standard library, and nothing of the program that wrote the store. HEAD is a head that was noted
 elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouched; 5: not so. `orchestrator/store/sealing.py`
-tells what a seal is made of. It has no key: who writes all of them anew, and the head, is found out by a HEAD of yours only.
+tells what a seal is made of, `pruning_residue.py` beside it what is left where a store was pruned. There is no key: who writes
+all seals anew, and the head, is found out by a HEAD of yours only.
 """
 
 # pyright: basic, reportUnusedExpression=false
@@ -18,8 +19,10 @@ INDEXES = {"step_index": "kind = 'step'", "effect_index": "kind IN ('intent', 'o
 SCHEMA = "SELECT name, type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 RECORDS = """SELECT seq, harness, epoch, attempt, step, time_us, kind, body, state FROM records
 WHERE seq > ? AND seq <= ? ORDER BY seq"""
-STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, 0) OVER (PARTITION BY harness ORDER BY seq) AS was FROM records
-WHERE kind = 'step') WHERE step <> was + 1 ORDER BY seq LIMIT 1"""
+STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness
+ORDER BY seq) AS was FROM records WHERE kind = 'step') WHERE step <> was + 1 ORDER BY seq LIMIT 1"""
+SEALS = "SELECT position, first_seq, last_seq, notes, marks, hash FROM seals WHERE position {} ? ORDER BY position"
+BASE = """SELECT notes FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",' ORDER BY position DESC LIMIT 1"""
 
 
 def utf8(value):
@@ -42,13 +45,40 @@ def read_seal(first, last, text, marks):
         return None
 
 
-def walk(db, found):
+def read_residue(first, last, marks):
+    try:  # what has stayed under seals that were pruned: its numbers and marks
+        pairs = [marks[at : at + 12] for at in range(0, len(marks), 12)]
+        numbers = {int.from_bytes(pair[:8], "little"): int.from_bytes(pair[8:], "little") for pair in pairs}
+        return ([], numbers) if len(marks) % 12 == 0 and isinstance(first, int) and isinstance(last, int) else None
+    except Exception:
+        return None
+
+
+def read_base(db):
+    """Return position, hash and last record of the last seal that was pruned, by whom and when, as the chain says."""
+    nothing = (0, "", 0, "", 0)
+    try:
+        _, *base = json.loads(db.execute(BASE).fetchone()[0])[0][1]
+        return base if [*map(type, base)] == [int, str, int, str, int] and 0 <= base[0] <= 1 << 62 else nothing
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return nothing
+
+
+def walk(db, base, found):
     """Hold the records against the seals; return what was noted of other rows, the seals, and how many have none yet."""
     noted, seals, expected, actual, tail, before, sealed, position = {}, {}, {}, {}, {}, "", 0, 0
-    for seal in db.execute("SELECT position, first_seq, last_seq, notes, marks, hash FROM seals ORDER BY position"):
-        found += [(sealed + 1, "dropped", f"seal {position + 1}")] * (seal[0] != position + 1)
+    for seal in [*db.execute(SEALS.format("<="), base[:1]), None, *db.execute(SEALS.format(">"), base[:1])]:
+        if seal is None:  # from here on the chain is as it was written; before, nothing may be but what a residue covers
+            rest = db.execute(RECORDS, (sealed or -(1 << 63), base[2])) if base[0] else ()
+            actual.update((row[0], crc32(record_of(row))) for row in rest)
+            (position, before, sealed), seals = base[:3], {base[0]: base[1:3]} if base[0] else {}
+            continue
+        pruned = seal[0] <= base[0]
+        found += [(sealed + 1, "dropped", f"seal {position + 1}")] * (seal[0] != position + 1 and not pruned)
         position, first, last, text, marks, hash = seal
-        read, digest, seen, before = read_seal(first, last, text, marks), sha256(utf8(before)), {}, hash
+        read, digest, seen = read_residue(first, last, marks) if pruned else read_seal(first, last, text, marks), sha256(), {}
+        digest.update(utf8("" if pruned else before))
+        before = hash
         if read is None:
             found.append((None, "edited", f"seal {position}"))
             continue
@@ -62,8 +92,9 @@ def walk(db, found):
         if seen != read[1]:
             expected.update(read[1])
             actual.update(seen)
-        found += [(sealed + 1, "dropped", "record")] * (first > sealed + 1)
-        noted = {} if any((table, *key[:1]) == ("", "anew") for table, key, _ in read[0]) else noted
+        found += [(sealed + 1, "dropped", "record")] * (first > sealed + 1 and not pruned)
+        if any((table, *key[:1]) == ("", "anew") for table, key, _ in read[0]):
+            noted = {place: of_row for place, of_row in noted.items() if place[0] == "seals"}
         noted.update(((table, key), of_row) for table, key, of_row in read[0] if table)
         sealed, seals[position] = last, (hash, last)
     held = set(db.execute("SELECT id, epoch FROM harnesses WHERE owner IS NOT NULL"))
@@ -90,14 +121,15 @@ def compare(expected, actual, tail, found):
         found.append((seq, what, "record"))
 
 
-def look_beside(db, noted, found):
+def look_beside(db, base, noted, found):
     """Hold other rows against what was noted of each last, and the indexes against the records."""
     for table in sorted({table for table, _ in noted}):
         kept = {key: of_row for (of, key), of_row in noted.items() if of == table and of_row is not None}
         rows, key = [*db.execute(SCHEMA), ("user_version", *db.execute("PRAGMA user_version").fetchone())], ["name"]
         if table != "sqlite_master":
             key = [name for _, name in sorted((row[5], row[1]) for row in db.execute(f"PRAGMA table_info({table})") if row[5])]
-            rows = db.execute(f"SELECT {', '.join(key)}, * FROM {table}").fetchall() if key else []
+            some = f" WHERE position <= {base[0]}" if table == "seals" else ""
+            rows = db.execute(f"SELECT {', '.join(key)}, * FROM {table}{some}").fetchall() if key else []
         there = {row[: len(key)]: sha256(ascii(row[len(key) :]).encode()).hexdigest()[:32] for row in rows}
         found += [(None, "edited" if at in there else "dropped", f"{table} {at}") for at in kept if there.get(at) != kept[at]]
         new = {row[: len(key)] for row in rows if table != "sqlite_master" or row[1] == "trigger"} - kept.keys()
@@ -107,7 +139,7 @@ def look_beside(db, noted, found):
         other = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
         for row in [*db.execute(f"{one} EXCEPT {other}"), *db.execute(f"{other} EXCEPT {one}")]:
             found.append((row[2] if isinstance(row[2], int) else None, "edited", index))
-    found += [(seq, "edited", "step number") for (seq,) in db.execute(STEPS)]
+    found += [(seq, "edited", "step number") for (seq,) in db.execute(STEPS, base[:1])]
     found += [(None, "damaged", text) for (text,) in db.execute("PRAGMA integrity_check(1)") if text != "ok"]
 
 
@@ -125,18 +157,20 @@ def look_at_head(head, seals, found):
 
 def verify(path, head):
     """Return what is wrong as (number of the record or None, what, where), the first record first, and what is there."""
-    found, seals, unsealed = [(None, "dropped", "head")] * (head is None), {}, 0
+    found, seals, unsealed, base = [(None, "dropped", "head")] * (head is None), {}, 0, (0, "", 0, "", 0)
     try:
         db = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
         db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         db.execute("BEGIN")
-        noted, seals, unsealed = walk(db, found)
-        look_beside(db, noted, found)
+        base = read_base(db)
+        noted, seals, unsealed = walk(db, base, found)
+        look_beside(db, base, noted, found)
         look_at_head(head, seals, found) if head is not None else None
     except (sqlite3.Error, UnicodeError) as error:
         found.append((None, "damaged", str(error)))
     newest, (hash, last) = max(seals.items(), default=(0, ("", 0)))
-    summary = f"{last} records under {newest} seals, {unsealed} not sealed yet; keep its head elsewhere: {hash}"
+    pruned = f"pruned up to record {base[2]} by {base[3]!a} at {base[4] / 1e6:.0f} s of 1970; " if base[0] else ""
+    summary = f"{pruned}{last} records under {newest} seals, {unsealed} not sealed yet; keep its head elsewhere: {hash}"
     return sorted(found, key=lambda finding: (finding[0] is None, finding[0] or 0)), summary
 
 

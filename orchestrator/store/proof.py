@@ -12,6 +12,7 @@ import sqlite3
 import struct
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +22,7 @@ from attrs import define, evolve, field, frozen
 
 from orchestrator.store.head import Noted, read_head
 from orchestrator.store.proof_deep import contradictions
+from orchestrator.store.pruning_residue import NOT_PRUNED, Base, read_base, read_marks
 from orchestrator.store.sealing import BETWEEN, SCHEMA_ROWS, UNSEALED_KINDS, key_of, row_hash, trailer
 
 Row: TypeAlias = tuple[Any, ...]
@@ -30,7 +32,8 @@ Place: TypeAlias = tuple[str, tuple[Any, ...]]
 _RECORDS = """
 SELECT seq, harness, epoch, attempt, step, time_us, kind, body, state FROM records WHERE seq > ? AND seq <= ? ORDER BY seq
 """
-_SEALS = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals ORDER BY position"
+_SEALS = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position > ? ORDER BY position"
+_RESIDUES = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position <= ? ORDER BY position"
 HASH_LENGTH = 64
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _INDEXES = {
@@ -40,7 +43,8 @@ _INDEXES = {
 }
 _STEPS = """
 SELECT seq FROM (
-    SELECT seq, step, lag(step, 1, 0) OVER (PARTITION BY harness ORDER BY seq) AS was FROM records WHERE kind = 'step'
+    SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness ORDER BY seq) AS was
+    FROM records WHERE kind = 'step'
 ) WHERE step <> was + 1 ORDER BY seq LIMIT 1
 """
 
@@ -77,6 +81,8 @@ class Proof:
     """Hash of the last seal."""
     notices: Sequence[str] = ()
     """What is worth knowing and not wrong."""
+    pruned: Base = NOT_PRUNED
+    """Where the chain begins, if the store was pruned."""
 
 
 @frozen
@@ -108,6 +114,8 @@ class _Account:
     tail: dict[int, int] = field(factory=dict[int, int])
     """Marks of the records without a seal."""
     sealed: int = 0
+    base: Base = NOT_PRUNED
+    """Where the chain begins."""
 
     def add(self, what: str, where: str, text: str, seq: int | None = None) -> None:
         self.found.append(Finding(what, where, text, seq))
@@ -140,7 +148,8 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
         found = account.found
     newest = max(account.hashes, default=0)
     found.sort(key=lambda finding: (finding.seq is None, finding.seq or 0))
-    return Proof(found, newest, account.sealed, len(account.tail), account.hashes.get(newest, ("", 0))[0], account.notices)
+    hash, _ = account.hashes.get(newest, ("", 0))
+    return Proof(found, newest, account.sealed, len(account.tail), hash, account.notices, account.base)
 
 
 _HEAD = "give one that was noted elsewhere with --head"
@@ -161,8 +170,11 @@ def _readable(text: bytes) -> str:
 
 def _walk(db: sqlite3.Connection, account: _Account) -> None:
     """Hold the records against the seals over them."""
-    before, position = "", 0
-    for row in db.execute(_SEALS):
+    base = account.base = read_base(db)
+    if base.position:
+        _walk_below(db, account)
+    before, position, account.sealed = base.hash, base.position, base.last_seq
+    for row in db.execute(_SEALS, (base.position,)):
         if row[0] != position + 1:
             text = (
                 f"seal {position + 1} to {row[0] - 1} were dropped: nothing proves the records after {account.sealed}; {_COPY}"
@@ -172,13 +184,7 @@ def _walk(db: sqlite3.Connection, account: _Account) -> None:
         if seal is None:
             account.add("edited", "seal", f"seal {position} is not what was written; {_COPY}")
             continue
-        seen, hash = _look_at_records(db, account.sealed or _LEAST, seal, previous)
-        if seen != seal.marks:
-            account.expected.update(seal.marks)
-            account.actual.update(seen)
-        if (seen == seal.marks) != (hash == seal.hash):
-            text = f"seal {position} over records {seal.first_seq} to {seal.last_seq} was edited"
-            account.add("edited", "seal", f"{text}, or one of them with its mark; {_COPY}")
+        _hold(db, account, account.sealed or _LEAST, seal, previous)
         if seal.first_seq > account.sealed + 1:
             text = f"no seal covers records {account.sealed + 1} to {seal.first_seq - 1}: they were dropped before, or it was"
             account.add("dropped", "record", f"{text}; {_COPY}", account.sealed + 1)
@@ -186,6 +192,54 @@ def _walk(db: sqlite3.Connection, account: _Account) -> None:
         account.sealed = seal.last_seq
         account.hashes[position] = seal.hash, seal.last_seq
     _look_at_tail(db, account)
+
+
+def _walk_below(db: sqlite3.Connection, account: _Account) -> None:
+    """Hold what a pruned store has kept from below its base against the residues."""
+    base, after = account.base, _LEAST
+    account.hashes[base.position] = base.hash, base.last_seq
+    for row in db.execute(_RESIDUES, (base.position,)):
+        residue = _residue(row)
+        if residue is None:
+            account.add("edited", "seal", f"seal {row[0]} is not what was written; {_COPY}")
+            continue
+        _hold(db, account, after, residue, "")
+        after = residue.last_seq
+    account.actual.update((row[0], crc32(_text(row))) for row in db.execute(_RECORDS, (after, base.last_seq)))
+    kept = db.execute("SELECT count(*) FROM records WHERE seq <= ?", (base.last_seq,)).fetchone()[0]
+    account.notices.append(
+        f"the store was pruned, the last time at {_moment(base.time_us)} by {base.by}: of records 1 to {base.last_seq} "
+        f"{kept} have stayed, and a head from before seal {base.position} is not known any more"
+    )
+
+
+def _moment(time_us: int) -> str:
+    try:
+        return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return "an impossible time"
+
+
+def _hold(db: sqlite3.Connection, account: _Account, after: int, seal: _Seal, before: str) -> None:
+    """Hold the records where a seal is against it."""
+    seen, hash = _look_at_records(db, after, seal, before)
+    if seen != seal.marks:
+        account.expected.update(seal.marks)
+        account.actual.update(seen)
+    if (seen == seal.marks) != (hash == seal.hash):
+        text = f"seal {seal.position} over records {seal.first_seq} to {seal.last_seq} was edited"
+        account.add("edited", "seal", f"{text}, or one of them with its mark; {_COPY}")
+
+
+def _residue(row: Row) -> _Seal | None:
+    """Return what has stayed under pruned seals as it was written; None if nobody can have written it so."""
+    try:
+        position, first, last, text, hash, marks = row
+        if not (isinstance(first, int) and isinstance(last, int)):
+            return None
+        return _Seal(position, first, last, [], text, hash, read_marks(marks))
+    except (ValueError, TypeError, struct.error):
+        return None
 
 
 def _seal(row: Row) -> _Seal | None:
@@ -229,7 +283,7 @@ def _bytes(value: Any) -> bytes:
 def _take_notes(seal: _Seal, account: _Account) -> None:
     said = {key[:1]: key for table, key, _ in seal.notes if not table}
     if ("anew",) in said:
-        account.noted.clear()
+        account.noted = {place: hash for place, hash in account.noted.items() if place[0] == "seals"}
         if seal.position == 1 and seal.last_seq:
             account.notices.append(
                 f"records 1 to {seal.last_seq} were sealed when the file was brought up to date, not before"
@@ -286,7 +340,7 @@ def _look_at_rows(db: sqlite3.Connection, account: _Account) -> None:
     """Hold the rows of other tables, and the schema, against what was noted of them last."""
     for table in sorted({table for table, _ in account.noted}):
         kept = {key: hash for (of, key), hash in account.noted.items() if of == table and hash}
-        there, extra = _schema(db) if table == "sqlite_master" else _rows(db, table)
+        there, extra = _schema(db) if table == "sqlite_master" else _rows(db, table, account.base)
         for key, hash in kept.items():
             if there.get(key) != hash:
                 what = "edited" if key in there else "dropped"
@@ -295,12 +349,13 @@ def _look_at_rows(db: sqlite3.Connection, account: _Account) -> None:
             account.add("inserted", table, f"{table} {_key(key)} was inserted; remove it, or {_COPY}")
 
 
-def _rows(db: sqlite3.Connection, table: str) -> tuple[dict[tuple[Any, ...], str], set[tuple[Any, ...]]]:
+def _rows(db: sqlite3.Connection, table: str, base: Base) -> tuple[dict[tuple[Any, ...], str], set[tuple[Any, ...]]]:
     columns = key_of(db, table)
     if not columns:
         return {}, set()
     width = len(columns)
-    rows = db.execute(f"SELECT {', '.join(columns)}, * FROM {table}")
+    some = f" WHERE position <= {base.position}" if table == "seals" else ""
+    rows = db.execute(f"SELECT {', '.join(columns)}, * FROM {table}{some}")
     there = {row[:width]: row_hash(row[width:]) for row in rows}
     return there, set(there)
 
@@ -328,7 +383,7 @@ def _look_at_indexes(db: sqlite3.Connection, account: _Account) -> None:
         ):
             text = f"{index} was edited: at record {row[2]!r} it {fault}; {_COPY}"
             account.add("edited", index, text, row[2] if isinstance(row[2], int) else None)
-    for (seq,) in db.execute(_STEPS):
+    for (seq,) in db.execute(_STEPS, (account.base.position,)):
         account.add("edited", "record", f"record {seq} is a step that does not follow the one before it; {_COPY}", seq)
     for (text,) in db.execute("PRAGMA integrity_check(1)"):
         if text != "ok":
@@ -347,9 +402,12 @@ def _look_at_head(head: str, account: _Account) -> None:
     place = next((place for place, (of_seal, _) in account.hashes.items() if of_seal == hash), None)
     if place is None and (noted is None or noted.position > newest):
         text = "the chain ends before its head, or was written anew: seals, and what they covered, were cut off"
+        text += f"; or it is a head from before seal {account.base.position}, which was pruned" * (account.base.position > 0)
         account.add("cut off", "head", f"{text} after record {account.sealed}; {_COPY}", account.sealed + 1)
     elif place is None or noted not in (None, Noted(place, account.hashes[place][1], hash)):
-        account.add("edited", "head", f"the head is of no seal of this store: it was edited, or the chain was; {_HEAD}")
+        older = ", or it is from before the store was pruned" if account.base.position else ""
+        text = f"the head is of no seal of this store: it was edited, or the chain was{older}; {_HEAD}"
+        account.add("edited", "head", text)
     elif place < newest:
         account.notices.append(f"the head is that of seal {place} of {newest}: what came later is proven by the chain alone")
 

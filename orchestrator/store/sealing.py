@@ -10,6 +10,8 @@ is now. Its own hash covers that and the hash of the seal before. The law, which
     notes   = [[table, key, hash of the row or null if it is gone], …], JSON; table "" is for what is said of the seal
     of row  = the first 32 digits of sha256(ascii(row)): Python's way to write a tuple, which no two rows share
 
+What becomes of it when a store is pruned, `orchestrator.store.pruning_residue` tells.
+
 Every commit but those of nothing but steps, effects and output ends with a seal. Those are sealed with the next one: after
 `INDEX_EVERY` records or `SEAL_EVERY_S` seconds at the latest, when the program ends, or when the next one opens the store.
 """
@@ -50,9 +52,11 @@ _CHUNK = 256
 _CHUNK_BYTES = 4_000_000
 """Records that are taken in at a time, and bytes: more, and memory is taken anew for each, which costs more than it saves."""
 _HEADER = "json_array(harness, epoch, attempt, step, time_us, kind, length(CAST(body AS BLOB)), length(CAST(state AS BLOB)))"
+RECORD_TEXT = f"{_HEADER} || body || coalesce(state, '')"
+"""What is hashed of a record, in SQL."""
 _TAIL = f"""
 SELECT count(*), min(seq), max(seq), CAST(group_concat(text, char(30)) AS BLOB)
-FROM (SELECT seq, {_HEADER} || body || coalesce(state, '') AS text FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
+FROM (SELECT seq, {RECORD_TEXT} AS text FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
 """
 """One row for many records: SQLite lets go of the interpreter once for each row, and gets it back when others let go."""
 _LAST = "SELECT position, last_seq, hash FROM seals ORDER BY position DESC LIMIT 1"

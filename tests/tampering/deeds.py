@@ -14,6 +14,9 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 from orchestrator.store.head import head_path
+from orchestrator.store.pruning_residue import Base as Pruned
+from orchestrator.store.pruning_residue import Residue, read_base, read_marks
+from orchestrator.store.sealing import row_hash
 
 from .stores import Base
 
@@ -156,6 +159,69 @@ def edit_and_seal_anew(db: sqlite3.Connection, base: Base, chance: Random) -> No
     seal_anew(db)
 
 
+def prune_by_hand(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Take away the beginning without a word of it: the records alone, or their seals too."""
+    before = read_base(db).position
+    position, seq = chance.choice(
+        db.execute("SELECT position, last_seq FROM seals WHERE position > ? AND last_seq >= first_seq", (before,)).fetchall()
+    )
+    forget(db, seq)
+    if chance.randrange(2):
+        db.execute("DELETE FROM seals WHERE position <= ?", (position,))
+
+
+def prune_with_a_forged_note(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Take away the beginning as the program would, and write the chain anew: only the head does not know of it."""
+    *most, _ = db.execute(
+        "SELECT position, last_seq, hash FROM seals WHERE position > ? ORDER BY 1", (read_base(db).position,)
+    ).fetchall()
+    if not most:
+        edit_and_seal_anew(db, base, chance)
+        return
+    position, seq, hash = chance.choice(most)
+    forget(db, seq)
+    db.execute("DELETE FROM seals WHERE position <= ?", (position,))
+    last, text = db.execute("SELECT position, notes FROM seals ORDER BY 1 DESC LIMIT 1").fetchone()
+    residue = Residue(position, 1, seq, sha256(f"\n{position} 1 {seq}\n".encode()).hexdigest(), {})
+    db.execute(
+        "INSERT INTO seals (position, first_seq, last_seq, notes, hash, marks) VALUES (?, ?, ?, ?, ?, ?)", residue.row()
+    )
+    forged = [Pruned(position, hash, seq, "somebody", 1).note(), residue.note()]
+    db.execute(
+        "UPDATE seals SET notes = ? WHERE position = ?",
+        (json.dumps([*forged, *json.loads(text)], separators=(",", ":")), last),
+    )
+    note_anew(db)
+
+
+def put_in_what_was_pruned(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Put a record where one was taken away; in a store that was not pruned, before all others."""
+    taken = set(range(1, max(read_base(db).last_seq, 1))) - set(seqs(db, base))
+    columns = ", ".join(RECORD)
+    db.execute(
+        f"INSERT INTO records (seq, {columns}) SELECT ?, {columns} FROM records WHERE seq = ?",
+        (chance.choice(sorted(taken) or [0]), chance.choice(seqs(db, base))),
+    )
+
+
+def edit_what_was_kept(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Edit a record that pruning has left, with its mark and the hash over it; in a store that was not pruned, any record."""
+    residues = db.execute(
+        "SELECT position, first_seq, last_seq, marks FROM seals WHERE position <= ? AND length(marks) > 0",
+        (read_base(db).position,),
+    ).fetchall()
+    if not residues:
+        edit_record(db, base, chance)
+        return
+    position, first, last, packed = chance.choice(residues)
+    seq = chance.choice([*read_marks(packed)])
+    db.execute("UPDATE records SET body = replace(body, ':', ': '), time_us = time_us + 1 WHERE seq = ?", (seq,))
+    found = dict(zip(read_marks(packed), texts(db, first, last), strict=True))
+    hash = sha256(b"".join(text + b"\x1e" for text in found.values()) + f"\n{position} {first} {last}\n".encode()).hexdigest()
+    row = Residue(position, first, last, hash, {seq: crc32(text) for seq, text in found.items()}).row()
+    db.execute("UPDATE seals SET hash = ?, marks = ? WHERE position = ?", (row[4], row[5], position))
+
+
 def edit_row(db: sqlite3.Connection, base: Base, chance: Random) -> None:
     table = chance.choice([table for table in ROWS if db.execute(f"SELECT 1 FROM {table}").fetchone()])
     change(db, table, chance.choice(ROWS[table]), chance)
@@ -249,6 +315,10 @@ DEEDS: Mapping[str, Deed] = {
         swap_seals,
         edit_with_marks,
         edit_and_seal_anew,
+        prune_by_hand,
+        prune_with_a_forged_note,
+        put_in_what_was_pruned,
+        edit_what_was_kept,
         edit_row,
         edit_index,
         drop_row,
@@ -310,11 +380,18 @@ def texts(db: sqlite3.Connection, first: int, last: int) -> list[bytes]:
     return found
 
 
+def forget(db: sqlite3.Connection, seq: int) -> None:
+    """Delete the records up to one, and whatever speaks of them."""
+    for table in ("records", *INDEXES, "mailbox", "approval_index"):
+        db.execute(f"DELETE FROM {table} WHERE seq <= ?", (seq,))
+
+
 def seal_anew(db: sqlite3.Connection) -> None:
-    """Write the marks and hashes of the whole chain anew."""
-    before = ""
+    """Write the marks and hashes of the whole chain anew, from where it begins."""
+    base = read_base(db)
+    before = base.hash
     for position, first, last, notes in db.execute(
-        "SELECT position, first_seq, last_seq, notes FROM seals ORDER BY 1"
+        "SELECT position, first_seq, last_seq, notes FROM seals WHERE position > ? ORDER BY 1", (base.position,)
     ).fetchall():
         found = texts(db, first, last)
         before = sha256(
@@ -325,13 +402,21 @@ def seal_anew(db: sqlite3.Connection) -> None:
 
 
 def note_anew(db: sqlite3.Connection) -> None:
-    """Write into the last seal what the rows of other tables are now, and the chain anew."""
+    """Write into the last seal what the rows of other tables are now, and which are gone, and the chain anew."""
     position, text = db.execute("SELECT position, notes FROM seals ORDER BY 1 DESC LIMIT 1").fetchone()
     notes = json.loads(text)
-    for table in ROWS:
-        keys = [row[1] for row in sorted(db.execute(f"PRAGMA table_info({table})"), key=lambda row: row[5]) if row[5]]
-        for row in db.execute(f"SELECT {', '.join(keys)}, * FROM {table}"):
-            key, rest = row[: len(keys)], row[len(keys) :]
-            notes.append([table, list(key), sha256(ascii(rest).encode()).hexdigest()[:32]])
-    db.execute("UPDATE seals SET notes = ? WHERE position = ?", (json.dumps(notes), position))
+    there = {table: rows_of(db, table) for table in (*ROWS, "seals")}
+    for (noted,) in db.execute("SELECT notes FROM seals WHERE position < ?", (position,)).fetchall():
+        gone = [
+            (table, key) for table, key, _ in json.loads(noted or "[]") if table in there and tuple(key) not in there[table]
+        ]
+        notes += [[table, key, None] for table, key in gone]
+    notes += [[table, list(key), row_hash(row)] for table in ROWS for key, row in there[table].items()]
+    db.execute("UPDATE seals SET notes = ? WHERE position = ?", (json.dumps(notes, separators=(",", ":")), position))
     seal_anew(db)
+
+
+def rows_of(db: sqlite3.Connection, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    keys = [row[1] for row in sorted(db.execute(f"PRAGMA table_info({table})"), key=lambda row: row[5]) if row[5]]
+    rows = db.execute(f"SELECT {', '.join(keys)}, * FROM {table}").fetchall()
+    return {row[: len(keys)]: row[len(keys) :] for row in rows}

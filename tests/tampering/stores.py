@@ -19,6 +19,8 @@ from harnesses.budget import Budget
 from orchestrator import Backoff, Orchestrator, SqliteStore
 from orchestrator.store.conformance import claim, intent_row, step_row
 from orchestrator.store.head import head_path
+from orchestrator.store.pruning import prune
+from orchestrator.store.pruning_plan import Rule
 
 OLD = Path(__file__).parents[1] / "orchestrator" / "store" / "version-2.db.gz"
 
@@ -83,7 +85,8 @@ async def _act(step: int) -> int:
 
 def make_bases(folder: Path) -> Sequence[Base]:
     """Make the stores."""
-    return [_ended(folder / "ended.db"), _killed(folder / "killed.db"), _old(folder / "old.db")]
+    untouched = [_ended(folder / "ended.db"), _killed(folder / "killed.db"), _old(folder / "old.db")]
+    return [*untouched, _pruned(folder / "pruned.db"), _pruned_again(folder / "pruned-again.db")]
 
 
 def _ended(path: Path) -> Base:
@@ -91,13 +94,31 @@ def _ended(path: Path) -> Base:
     return _base("ended", path)
 
 
-async def _run(path: Path) -> None:
+def _pruned(path: Path) -> Base:
+    """Make a store of which the older half was taken away, and on which somebody worked afterwards."""
+    trio.run(_run, path, 90)
+    prune(path, Rule(keep=20, context=0), by="tests")
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        store.commit([step_row(claimed, claimed.step + 1, {"set": {"done": 91}})])
+    return _base("pruned", path)
+
+
+def _pruned_again(path: Path) -> Base:
+    """Make one of which more was taken away later, of two harnesses only, and again of one."""
+    trio.run(_run, path, 130)
+    for keep, names in ((70, ["one", "two"]), (40, ["one"]), (3, ["two"])):
+        prune(path, Rule(keep=keep, context=0), names, by="tests")
+    return _base("pruned again", path)
+
+
+async def _run(path: Path, most: int = 30) -> None:
     budget = Budget(money=Decimal(100))
     async with Orchestrator(
         path, backoff=Backoff(base_s=0.001, cap_s=0.01), budget=budget, handle_signals=False
     ) as orchestrator:
         orchestrator.start(Reading(8), name="reading")
-        for name, steps, to in (("one", 30, "reading"), ("two", 30, "reading"), ("three", 12, "")):
+        for name, steps, to in (("one", most, "reading"), ("two", most, "reading"), ("three", 12, "")):
             orchestrator.start(Working(steps, to), name=name)
 
 

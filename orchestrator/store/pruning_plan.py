@@ -1,0 +1,227 @@
+"""What of a store goes when it is pruned, and what stays. Decisions; the reading that they need is at the end.
+
+stays   every step from a harness's *floor* on: the newest snapshot up to the first step that is wanted. Wanted are the steps
+        that the rule keeps, the last one, and of a harness that can go on those that it may look back at. With it all that
+        belongs to these steps: effects, output, what is attached, spends, the messages that they have used up
+stays   what people have said: requests, answers and uses of approvals, latches, for ever; what concerns all harnesses
+stays   a message that waits, a reservation that is open, the last lifecycle event of each harness, the newest record
+goes    the rest: steps below the floor, what belongs to them, and lifecycle events before the last of them
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+
+from attrs import field, frozen
+
+from orchestrator.errors import UnknownHarness, UsageError
+from orchestrator.events import EVENTS
+from orchestrator.lifecycle import Status
+from orchestrator.store.approvals import KINDS as APPROVALS
+
+LOOKED_BACK_AT = 100
+"""Steps of a harness that can go on which stay in any case: ten times what `max_context_steps` is unless it is said."""
+LIFECYCLE = frozenset(event.kind for event in EVENTS)
+SAID = frozenset({*APPROVALS, "latch", "pruned", "forked"})
+"""Kinds of what people have said: it stays for ever."""
+
+
+@frozen
+class Rule:
+    """What is to be kept: of each harness its last `keep` steps, or the steps since a moment."""
+
+    keep: int | None = None
+    since_us: int | None = None
+    context: int = LOOKED_BACK_AT
+    """Steps that stay of a harness that can go on."""
+
+    def __attrs_post_init__(self) -> None:
+        if (self.keep is None) == (self.since_us is None):
+            raise UsageError("prune: expected either a number of steps to keep or an age; give one of the two")
+        if (self.keep is not None and self.keep < 1) or self.context < 0:
+            raise UsageError(f"prune: expected 1 step or more to keep, was {self.keep!r} and {self.context!r}")
+
+
+class Why(StrEnum):
+    """Why the steps of a harness stay that stay."""
+
+    NOTHING = "nothing goes"
+    RULE = "as asked"
+    SNAPSHOT = "the newest snapshot from which the steps that stay can be derived"
+    CONTEXT = "it can go on, and may look back at its last steps"
+    LAST = "its last step says where it stands"
+
+
+@frozen
+class Floor:
+    """From which step on a harness stays."""
+
+    number: int
+    """The store's, for the harness."""
+    harness: str
+    status: str
+    steps: int
+    """The number of its last step."""
+    oldest: int
+    """The first step that is there now; 0 if there is none."""
+    first: int
+    """The first that stays; 0 if there is none."""
+    why: Why
+
+    @property
+    def goes(self) -> bool:
+        """Whether any of its steps go."""
+        return self.first > self.oldest > 0
+
+
+def floor_of(rule: Rule, *, status: str, last: int, young: int, snapshots: Sequence[int]) -> tuple[int, Why]:
+    """Return the first step of a harness that stays, and why.
+
+    Args:
+        last: its last step.
+        young: the first step since the moment of the rule; `last + 1` if there is none.
+        snapshots: the steps of which the whole state was saved, in order. The state before step 1 is always known.
+    """
+    wanted, why = (young, Why.RULE) if rule.keep is None else (last - rule.keep + 1, Why.RULE)
+    if wanted > last:
+        wanted, why = last, Why.LAST
+    if status != Status.COMPLETED and last - rule.context + 1 < wanted:
+        wanted, why = last - rule.context + 1, Why.CONTEXT
+    first = max((step for step in snapshots if step <= wanted), default=1)
+    return first, why if first == wanted else Why.SNAPSHOT
+
+
+@frozen
+class Found:
+    """A record, as far as it matters."""
+
+    seq: int
+    harness: int
+    step: int
+    kind: str
+
+
+@frozen
+class Plan:
+    """What stays."""
+
+    floors: Sequence[Floor]
+    last_events: frozenset[int]
+    """Numbers of the last lifecycle event of each harness."""
+    reserved: frozenset[int]
+    """Numbers of the records of open reservations."""
+    newest: int
+    """The last record: the next one gets its number from it."""
+    until: int
+    """The last record that may go."""
+    by_number: Mapping[int, int] = field(init=False)
+    """The floor of each harness of which any steps go."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "by_number", {floor.number: floor.first for floor in self.floors if floor.goes})
+
+    def goes(self, record: Found, used_up: Mapping[int, int]) -> bool:
+        """Return whether a record goes.
+
+        Args:
+            used_up: the step that has used up each message, by its number; one that waits is not in it.
+        """
+        floor = self.by_number.get(record.harness, 0)
+        if not floor or record.seq > self.until or record.kind in SAID:
+            return False
+        if record.kind == "message":
+            return used_up.get(record.seq, floor) < floor
+        if record.kind in LIFECYCLE:
+            return record.step + 1 < floor and record.seq not in self.last_events
+        return 0 < record.step < floor and record.seq not in self.reserved and record.seq != self.newest
+
+
+# reading
+
+
+_TAIL = """
+SELECT harness, step, seq, time_us, state IS NOT NULL FROM records
+WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, step
+"""
+_STAMP = "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?"
+
+
+@frozen
+class _Tail:
+    """Steps of one harness that are in no index yet."""
+
+    step: int
+    seq: int
+    time_us: int
+    saved: bool
+
+
+def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -> Plan:
+    """Return what stays of a store.
+
+    Args:
+        db: within a transaction.
+        names: the harnesses to prune; none for all.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+    """
+    rows = db.execute("SELECT id, name, status FROM harnesses ORDER BY id").fetchall()
+    if unknown := set(names) - {name for _, name, _ in rows}:
+        known = ", ".join(name for _, name, _ in rows[:10]) or "none yet"
+        raise UnknownHarness(f"no harness {min(unknown)!r}: expected one of {known}; see `orchestrator status`")
+    tails: dict[int, list[_Tail]] = {}
+    for number, *step in db.execute(_TAIL):
+        tails.setdefault(number, []).append(_Tail(*step))
+    floors: list[Floor] = []
+    until = 0
+    for number, name, status in rows:
+        if not names or name in names:
+            floor = _read_floor(db, rule, (number, name, status), tails.get(number, []))
+            floors.append(floor)
+            if floor.goes:
+                until = max(until, _seq_of(db, number, floor.first, tails.get(number, [])) - 1)
+    (newest,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+    kinds = ", ".join(map(repr, sorted(LIFECYCLE)))
+    events = db.execute(f"SELECT max(seq) FROM records WHERE kind IN ({kinds}) GROUP BY harness") if until else ()
+    reserved = db.execute("SELECT id FROM open_reservations")
+    return Plan(floors, frozenset(seq for (seq,) in events), frozenset(id for (id,) in reserved), newest, until)
+
+
+def _read_floor(db: sqlite3.Connection, rule: Rule, harness: tuple[int, str, str], tail: Sequence[_Tail]) -> Floor:
+    number, name, status = harness
+    oldest, last = db.execute("SELECT min(step), max(step) FROM step_index WHERE harness = ?", (number,)).fetchone()
+    oldest = oldest or (tail[0].step if tail else 0)
+    last = tail[-1].step if tail else last or 0
+    if not last:
+        return Floor(number, name, status, 0, 0, 0, Why.NOTHING)
+    indexed = last - len(tail)
+    young = 0 if rule.since_us is None else _young(db, number, rule.since_us, (oldest, indexed), tail)
+    snapshots = [step for (step,) in db.execute("SELECT step FROM snapshots WHERE harness = ? ORDER BY step", (number,))]
+    snapshots += [one.step for one in tail if one.saved]
+    first, why = floor_of(rule, status=status, last=last, young=young, snapshots=snapshots)
+    if first <= oldest:
+        first, why = oldest, Why.NOTHING
+    return Floor(number, name, status, last, oldest, first, why)
+
+
+def _young(db: sqlite3.Connection, number: int, since_us: int, indexed: tuple[int, int], tail: Sequence[_Tail]) -> int:
+    """Return the first step since a moment: by the stamps, which are looked up as in a sorted list."""
+    low, high = indexed
+    while low <= high:
+        middle = (low + high) // 2
+        row = db.execute(_STAMP, (number, middle)).fetchone()
+        if row is None or row[0] >= since_us:
+            high = middle - 1
+        else:
+            low = middle + 1
+    if low <= indexed[1]:
+        return low
+    return next((one.step for one in tail if one.time_us >= since_us), (tail[-1].step if tail else indexed[1]) + 1)
+
+
+def _seq_of(db: sqlite3.Connection, number: int, step: int, tail: Sequence[_Tail]) -> int:
+    row = db.execute("SELECT seq FROM step_index WHERE harness = ? AND step = ?", (number, step)).fetchone()
+    return int(row[0]) if row else next(one.seq for one in tail if one.step == step)
