@@ -26,7 +26,7 @@ class Run:
     """
 
     def __init__(self, source: Source, location: str) -> None:
-        self.location = location
+        self.location, self.source = location, source
         self.db: DuckDBPyConnection = connect()
         source.prepare(self.db)
         for name, query in FRAMES.items():
