@@ -279,7 +279,9 @@ ORCHESTRATOR = (
     # what looks: the analysis
     ("analysis.answer", "analysis.duck"),
     ("analysis.sources",),
-    ("analysis.frames_acts", "analysis.frames_features", "analysis.frames_life", "analysis.frames_trades"),
+    ("analysis.frames_acts", "analysis.frames_features", "analysis.frames_life", "analysis.frames_standing"),
+    ("analysis.frames_equity",),
+    ("analysis.frames_trades",),
     ("analysis.frames",),
     ("analysis.run",),
     ("analysis",),

@@ -87,7 +87,9 @@ FRAMES: dict[str, Callable[[Source], str]] = {
 
 FURTHER: Mapping[str, str] = {
     "features": "orchestrator.analysis.frames_features",
+    "feature_standing": "orchestrator.analysis.frames_standing",
     "trades": "orchestrator.analysis.frames_trades",
+    "equity": "orchestrator.analysis.frames_equity",
 }
 """Frames about what some harnesses do, each made by `query(source)` of its module, out of the frames above."""
 

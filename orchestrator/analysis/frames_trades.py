@@ -1,0 +1,43 @@
+"""The frame `trades`: a row for each fill of a trading harness. Money and units are exact: `DECIMAL`, never a float."""
+
+from __future__ import annotations
+
+from orchestrator.analysis.frames_equity import told
+from orchestrator.analysis.frames_features import MONEY
+from orchestrator.analysis.sources import Source
+
+_REALISED = "coalesce(json_extract_string(delta, '$.in.book.set.realised'), json_extract_string(delta, '$.set.book.realised'))"
+"""What all sales until then have brought, where a step has changed that."""
+_FILLS = """[{"fill": {"fill_id": "VARCHAR", "client_id": "VARCHAR", "symbol": "VARCHAR", "side": "VARCHAR",
+    "units": "VARCHAR", "price": "VARCHAR", "fee": "VARCHAR", "time": "VARCHAR"}, "wanted_by": "VARCHAR"}]"""
+
+
+def query(source: Source) -> str:
+    """Return the query of the frame `trades`.
+
+    `realised` is what a sale brought beyond the average cost of what it sold, before fees. The book keeps it for a step: where
+    several sales are in one, it is NULL for each of them.
+    """
+    return f"""
+        WITH steps AS ({told(source)}),
+        gains AS (
+            SELECT harness, step, total, total - lag(total) OVER (PARTITION BY harness ORDER BY step) AS gain
+            FROM (SELECT harness, step, TRY_CAST({_REALISED} AS {MONEY}) AS total FROM steps) WHERE total IS NOT NULL
+        ),
+        fills AS (
+            SELECT *, made.fill AS fill,
+                   count(*) FILTER (made.fill.side = 'sell') OVER (PARTITION BY harness, step) AS sales
+            FROM (
+                SELECT seq, "timestamp", run, harness, attempt, step, time AS bar_time,
+                       unnest(json_transform(json_extract(output, '$.fills'), '{_FILLS}')) AS made
+                FROM steps WHERE json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL
+            )
+        )
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, TRY_CAST(fill.time AS TIMESTAMP) AS time,
+               bar_time, fill.symbol AS symbol, fill.side AS side, TRY_CAST(fill.units AS {MONEY}) AS quantity,
+               TRY_CAST(fill.price AS {MONEY}) AS price, TRY_CAST(fill.fee AS {MONEY}) AS fee,
+               (CASE WHEN fill.side = 'buy' OR (sales = 1 AND total IS NULL) THEN 0 WHEN sales = 1 THEN gain END)::{MONEY}
+                   AS realised,
+               fill.client_id AS order_id, fill.fill_id AS fill_id, made.wanted_by AS wanted_by
+        FROM fills LEFT JOIN gains USING (harness, step)
+    """
