@@ -42,6 +42,11 @@ class HarnessTypes:
             return _types(kept, given, output)
         return cls(state, given, output, example)
 
+    @classmethod
+    def of_class(cls, harness: type[BaseHarness[Any, Any, Any]]) -> HarnessTypes:
+        """Return the types that a class declares, where there is no harness to look at."""
+        return cls(*_declared(harness))
+
     def check(self, text: str) -> None:
         """Make sure that a state can be read back; once for each class that says what its states are made of.
 

@@ -274,6 +274,11 @@ ORCHESTRATOR = (
     ("control.api", "control.asking", "control.serving"),
     ("control.beside",),
     ("orchestrator",),
+    # what has been
+    ("fork", "history.sources"),
+    ("history.replaying", "history.states"),
+    ("history.differences",),
+    ("history",),
     # the front door
     ("",),
     # what looks: the analysis

@@ -1,0 +1,28 @@
+"""What has been, looked at again: any state, what changed, the records as they came, and what today's judges say of them.
+
+state_at, state_hash      the state after any step, typed if the harness is given; and what identifies it
+diff, between             what changed between two steps, as paths
+replay, replay_into       the records of a run again, at any speed
+rejudge                   stored steps before today's judges, nothing being run; the ready-made ones are in `judges`
+fork                      a new harness from any step of another
+
+It needs no extra, reads any store, and can not hurt a run. Everything but `replay` reads with the thread that calls.
+"""
+
+from orchestrator.fork import Forked, fork
+from orchestrator.history.differences import Change, ChangeKind, between, diff
+from orchestrator.history.replaying import replay, replay_into
+from orchestrator.history.states import state_at, state_hash
+
+__all__ = [
+    "Change",
+    "ChangeKind",
+    "Forked",
+    "between",
+    "diff",
+    "fork",
+    "replay",
+    "replay_into",
+    "state_at",
+    "state_hash",
+]

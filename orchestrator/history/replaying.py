@@ -1,0 +1,156 @@
+"""A run's records again, in their order and at a chosen speed, for whoever wants to see them as they came.
+
+The law: the time between two records is what it was, divided by the speed, by Trio's clock; whoever is slow holds the replay
+up, and what was late is made up for. At most a page is read ahead, and nothing that comes after the replay has begun.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncGenerator, Collection, Generator
+from contextlib import ExitStack, aclosing, closing
+from datetime import datetime
+from itertools import islice
+from math import inf, isnan
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+from attrs import frozen
+
+from orchestrator.errors import UsageError
+from orchestrator.history.sources import Past, Source, is_log, opened
+from orchestrator.log import record_of
+from orchestrator.records import Record
+
+_read_line = msgspec.json.Decoder(dict[str, Any]).decode
+PAGE = 500
+"""Records read at a time."""
+
+
+@frozen
+class _Wanted:
+    names: Collection[str] | None
+    kinds: Collection[str] | None
+    until: int | None
+    until_us: int | None
+
+    def takes(self, record: Record) -> bool:
+        if self.names is not None and record.harness not in self.names:
+            return False
+        if self.until_us is not None and record.time_us > self.until_us:
+            return False
+        return self.kinds is None or record.kind in self.kinds
+
+
+async def replay(
+    source: Source,
+    *,
+    speed: float = inf,
+    names: Collection[str] | str | None = None,
+    kinds: Collection[str] | str | None = None,
+    after: int | datetime = 0,
+    until: int | datetime | None = None,
+    longest_gap_s: float | None = None,
+) -> AsyncGenerator[Record]:
+    """Yield the records of a run again, in order of `seq`. Close it, as any async generator: `contextlib.aclosing`.
+
+    Args:
+        source: a store, the path of one, or of a log of JSON lines (`.jsonl`, `.ndjson`, `.log`, also with `.gz`).
+        speed: 1 is as it was, 10 is ten times as fast; by default, as fast as they are taken.
+        names: of harnesses; by default all, and what concerns all of them.
+        kinds: such as `step`; by default all.
+        after: the `seq` of a record, or an aware time: what comes after it.
+        until: the same: it, and what came before.
+        longest_gap_s: what is waited for at most between two records, in seconds of the run, before the speed counts: nobody
+            sits through the night between two runs.
+
+    Raises:
+        UsageError: an argument can not be, or a line of the log is no line of ours. A torn last line is left out.
+    """
+    if isnan(speed) or speed <= 0:
+        raise UsageError(f"replay: speed: expected a number above 0, was {speed!r}; 1 is as it was")
+    if longest_gap_s is not None and not longest_gap_s >= 0:
+        raise UsageError(f"replay: longest_gap_s: expected seconds from 0 up, was {longest_gap_s!r}")
+    wanted = _Wanted(_several(names), _several(kinds), *_end(until))
+    after_us = _micros("after", after) if isinstance(after, datetime) else None
+    due, last_us = trio.current_time(), None
+    with ExitStack() as stack:
+        for record in _records(source, 0 if isinstance(after, datetime) else after, stack, wanted):
+            if after_us is not None and record.time_us <= after_us:
+                continue
+            if speed < inf and last_us is not None:
+                gap_s = max(0, record.time_us - last_us) / 1e6
+                due += min(gap_s, inf if longest_gap_s is None else longest_gap_s) / speed
+                await trio.sleep_until(due)
+            else:
+                await trio.lowlevel.checkpoint()
+            last_us = record.time_us
+            yield record
+
+
+async def replay_into(channel: trio.MemorySendChannel[Record], source: Source, **options: Any) -> None:
+    """Send the records of a run into a memory channel, and close it; the options are those of `replay`."""
+    async with channel:
+        async with aclosing(replay(source, **options)) as records:
+            async for record in records:
+                await channel.send(record)
+
+
+def _records(source: Source, after: int, stack: ExitStack, wanted: _Wanted) -> Generator[Record]:
+    if is_log(source):
+        found = _of_log(Path(str(source)), after, wanted)
+    else:
+        found = _of_store(stack.enter_context(opened(source)), after, wanted)
+    return stack.enter_context(closing(found))
+
+
+def _of_store(past: Past, after: int, wanted: _Wanted) -> Generator[Record]:
+    last = past.last_seq() if wanted.until is None else min(wanted.until, past.last_seq())
+    while after < last:
+        page = past.records(after=after, limit=PAGE)
+        if not page:
+            return
+        yield from (record for record in page if record.seq <= last and wanted.takes(record))
+        after = page[-1].seq
+
+
+def _of_log(path: Path, after: int, wanted: _Wanted) -> Generator[Record]:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            number = 0
+            while lines := list(islice(file, PAGE)):
+                for line in lines:
+                    number += 1
+                    if not line.endswith(b"\n"):
+                        return
+                    record = _read(path, number, line)
+                    if record.seq > after and (wanted.until is None or record.seq <= wanted.until) and wanted.takes(record):
+                        yield record
+    except OSError as error:
+        raise UsageError(f"log {path} can not be read: {error.strerror or error}; check the path") from error
+
+
+def _read(path: Path, number: int, line: bytes) -> Record:
+    try:
+        return record_of(_read_line(line))
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise UsageError(f"log {path}, line {number}: {error}") from error
+
+
+def _several(given: Collection[str] | str | None) -> Collection[str] | None:
+    return {given} if isinstance(given, str) else given
+
+
+def _end(until: int | datetime | None) -> tuple[int | None, int | None]:
+    """Return the last `seq`, and the last moment, that are wanted."""
+    if isinstance(until, datetime):
+        return None, _micros("until", until)
+    return until, None
+
+
+def _micros(what: str, moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise UsageError(f"replay: {what}: expected an aware time, was {moment!r}; give it a zone, such as UTC")
+    return int(moment.timestamp() * 1e6 + 0.5)

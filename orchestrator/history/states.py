@@ -1,0 +1,76 @@
+"""The state of a harness at any of its steps, and what identifies a state.
+
+The law: the hash of a state that was read back is that of the live one, whatever kill or restart came between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from harnesses.base import BaseHarness
+from harnesses.values import detach, fields_of
+from orchestrator.codec import decode
+from orchestrator.declared import HarnessTypes
+from orchestrator.history.sources import Source, opened
+
+Like: TypeAlias = BaseHarness[Any, Any, Any] | type[BaseHarness[Any, Any, Any]]
+"""A harness, or its class: what says of which types a state, an input and an output are."""
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def state_at(source: Source, name: str, step: int, *, like: Like | None = None) -> Any:
+    """Return the state of a harness after a step; 0 is the initial one.
+
+    Args:
+        source: a store, or the path of one; a run may be writing to it.
+        like: the harness or its class, for a state of the declared type; otherwise it is plain data.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        UsageError: it has no such step, the step was pruned, or the state does not fit the type.
+    """
+    with opened(source) as past:
+        text = past.state_at(name, step)
+    return decode(text) if like is None else types_of(like).state(text)
+
+
+def state_hash(state: object) -> str:
+    """Return the SHA-256 of a state, in hexadecimal digits: of its JSON without blanks, keys sorted.
+
+    It does not matter whether the state is live or was read back, typed or plain: what is written alike has one hash. Sets
+    are the exception, since as plain data they are lists in the order of that day: read a state that holds any with `like`.
+
+    Raises:
+        Unstorable: it holds something that can not be stored.
+    """
+    private = detach(state)
+    try:
+        text = _sorted(private)
+    except TypeError:
+        # Keys that are no text, or a set of what has no order.
+        text = _sorted(_plain(private))
+    return sha256(text).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return plain data: keys as text, and sets as lists in the order of what is written of each item."""
+    if isinstance(value, set | frozenset):
+        return sorted(map(_plain, cast(Iterable[Any], value)), key=_sorted)
+    names = fields_of(type(value))
+    if names is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        items = cast(dict[Any, Any], value).items()
+        return {text: _plain(item) for key, item in items for text in msgspec.to_builtins({key: None}, str_keys=True)}
+    if isinstance(value, list | tuple):
+        return list(map(_plain, cast(Iterable[Any], value)))
+    return msgspec.to_builtins(value)
+
+
+def types_of(like: Like) -> HarnessTypes:
+    """Return the types that a harness, or its class, declares."""
+    return HarnessTypes.of_class(like) if isinstance(like, type) else HarnessTypes.of(like)
