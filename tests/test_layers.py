@@ -291,6 +291,10 @@ ORCHESTRATOR = (
     ("analysis.run",),
     ("analysis",),
     ("analysis.wording",),
+    ("analysis.questions.gathered",),
+    ("analysis.questions.told",),
+    ("analysis.questions.tally",),
+    ("analysis.questions.standing_out",),
     ("analysis.questions.summary",),
     ("analysis.questions",),
     # for the tests of users

@@ -80,6 +80,8 @@ def seconds(value: float) -> str:
 def share(value: float) -> str:
     """Return a share as percent."""
     percent = value * 100
+    if 0 < percent < 0.1:
+        return "<0.1 %"
     return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
 
 

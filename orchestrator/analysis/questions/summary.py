@@ -1,43 +1,80 @@
-"""How much each harness has done, how fast, and where its time went."""
+"""How much each harness has done, how fast, and where its time went. What the figures mean: `tally`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from orchestrator.analysis.answer import Answer, Table
+from orchestrator.analysis.answer import Answer, Cell, Table
+from orchestrator.analysis.questions.standing_out import sentences
+from orchestrator.analysis.questions.tally import Tally, tallies
+from orchestrator.analysis.questions.told import ended_at, moment
 from orchestrator.analysis.run import Run
 
-_QUANTILES = "[0.5, 0.95, 0.99]"
+OUTCOMES = ("confirmed", "refused", "unknown", "not_done", "begun")
+"""What is known of an effect; `begun` if its intent is on record and no outcome."""
+PARTS = ("agent", "effects", "waiting", "own", "commit", "held")
+_HARNESSES = ("harness", "status", "steps", "attempts", "steps_per_s", "alive_s", "restarts", "failures", "approvals_open")
+_LATENCY = tuple(f"{part}_{which}_s" for part in ("work", "commit") for which in ("p50", "p95", "p99", "max"))
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
-    """Return the figures of each harness, and of all together."""
-    where, given = ("WHERE harness = ?", [harness]) if harness is not None else ("", [])
-    rows = run.rows(
-        f"""
-        SELECT harness, count(*), quantile_cont(work_s, {_QUANTILES}), max(work_s),
-               quantile_cont(previous_commit_s, {_QUANTILES}), max(previous_commit_s), min("timestamp"), max("timestamp")
-        FROM steps {where} GROUP BY GROUPING SETS ((harness), ()) ORDER BY harness NULLS FIRST
-        """,
-        given,
+    """Return the figures of each harness, and of all together.
+
+    Raises:
+        UsageError: there is no such harness.
+    """
+    of_all, *each = tallies(run, harness)
+    both = [of_all, *each] if len(each) != 1 else each
+    tables = (
+        Table("harnesses", (*_HARNESSES, "first", "last"), map(_standing, both)),
+        Table("latency", ("harness", *_LATENCY), map(_latency, filter(_has_latency, both)), note=_note(each)),
+        Table("time", ("harness", "total_s", *(f"{part}_share" for part in PARTS)), map(_shares, filter(_is_timed, both))),
+        Table("effects", ("harness", *OUTCOMES), map(_effects, filter(_has_effects, both))),
     )
-    head = ("harness", "steps", "first", "last")
-    latency = tuple(f"{part}_{which}_s" for part in ("work", "commit") for which in ("p50", "p95", "p99", "max"))
-    return Answer(
-        "summary",
-        (
-            Table("harnesses", head, [(row[0], row[1], moment(row[6]), moment(row[7])) for row in rows]),
-            Table(
-                "latency", ("harness", *latency), [(row[0], *_four(row[2], row[3]), *_four(row[4], row[5])) for row in rows]
-            ),
-        ),
+    return Answer("summary", tables, sentences(of_all, each, ended_at(run)))
+
+
+def _standing(one: Tally) -> tuple[Cell, ...]:
+    status = one.stand.status if one.stand else None
+    counts = (one.steps, one.attempts, one.steps_per_s, one.alive_s, one.restarts, one.failures, one.approvals_open)
+    return (one.harness, status, *counts, moment(one.first), moment(one.last))
+
+
+def _has_latency(one: Tally) -> bool:
+    return one.work is not None or one.commit is not None
+
+
+def _latency(one: Tally) -> tuple[Cell, ...]:
+    return (one.harness, *(one.work or (None,) * 4), *(one.commit or (None,) * 4))
+
+
+def _is_timed(one: Tally) -> bool:
+    return one.total_us > 0
+
+
+def _shares(one: Tally) -> tuple[Cell, ...]:
+    return (one.harness, one.total_us / 1e6, *map(one.share, PARTS))
+
+
+def _has_effects(one: Tally) -> bool:
+    return bool(one.effects)
+
+
+def _effects(one: Tally) -> tuple[Cell, ...]:
+    return (one.harness, *(one.effects.get(outcome, 0) for outcome in OUTCOMES))
+
+
+def _note(each: Sequence[Tally]) -> str:
+    """Say what is not known of runs that are older than the times of their steps."""
+    lacking = sum(one.steps - one.timed for one in each)
+    if not lacking:
+        return ""
+    untimed = [one for one in each if one.steps and not one.timed]
+    told = f"{lacking:,} steps were recorded without times"
+    if untimed:
+        told += "; where a harness has none, work is the time since the record before in the same attempt, commits included"
+    return (
+        told
+        if len(untimed) == len(each)
+        else f"{told}; the other figures are of the {sum(one.timed for one in each):,} that have them"
     )
-
-
-def _four(quantiles: Any, most: Any) -> tuple[Any, ...]:
-    return (*(quantiles or (None,) * 3), most)
-
-
-def moment(value: Any) -> str | None:
-    """Return a timestamp of a frame as text."""
-    return None if value is None else f"{value.isoformat(timespec='microseconds')}Z"

@@ -1,0 +1,119 @@
+"""What stands out among the figures of harnesses, in sentences. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from orchestrator.analysis.questions.tally import Tally
+from orchestrator.analysis.wording import listed, number, seconds, share, times
+from orchestrator.lifecycle import Status
+from orchestrator.text import one_line
+
+_MUCH = 0.25
+"""A share of the time that is worth a sentence, of what should take little."""
+_MOST = 0.5
+_TAIL = 10.0
+"""A step in a hundred takes so many times as long as one in two."""
+_SHOWN = 5
+"""Harnesses that a sentence names."""
+_QUIET = 10.0
+"""A harness that runs and has been silent for so many times its slowest step."""
+_DOING = {"agent": "in agents", "effects": "in effects", "waiting": "waiting", "own": "in its own code"}
+
+
+def sentences(of_all: Tally, each: Sequence[Tally], now: datetime | None) -> list[str]:
+    """Return what tells most, first."""
+    if not each:
+        return ["Nothing is recorded yet."]
+    return [
+        _how_much(of_all, each),
+        *_ended_badly(each),
+        *_open(each),
+        *_failing(each),
+        *_where_time_went(of_all, each),
+        *_slow_tails(each),
+        *_silent(each, now),
+    ]
+
+
+def _how_much(of_all: Tally, each: Sequence[Tally]) -> str:
+    span = (of_all.last - of_all.first).total_seconds() if of_all.first and of_all.last else 0.0
+    statuses = Counter(one.stand.status.replace("_", " ") for one in each if one.stand)
+    said = listed((f"{count} {status}" for status, count in statuses.most_common()), 12)
+    rate = f", {number(of_all.steps / span)} a second" if span and of_all.steps else ""
+    return (
+        f"{times(len(each), 'harness', 'harnesses')} made {times(of_all.steps, 'step')} within {seconds(span)}{rate}: {said}."
+    )
+
+
+def _ended_badly(each: Sequence[Tally]) -> Iterator[str]:
+    bad = (Status.FAILED, Status.GAVE_UP, Status.BLOCKED, Status.BUDGET_SPENT)
+    found = [one for one in each if one.stand and one.stand.status in bad]
+    for one in found[:_SHOWN]:
+        assert one.stand is not None
+        assert one.stand.last is not None
+        what = {Status.GAVE_UP: "gave up", Status.BUDGET_SPENT: "has spent its budget", Status.BLOCKED: "is blocked"}
+        cause = one_line(one.stand.last.cause or "", 200)
+        said = what.get(Status(one.stand.status), "failed")
+        yield f"{one.harness} {said} after step {one.stand.last.step}" + (f": {cause.rstrip('.')}." if cause else ".")
+    if len(found) > _SHOWN:
+        yield f"{len(found) - _SHOWN} more have come to a bad end, or can not go on; `orchestrator analyze RUN failures`."
+
+
+def _open(each: Sequence[Tally]) -> Iterator[str]:
+    if waiting := [one for one in each if one.approvals_open]:
+        count = sum(one.approvals_open for one in waiting)
+        asked = f"{times(count, 'request')} of {listed(one.harness or '' for one in waiting)}"
+        yield f"{asked} {'waits' if count == 1 else 'wait'} for a person; `orchestrator approvals`."
+    if unknown := [one for one in each if one.effects.get("unknown") or one.effects.get("begun")]:
+        count = sum(one.effects.get("unknown", 0) + one.effects.get("begun", 0) for one in unknown)
+        names = listed(one.harness or "" for one in unknown)
+        yield f"Of {times(count, 'effect')} of {names} the outcome is not on record; `orchestrator effects`."
+
+
+def _failing(each: Sequence[Tally]) -> Iterator[str]:
+    found = sorted((one for one in each if one.failures > 1), key=lambda one: -one.failures)
+    if found:
+        said = listed(f"{one.harness} {one.failures:,} times" for one in found)
+        yield f"Attempts failed again and again: {said}."
+
+
+def _where_time_went(of_all: Tally, each: Sequence[Tally]) -> Iterator[str]:
+    for part, doing in _DOING.items():
+        found = [one for one in each if (one.share(part) or 0) >= _MOST and one.total_us >= of_all.total_us / (4 * len(each))]
+        if found:
+            found.sort(key=lambda one: -one.total_us)
+            said = listed(f"{one.harness} ({share(one.share(part) or 0)})" for one in found)
+            yield (
+                f"Most time went {doing} for {said}."
+                if part != "waiting"
+                else f"Most of the time was spent waiting by {said}."
+            )
+    for part, doing in (("commit", "getting steps on disk"), ("held", "held by an operator")):
+        found = [one for one in each if (one.share(part) or 0) >= _MUCH]
+        if found:
+            found.sort(key=lambda one: -(one.share(part) or 0))
+            yield f"Much time went into {doing}: {listed(f'{one.harness} ({share(one.share(part) or 0)})' for one in found)}."
+
+
+def _slow_tails(each: Sequence[Tally]) -> Iterator[str]:
+    found = [one for one in each if one.work and one.steps >= 100 and one.work[2] >= _TAIL * one.work[0] > 0]
+    found.sort(key=lambda one: -_ratio(one))
+    if found:
+        said = listed(f"{one.harness} ({number(_ratio(one))} times as long)" for one in found)
+        yield f"One step in a hundred takes far longer than one in two: {said}; `orchestrator analyze RUN slow`."
+
+
+def _ratio(one: Tally) -> float:
+    return one.work[2] / one.work[0] if one.work else 0.0
+
+
+def _silent(each: Sequence[Tally], now: datetime | None) -> Iterator[str]:
+    for one in each:
+        if now and one.last and one.work and one.stand and one.stand.status == Status.RUNNING:
+            silent_s = (now - one.last).total_seconds()
+            if silent_s > max(1.0, _QUIET * one.work[3]):
+                most = seconds(one.work[3])
+                yield f"{one.harness} has recorded nothing for {seconds(silent_s)}, though its slowest step took {most}."

@@ -1,0 +1,163 @@
+"""What is on record of each harness besides its steps, as values, and where each of them stands after that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from attrs import frozen
+
+from orchestrator.analysis.questions.gathered import LIFE, gather
+from orchestrator.analysis.run import Run
+from orchestrator.analysis.sources import StoreSource
+from orchestrator.errors import StoreError, UsageError
+from orchestrator.events import EVENTS
+from orchestrator.lifecycle import TRANSITIONS, Status
+from orchestrator.store.sqlite_reader import SqliteReader
+
+INTERRUPTED = "interrupted"
+"""Of a harness that is on record as running, and whose program is gone; only a store tells that."""
+_TYPES = {event.kind: event for event in EVENTS}
+_COLUMNS = (
+    *("seq", "timestamp", "run", "harness", "attempt", "step", "kind", "cause", "error", "delay_s", "due", "restarts"),
+    *("period_s", "program_ended", "paused", "origin", "origin_step", "id", "verdict", "by", "reason", "category", "summary"),
+    "expires_us",
+)
+
+
+@frozen
+class Said:
+    """A lifecycle event, or what is on record of an approval. A field is None where the record has none of that name."""
+
+    seq: int
+    at: datetime
+    """UTC, without a zone."""
+    run: str
+    harness: str
+    attempt: int
+    step: int
+    """The last recorded one; of an approval the one that it was asked in."""
+    kind: str
+    cause: str | None = None
+    error: str | None = None
+    delay_s: float | None = None
+    due: float | None = None
+    restarts: str | None = None
+    period_s: float | None = None
+    program_ended: bool | None = None
+    paused: bool | None = None
+    origin: str | None = None
+    origin_step: int | None = None
+    id: str | None = None
+    verdict: str | None = None
+    by: str | None = None
+    reason: str | None = None
+    category: str | None = None
+    summary: str | None = None
+    expires_us: int | None = None
+
+    @property
+    def is_life(self) -> bool:
+        """Whether it is an event of the harness's life."""
+        return self.kind in LIFE
+
+
+@frozen
+class Stand:
+    """Where a harness is."""
+
+    status: str
+    """In the words of `orchestrator.lifecycle`, or `INTERRUPTED`."""
+    last: Said | None
+    """The last event of its life."""
+
+
+def harnesses(run: Run, harness: str | None = None) -> list[str]:
+    """Return the names of all harnesses, or the one that is asked for.
+
+    Raises:
+        UsageError: it is none of the run's.
+    """
+    gather(run)
+    names = [row[0] for row in run.rows("SELECT DISTINCT harness FROM gathered WHERE harness <> '' ORDER BY harness")]
+    if harness is None:
+        return names
+    if harness not in names:
+        known = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
+        raise UsageError(f"{run.location} has no harness {harness!r}: expected one of {known or 'none: nothing is recorded'}")
+    return [harness]
+
+
+def said(run: Run, names: Iterable[str]) -> dict[str, list[Said]]:
+    """Return what is on record of each of these harnesses, in order."""
+    gather(run)
+    columns = ", ".join(f'"{name}"' for name in _COLUMNS)
+    rows = run.rows(f"SELECT {columns} FROM said WHERE list_contains(?, harness) ORDER BY harness, seq", [list(names)])
+    return {name: list(group) for name, group in groupby((Said(*row) for row in rows), key=lambda one: one.harness)}
+
+
+def ended_at(run: Run) -> datetime | None:
+    """Return the last moment that anything is on record of; None of an empty run."""
+    gather(run)
+    last: Any = run.rows("SELECT max(last) FROM gathered")[0][0]
+    return last if isinstance(last, datetime) else None
+
+
+def standings(run: Run, told: dict[str, list[Said]], names: Iterable[str]) -> dict[str, Stand]:
+    """Return where each of these harnesses stands."""
+    gone = _gone(run)
+    return {name: stand(told.get(name, ()), gone=name in gone) for name in names}
+
+
+def stand(events: Iterable[Said], *, gone: bool = False) -> Stand:
+    """Return where a harness stands after its events.
+
+    Args:
+        gone: whether its program is known to be.
+    """
+    status, last = Status.NEW, None
+    for event in events:
+        if event.is_life:
+            status = TRANSITIONS[status].get(_TYPES[event.kind]) or _alone(event.kind, status)
+            last = event
+    is_gone = gone and status in (Status.RUNNING, Status.BACKING_OFF)
+    return Stand(INTERRUPTED if is_gone else status.value, last)
+
+
+def _alone(kind: str, status: Status) -> Status:
+    """Return what an event means where the ones before it are missing, as in a part of a log."""
+    for table in TRANSITIONS.values():
+        if _TYPES[kind] in table:
+            return table[_TYPES[kind]]
+    return status
+
+
+def _gone(run: Run) -> set[str]:
+    """Return the harnesses that no living program owns, as far as there is a store to tell."""
+    if not isinstance(run.source, StoreSource):
+        return set()
+    try:
+        with closing(SqliteReader(run.location)) as reader:
+            return {record.name for record in reader.harnesses() if not record.owned}
+    except StoreError:
+        return set()
+
+
+def moment(value: datetime | None) -> str | None:
+    """Return a moment as text, as answers have it."""
+    return None if value is None else f"{value.isoformat(timespec='microseconds')}Z"
+
+
+def open_approvals(run: Run, told: dict[str, list[Said]]) -> list[Said]:
+    """Return the requests that nobody has answered, of steps that are still being made."""
+    steps = dict(run.rows("SELECT harness, max(last_step) FROM lives GROUP BY harness"))
+    answered = {one.id for events in told.values() for one in events if one.kind in ("approval_answered", "approval_used")}
+    return [
+        one
+        for name, events in told.items()
+        for one in events
+        if one.kind == "approval_requested" and one.id not in answered and one.step == steps.get(name, 0) + 1
+    ]
