@@ -9,17 +9,16 @@ import argparse
 import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from types import FrameType
 
 from orchestrator.command import streams
 from orchestrator.command.analyze import add_analyze
 from orchestrator.command.checking import add_checking
 from orchestrator.command.controlling import add_controlling
-from orchestrator.command.exits import EndedBySignal, ExitCode, of_error, of_signal
+from orchestrator.command.exits import ExitCode, of_error, of_signal
+from orchestrator.command.keeping import add_keeping
 from orchestrator.command.operating import TWO_WORDS, add_operating
 from orchestrator.command.parsing import (
     DEFAULT_STORE,
@@ -35,11 +34,9 @@ from orchestrator.command.parsing import (
     seconds,
     store_of,
 )
-from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.errors import OrchestratorError
 from orchestrator.text import one_line
 
-_FORMATS = ("jsonl", "csv", "parquet")
-_LAYOUTS = ("steps", "run-folder")
 _EXAMPLE = """\
 example:
   orchestrator run examples/run.toml     run the harnesses that a run file lists; Ctrl-C stops them
@@ -118,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(verbs.add_parser)
     _add_readers(verbs.add_parser)
     add_controlling(verbs.add_parser)
+    add_keeping(verbs.add_parser)
     add_operating(verbs.add_parser)
     add_checking(verbs.add_parser)
     add_analyze(verbs.add_parser)
@@ -167,18 +165,6 @@ def _add_readers(add: Add) -> None:
     )
     verify.add_argument("--deep", action="store_true", help="also derive every state anew; takes longer")
     add_common(verify)
-    export = add_verb(add, "export", "write the recorded steps of a harness to a file, or all of it to a run folder", _export)
-    export.add_argument("name", metavar="NAME")
-    export.add_argument(
-        "--layout",
-        choices=_LAYOUTS,
-        default=_LAYOUTS[0],
-        help="steps: a line each (default); run-folder: a directory of files",
-    )
-    export.add_argument("--format", choices=_FORMATS, help="default: by the end of the file's name, else jsonl")
-    export.add_argument("--output", metavar="FILE", help="default: standard output")
-    export.add_argument("--after", metavar="N", type=count, default=0, help="leave out the first N steps")
-    add_common(export, "the same as --format jsonl")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -246,47 +232,5 @@ def _verify(options: argparse.Namespace) -> int:
     return ExitCode.INTEGRITY if proof.findings else ExitCode.OK
 
 
-def _export(options: argparse.Namespace) -> int:
-    from orchestrator.command.export import export
-
-    output = None if options.output in (None, "-") else Path(options.output)
-    if options.layout == "run-folder":
-        return _export_run_folder(options, output)
-    ending = output.suffix[1:] if output is not None else ""
-    format = options.format or (ending if ending in _FORMATS and not options.json else "jsonl")
-    if options.json and format != "jsonl":
-        raise UsageError(f"--json contradicts --format {format}: expected one of the two; leave one out")
-    _end_on_sigterm()
-    with closing(reader_of(options)) as reader:
-        written = export(reader, options.name, format, output, sys.stdout, after=options.after)
-    if output is not None:
-        streams.say(f"{written} steps written to {output}")
-    return ExitCode.OK
-
-
-def _export_run_folder(options: argparse.Namespace, output: Path | None) -> int:
-    from orchestrator.command.run_folder import export_run_folder
-
-    if output is None:
-        raise UsageError("a run folder can not be written to standard output: expected --output DIR; give one")
-    if options.format or options.after:
-        raise UsageError("--layout run-folder contradicts --format and --after: expected all of it in its own form")
-    _end_on_sigterm()
-    with closing(reader_of(options)) as reader:
-        written = export_run_folder(reader, options.name, output)
-    streams.say(f"{written} files written to {output}")
-    return ExitCode.OK
-
-
 def _complain(text: str) -> None:
     streams.say(f"orchestrator: {one_line(text, 2000)}")
-
-
-def _end_on_sigterm() -> None:
-    """Have SIGTERM unwind the program, so that no half-written file is left behind."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise EndedBySignal(number)
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, end)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from orchestrator.command.lines import json_line
+from orchestrator.command.lines import json_line, stamp_us
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.head import head_path
 from orchestrator.store.proof import HASH_LENGTH, Finding, Proof, prove
@@ -50,6 +50,7 @@ def verify_lines(store: str, proof: Proof, *, as_json: bool) -> Iterator[str]:
                 "sealed_records": proof.records,
                 "unsealed_records": proof.unsealed,
                 "head": proof.head,
+                "pruned": _pruned(proof),
                 "notices": list(proof.notices),
             }
         )
@@ -62,6 +63,13 @@ def verify_lines(store: str, proof: Proof, *, as_json: bool) -> Iterator[str]:
     yield from (f"note: {one_line(notice, 500)}" for notice in proof.notices)
     if not proof.findings:
         yield f"keep its head elsewhere, and give it to --head next time: {proof.head}"
+
+
+def _pruned(proof: Proof) -> dict[str, object] | None:
+    base = proof.pruned
+    if not base.position:
+        return None
+    return {"up_to_seq": base.last_seq, "seal": base.position, "by": base.by, "timestamp": stamp_us(base.time_us)}
 
 
 def _fields(finding: Finding) -> dict[str, object]:
