@@ -34,6 +34,7 @@ from orchestrator.command.parsing import (
     seconds,
     store_of,
 )
+from orchestrator.command.tracing import add_tracing
 from orchestrator.errors import OrchestratorError
 from orchestrator.text import one_line
 
@@ -115,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(verbs.add_parser)
     _add_readers(verbs.add_parser)
     add_controlling(verbs.add_parser)
+    add_tracing(verbs.add_parser)
     add_keeping(verbs.add_parser)
     add_operating(verbs.add_parser)
     add_checking(verbs.add_parser)
@@ -140,6 +142,11 @@ def _add_run(add: Add) -> None:
         "--metrics",
         metavar="HOST:PORT",
         help="serve the numbers of the run to Prometheus; a port alone is one that only this machine can reach",
+    )
+    run.add_argument(
+        "--traces",
+        metavar="URL",
+        help="send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)",
     )
     run.add_argument("--quiet", action="store_true", help="say nothing but what failed")
 
@@ -181,6 +188,7 @@ def _run(options: argparse.Namespace) -> int:
             drain_s=options.drain,
             quiet=options.quiet,
             metrics=options.metrics,
+            traces=options.traces,
         )
     )
 

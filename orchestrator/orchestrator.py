@@ -46,6 +46,8 @@ from orchestrator.waiting import Lines
 
 _LOG_S = 5.0
 """What the log gets at the end to write what is missing; the next run writes the rest."""
+_TRACES_S = 3.0
+"""The same for the traces; what is missing then can be sent from the store."""
 
 
 class Orchestrator:
@@ -70,6 +72,8 @@ class Orchestrator:
             were, and are stored so. Whatever is shown, logged or exported is without secrets either way.
         control: whether a socket beside the store takes questions and orders from `orchestrator pause`, `metrics` and so on.
         metrics: where the numbers are served for Prometheus, HOST:PORT; a port alone is one of this machine.
+        traces: where a span for each attempt, step and effect is sent: a `SpanExporter` of OpenTelemetry, the URL of a
+            collector, or True for what OpenTelemetry's variables say.
 
     Raises, on leaving:
         ExceptionGroup: of a `HarnessFailed` for each harness that failed or gave up, and of `StoreLost`.
@@ -93,12 +97,13 @@ class Orchestrator:
         redact: bool = True,
         control: bool = False,
         metrics: str | int | None = None,
+        traces: object = None,
     ) -> None:
         if not isinstance(cast(object, redact), bool):
             raise UsageError(f"redact: expected True or False, was {redact!r:.100}")
         self._redact = redact
         check_seconds(grace_s=grace_s, drain_s=drain_s, deadline_s=deadline_s)
-        self._wanted = Wanted(control, metrics)
+        self._wanted = Wanted(control, metrics, traces)
         self._given_store = store
         self._log = log
         self._root = Supervisor("root", strategy=strategy_of(strategy), intensity=intensity_of(intensity, period_s))
@@ -374,8 +379,10 @@ class Orchestrator:
             self._recorder.close()
             await self._recorder.wait_ended()
             await self._post.close()
-            if log is not None:
-                await log.finish(_LOG_S)
+            async with trio.open_nursery() as telling:
+                telling.start_soon(self.beside.finish, _TRACES_S)
+                if log is not None:
+                    telling.start_soon(log.finish, _LOG_S)
         services.cancel_scope.cancel()
 
     async def _all_done(self) -> None:

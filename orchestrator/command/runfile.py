@@ -2,6 +2,7 @@
 
     store = "run.db"                    paths are relative to the run file
     metrics = "127.0.0.1:9464"          where the numbers of the run are served to Prometheus
+    traces = "http://127.0.0.1:4318"    the collector that spans are sent to; true for what OTEL_* variables say
     strategy = "one_for_one"            and the other options of `Orchestrator`
     budget = { money = "50.00" }        of all harnesses together; the fields of `harnesses.budget.Budget`
     guardrails = { max_steps = 1000 }   of each of them; the fields of `harnesses.governance.Guardrails`
@@ -95,6 +96,7 @@ class _Top:
     redact: bool = True
     control: bool = True
     metrics: str | int | None = None
+    traces: str | bool | None = None
 
 
 def read_run_file(path: Path) -> RunFile:

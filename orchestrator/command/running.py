@@ -28,6 +28,7 @@ from orchestrator.errors import UsageError
 from orchestrator.latch import Latch
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.store.sqlite import SqliteStore
+from orchestrator.telemetry.sdk import is_asked_for
 
 Group: TypeAlias = BaseExceptionGroup[BaseException]
 _DRAIN_S = 10.0
@@ -50,6 +51,7 @@ class RunOptions:
     drain_s: float | None = None
     quiet: bool = False
     metrics: str | None = None
+    traces: str | None = None
 
 
 @frozen(kw_only=True)
@@ -132,6 +134,8 @@ async def _run(program: Program, store: SqliteStore, log: Path | None, options: 
         keywords["drain_s"] = options.drain_s
     if options.metrics is not None:
         keywords["metrics"] = options.metrics
+    if options.traces is not None or (is_asked_for() and "traces" not in keywords):
+        keywords["traces"] = options.traces or True
     orchestrator = Orchestrator(store, log=log, **keywords)
     view = _open_view(store, orchestrator, options)
     watchdog = Watchdog(

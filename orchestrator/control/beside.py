@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 from attrs import field, frozen
@@ -21,9 +22,11 @@ from orchestrator.handle import Handle
 from orchestrator.recorder import Recorder
 from orchestrator.signals import say
 from orchestrator.store.sqlite_reader import SqliteReader
-from orchestrator.telemetry.figures import Family, HarnessFigures
+from orchestrator.telemetry.figures import HarnessFigures
 from orchestrator.telemetry.meter import Meter, Program
 from orchestrator.telemetry.prometheus import text_of
+from orchestrator.telemetry.sdk import endpoint_of, exporter_to, sender
+from orchestrator.telemetry.tracing import TraceFollower
 
 
 def _metrics(given: str | int | None) -> Address | None:
@@ -36,6 +39,14 @@ def _control(given: object) -> bool:
     return given
 
 
+def _traces(given: object) -> object:
+    if isinstance(given, str):
+        return endpoint_of(given)
+    if given is None or isinstance(given, bool) or hasattr(given, "export"):
+        return given or None
+    raise UsageError(f"traces: expected the URL of a collector, a SpanExporter or True, was {given!r:.100}")
+
+
 @frozen
 class Wanted:
     """What is to run beside a run.
@@ -43,6 +54,7 @@ class Wanted:
     Args:
         control: whether orders and questions are taken, on a socket beside the store.
         metrics: where the numbers are served besides, as HOST:PORT.
+        traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for what OpenTelemetry's variables say.
 
     Raises:
         UsageError: one of them is not as expected.
@@ -50,6 +62,7 @@ class Wanted:
 
     control: bool = field(default=False, converter=_control)
     metrics: Address | None = field(default=None, converter=_metrics)
+    traces: object = field(default=None, converter=_traces)
 
 
 class Beside:
@@ -61,6 +74,7 @@ class Beside:
         self._handles = handles
         self._path: Path | None = None
         self._at: Address | None = None
+        self._spans: TraceFollower | None = None
 
     @property
     def control_path(self) -> Path | None:
@@ -75,12 +89,14 @@ class Beside:
     async def start(self, services: trio.Nursery) -> None:
         """Open it, and have it run."""
         wanted = self._wanted
+        if wanted.traces is not None:
+            self._open_traces(services, wanted.traces)
         if not wanted.control and wanted.metrics is None:
             return
         if not serving.is_there():
             say(serving.MISSING)
             return
-        meter = Meter(self._recorder, Program(self._look), _text, eager=wanted.metrics is not None)
+        meter = Meter(self._recorder, Program(self._look, self._sent), text_of, eager=wanted.metrics is not None)
         services.start_soon(meter.run)
         if wanted.control:
             self._open_control(services, meter)
@@ -121,6 +137,28 @@ class Beside:
         for listener in listeners:
             services.start_soon(partial(_serve_metrics, listener, api))
 
+    def _open_traces(self, services: trio.Nursery, given: object) -> None:
+        store = self._recorder.store
+        try:
+            ours = isinstance(given, bool | str)
+            exporter: Any = exporter_to(given if isinstance(given, str) else None) if ours else given
+            send = sender(exporter, store.run)
+        except UsageError as error:
+            if error.__cause__ is None:
+                raise
+            say(f"{error}; the run goes on without")
+            return
+        self._spans = TraceFollower(store, send, exporter.shutdown if ours else _nothing)
+        services.start_soon(self._spans.run, self._recorder)
+
+    async def finish(self, seconds: float) -> None:
+        """Return when what has to be told at the end is told, or so many seconds are over."""
+        if self._spans is not None:
+            await self._spans.finish(seconds)
+
+    def _sent(self) -> tuple[int, int]:
+        return (0, 0) if self._spans is None else (self._spans.sent, self._spans.dropped)
+
     def _look(self) -> list[HarnessFigures]:
         return [HarnessFigures(one.name, one.status.value, one.current_step) for one in self._handles()]
 
@@ -136,5 +174,5 @@ async def _serve_metrics(listener: trio.SocketListener, api: Api) -> None:
         listener.socket.close()
 
 
-def _text(counted: Sequence[Family]) -> bytes:
-    return text_of(counted)
+def _nothing() -> None:
+    """Leave an exporter open that is somebody else's."""

@@ -1,15 +1,19 @@
-"""The numbers that a store tells of a run when its program is gone: the same fold over all of its records."""
+"""What a store tells of a run afterwards, or from outside: its numbers and its spans, by the same folds over its records."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 from harnesses.errors import OrchestratorError
+from orchestrator.records import Record
 from orchestrator.standing import pending_approvals, shown_status
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.telemetry.counts import Counts
 from orchestrator.telemetry.figures import HarnessFigures, Snapshot
 from orchestrator.telemetry.meter import own_version
+from orchestrator.telemetry.span import Span
+from orchestrator.telemetry.spans import Traces
 
 _PAGE = 1000
 
@@ -20,10 +24,8 @@ def stored_snapshot(reader: SqliteReader) -> Snapshot:
     Raises:
         OrchestratorError: it can not be read.
     """
-    counts, after, last = Counts(), 0, reader.last_seq()
-    while after < last and (records := reader.records(after=after, limit=_PAGE)):
-        counts.take(record for record in records if record.seq <= last)
-        after = records[-1].seq
+    counts = Counts()
+    counts.take(_records(reader, 0))
     harnesses = [HarnessFigures(one.name, shown_status(one), one.current_step) for one in reader.harnesses()]
     return Snapshot(
         store=reader.location,
@@ -40,3 +42,29 @@ def _pending(reader: SqliteReader) -> int | None:
     with suppress(OrchestratorError):
         return pending_approvals(reader)
     return None
+
+
+def stored_spans(reader: SqliteReader, name: str | None = None, *, after: int = 0) -> Iterator[Span]:
+    """Yield the spans of one harness, or of all, as of now. An attempt whose program is gone has ended with its last record.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        OrchestratorError: it can not be read.
+    """
+    if name is not None:
+        reader.steps(name, limit=1)  # raises with the known names
+    traces = Traces()
+    gone = [one.name for one in reader.harnesses() if not one.owned]
+    for record in _records(reader, 0):
+        if name is None or record.harness == name:
+            made = traces.take(record)
+            yield from made if record.seq > after else ()
+    yield from traces.interrupt(gone)
+
+
+def _records(reader: SqliteReader, after: int) -> Iterator[Record]:
+    """Yield what is recorded now, and nothing that is recorded meanwhile."""
+    last = reader.last_seq()
+    while after < last and (records := reader.records(after=after, limit=_PAGE)):
+        yield from (record for record in records if record.seq <= last)
+        after = records[-1].seq

@@ -1,0 +1,285 @@
+"""Committed records as spans: one for each attempt, below it one for each step, below that its effects and approvals. Pure.
+
+    attempt ─┬─ step ─┬─ effect        a trace for each attempt: a harness that runs for years is not one trace
+             │        └─ approval
+             └─ step
+
+The law: the ids come from what is recorded, so whoever derives the spans again, from the store, the log or a live run, gets
+the same ones. An attempt that was killed ends with its last record, whenever that is found out; nothing is closed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+from attrs import define, evolve, field
+
+from orchestrator.records import Record
+from orchestrator.telemetry.span import Moment, Span, Value, id_of, text_of
+
+INTERRUPTED = "interrupted"
+_ENDS = frozenset(("failed", "completed", "exhausted", "stopped", "gave_up", "blocked", "budget_spent"))
+_ERRORS = frozenset(("failed", "gave_up", INTERRUPTED))
+_MOMENTS = frozenset(("paused", "resumed", "guardrail", "task", "evidence"))
+_MOST_MOMENTS = 128
+"""Of one span, as OpenTelemetry's own limit is."""
+_MOST_PENDING = 10_000
+"""Effects and approvals of one step that are kept until it is recorded; of more, the oldest are forgotten."""
+
+
+@define
+class _Open:
+    """An attempt under way."""
+
+    run: str
+    harness: str
+    attempt: int
+    start_us: int
+    last_us: int
+    step_us: int
+    """When the step being made began at the earliest."""
+    last_step: int
+    moments: list[Moment] = field(factory=list[Moment])
+    left_out: int = 0
+    effects: dict[str, Span] = field(factory=dict[str, Span])
+    """Begun and not ended, by key."""
+    approvals: dict[str, Span] = field(factory=dict[str, Span])
+    """Asked and not answered, by id."""
+    ended: list[Span] = field(factory=list[Span])
+    """Of the step being made."""
+    spent: dict[str, float] = field(factory=dict[str, float])
+
+    @property
+    def trace_id(self) -> str:
+        return id_of(16, self.run, self.harness, self.attempt)
+
+    def id_of(self, *what: object) -> str:
+        return id_of(8, self.run, self.harness, self.attempt, *what)
+
+    def note(self, moment: Moment) -> None:
+        """Keep what happened, as long as there is room."""
+        if len(self.moments) < _MOST_MOMENTS:
+            self.moments.append(moment)
+        else:
+            self.left_out += 1
+
+    @property
+    def common(self) -> dict[str, Value]:
+        return {
+            "orchestrator.harness": self.harness,
+            "orchestrator.run": self.run,
+            "orchestrator.attempt": self.attempt,
+        }
+
+
+def spans(records: Iterable[Record], *, is_over: bool = False) -> Iterator[Span]:
+    """Yield the spans of records, in order of `seq`, as they end.
+
+    Args:
+        is_over: whether no more records will come: then the attempts that have no end are over, too.
+    """
+    traces = Traces()
+    for record in records:
+        yield from traces.take(record)
+    if is_over:
+        yield from traces.interrupt()
+
+
+class Traces:
+    """Makes spans of records, one after the other. What it keeps is bounded by the attempts under way."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    def take(self, record: Record) -> list[Span]:
+        """Return the spans that end with a record."""
+        if not record.harness:
+            return []
+        if record.kind == "started":
+            made, now = self._cut_off(record.harness), record.time_us
+            self._open[record.harness] = _Open(record.run, record.harness, record.attempt, now, now, now, record.step)
+            return made
+        attempt = self._open.get(record.harness)
+        # What a person has said about it belongs to no run.
+        if attempt is None or (record.run and (record.run, record.attempt) != (attempt.run, attempt.attempt)):
+            return []
+        if record.run:
+            attempt.last_us = max(attempt.last_us, record.time_us)
+        if record.kind == "step":
+            return _step(attempt, record)
+        if record.kind in _ENDS:
+            del self._open[record.harness]
+            return _end(attempt, record.kind, record.time_us, _fields(record))
+        _within(attempt, record)
+        return []
+
+    def interrupt(self, names: Iterable[str] | None = None) -> list[Span]:
+        """End the attempts of harnesses, or of all, whose program is gone."""
+        return [span for name in list(self._open if names is None else names) for span in self._cut_off(name)]
+
+    def _cut_off(self, name: str) -> list[Span]:
+        attempt = self._open.pop(name, None)
+        return [] if attempt is None else _end(attempt, INTERRUPTED, attempt.last_us, {"cause": "its program was killed"})
+
+
+def _step(attempt: _Open, record: Record) -> list[Span]:
+    fields = _fields(record)
+    took = _times(fields.get("took_us"))
+    end = record.time_us
+    begun = end - took["work"] if "work" in took else attempt.step_us
+    attributes: dict[str, Value] = {
+        **attempt.common,
+        "orchestrator.step": record.step,
+        "orchestrator.seq": record.seq,
+        **{f"orchestrator.took.{part}_s": us / 1e6 for part, us in took.items()},
+        **{f"orchestrator.spent.{name}": amount for name, amount in attempt.spent.items()},
+    }
+    if isinstance(summary := fields.get("summary"), str):
+        attributes["orchestrator.summary"] = text_of(summary)
+    own = attempt.id_of("step", record.step)
+    # A clock that was set back gives no step that begins before its attempt.
+    start = min(max(begun, attempt.start_us), end)
+    made = [evolve(span, parent_id=own) for span in attempt.ended]
+    attempt.ended, attempt.spent, attempt.last_step, attempt.step_us = [], {}, record.step, end
+    step = Span(
+        trace_id=attempt.trace_id,
+        span_id=own,
+        parent_id=attempt.id_of(),
+        name="step",
+        start_us=start,
+        end_us=end,
+        attributes=attributes,
+    )
+    return [*made, step]
+
+
+def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> list[Span]:
+    """Return the span of an attempt that is over, and of what it has left open."""
+    cause = text_of(fields.get("cause") or "")
+    own = attempt.id_of()
+    left = [_unknown(span, end_us) for span in attempt.effects.values()]
+    left += [evolve(span, end_us=max(end_us, span.start_us)) for span in attempt.approvals.values()]
+    attributes: dict[str, Value] = {
+        **attempt.common,
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": attempt.harness,
+        "orchestrator.outcome": kind,
+        "orchestrator.current_step": attempt.last_step,
+    }
+    if cause:
+        attributes["orchestrator.cause"] = cause
+    if attempt.left_out:
+        attributes["orchestrator.events_left_out"] = attempt.left_out
+    if kind == "failed":
+        attributes["error.type"] = text_of(fields.get("error") or "error")
+        attempt.moments.append(Moment("exception", end_us, _exception(fields)))
+    span = Span(
+        trace_id=attempt.trace_id,
+        span_id=own,
+        name=f"attempt {attempt.harness}",
+        start_us=attempt.start_us,
+        end_us=max(end_us, attempt.start_us),
+        attributes=attributes,
+        moments=tuple(attempt.moments),
+        error=(cause or kind) if kind in _ERRORS else None,
+    )
+    return [*(evolve(one, parent_id=own) for one in [*attempt.ended, *left]), span]
+
+
+def _exception(fields: Mapping[str, Any]) -> dict[str, Value]:
+    """Return an error as OpenTelemetry names its parts."""
+    error = text_of(fields.get("error") or "error")
+    return {
+        "exception.type": error,
+        "exception.message": text_of(fields.get("cause") or "").removeprefix(f"{error}: "),
+        "exception.stacktrace": text_of(fields.get("traceback") or ""),
+    }
+
+
+def _within(attempt: _Open, record: Record) -> None:
+    """Take up what belongs to the step being made."""
+    fields = _fields(record)
+    match record.kind:
+        case "intent":
+            _keep(attempt.effects, text_of(fields.get("key")), _begun(attempt, record, "effect", {"key": fields.get("key")}))
+        case "outcome":
+            if (span := attempt.effects.pop(text_of(fields.get("key")), None)) is not None:
+                attempt.ended.append(_effect(span, record.time_us, fields))
+        case "approval_requested":
+            about = {name: fields.get(name) for name in ("id", "key", "category", "summary")}
+            _keep(attempt.approvals, text_of(fields.get("id")), _begun(attempt, record, "approval", about))
+        case "approval_answered":
+            _answer(attempt, record, fields)
+        case "budget":
+            _spend(attempt, fields)
+        case kind if kind in _MOMENTS:
+            attempt.note(Moment(kind, record.time_us, {"orchestrator.seq": record.seq}))
+        case _:
+            pass
+    del attempt.ended[:-_MOST_PENDING]
+
+
+def _answer(attempt: _Open, record: Record, fields: Mapping[str, Any]) -> None:
+    said = {f"orchestrator.approval.{name}": text_of(fields.get(name) or "") for name in ("verdict", "by", "reason")}
+    span = attempt.approvals.pop(text_of(fields.get("id")), None)
+    if span is None:
+        attempt.note(Moment("approval_answered", record.time_us, said))
+    else:
+        attributes = {**span.attributes, **said}
+        attempt.ended.append(evolve(span, end_us=max(record.time_us, span.start_us), attributes=attributes))
+
+
+def _spend(attempt: _Open, fields: Mapping[str, Any]) -> None:
+    for name, amount in _object(fields.get("spent")).items():
+        try:
+            attempt.spent[name] = attempt.spent.get(name, 0.0) + float(amount)
+        except (TypeError, ValueError):
+            continue
+
+
+def _begun(attempt: _Open, record: Record, name: str, about: Mapping[str, Any]) -> Span:
+    attributes: dict[str, Value] = {**attempt.common, "orchestrator.step": record.step, "orchestrator.seq": record.seq}
+    return Span(
+        trace_id=attempt.trace_id,
+        span_id=attempt.id_of(name, record.seq),
+        name=name,
+        start_us=record.time_us,
+        end_us=record.time_us,
+        attributes={**attributes, **{f"orchestrator.{name}.{key}": text_of(value or "") for key, value in about.items()}},
+    )
+
+
+def _effect(span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
+    outcome, reason = text_of(fields.get("outcome") or ""), text_of(fields.get("reason") or "")
+    attributes = {**span.attributes, "orchestrator.effect.outcome": outcome}
+    error = f"{outcome}: {reason}" if outcome in ("refused", "unknown") else None
+    return evolve(span, end_us=max(end_us, span.start_us), attributes=attributes, error=error)
+
+
+def _unknown(span: Span, end_us: int) -> Span:
+    return _effect(span, end_us, {"outcome": "unknown", "reason": "its attempt ended in the middle of it"})
+
+
+def _keep(pending: dict[str, Span], key: str, span: Span) -> None:
+    while len(pending) >= _MOST_PENDING:
+        del pending[next(iter(pending))]
+    pending[key] = span
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    try:
+        return _object(msgspec.json.decode(record.body))
+    except msgspec.DecodeError:
+        return {}
+
+
+def _object(value: object) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _times(took: object) -> dict[str, int]:
+    """Return the times of a step that are times."""
+    return {text_of(part): us for part, us in _object(took).items() if type(us) is int and 0 <= us < 1 << 53}
