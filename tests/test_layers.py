@@ -276,8 +276,9 @@ ORCHESTRATOR = (
     ("orchestrator",),
     # what has been
     ("fork", "history.sources"),
-    ("history.replaying", "history.states"),
-    ("history.differences",),
+    ("history.replaying", "history.states", "history.stillness"),
+    ("history.differences", "history.rejudging"),
+    ("history.judges",),
     ("history",),
     # the front door
     ("",),

@@ -11,6 +11,7 @@ It needs no extra, reads any store, and can not hurt a run. Everything but `repl
 
 from orchestrator.fork import Forked, fork
 from orchestrator.history.differences import Change, ChangeKind, between, diff
+from orchestrator.history.rejudging import Judge, Look, Rejudged, rejudge
 from orchestrator.history.replaying import replay, replay_into
 from orchestrator.history.states import state_at, state_hash
 
@@ -18,9 +19,13 @@ __all__ = [
     "Change",
     "ChangeKind",
     "Forked",
+    "Judge",
+    "Look",
+    "Rejudged",
     "between",
     "diff",
     "fork",
+    "rejudge",
     "replay",
     "replay_into",
     "state_at",

@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
     if names is not None:
         return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
-        items = cast(dict[Any, Any], value).items()
+        items = value.items()
         return {text: _plain(item) for key, item in items for text in msgspec.to_builtins({key: None}, str_keys=True)}
     if isinstance(value, list | tuple):
         return list(map(_plain, cast(Iterable[Any], value)))
