@@ -18,6 +18,7 @@ from orchestrator.command.analyze import add_analyze
 from orchestrator.command.checking import add_checking
 from orchestrator.command.controlling import add_controlling
 from orchestrator.command.exits import ExitCode, of_error, of_signal
+from orchestrator.command.history import add_history
 from orchestrator.command.keeping import add_keeping
 from orchestrator.command.operating import TWO_WORDS, add_operating
 from orchestrator.command.parsing import (
@@ -122,6 +123,8 @@ def _parser() -> argparse.ArgumentParser:
     add_checking(verbs.add_parser)
     add_analyze(verbs.add_parser)
     return parser
+    add_sql(verbs.add_parser)
+    add_history(verbs.add_parser)
 
 
 def _add_run(add: Add) -> None:

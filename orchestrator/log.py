@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -54,7 +54,7 @@ class LogFollower:
             self._ours = True
         else:
             self._after, self._file, self._ours = store.last_seq(), target, False
-        self._logger = _logger(self._file)
+        self._put = line_writer(self._file)
 
     async def run(self, recorder: Recorder) -> None:
         """Write until the recorder has ended and its last record is written. Shielded: the log is whole.
@@ -98,8 +98,7 @@ class LogFollower:
     def _write(self) -> bool:
         records = self._store.records(after=self._after, limit=_PAGE)
         for record in records:
-            fields = line(record)
-            getattr(self._logger, fields.pop("level"))(**fields)
+            self._put(record)
         if records:
             self._after = records[-1].seq
             self._file.flush()
@@ -151,13 +150,22 @@ def _own_name(name: str) -> str:
     return name[:-1] if name.rstrip("_") in HEADER else name
 
 
-def _logger(file: TextIO) -> Any:
-    """Return a structlog logger of our own: the application's configuration of structlog is not touched."""
+def line_writer(file: TextIO) -> Callable[[Record], None]:
+    """Return what writes the line of a record to an open text file: for people, if that is a terminal.
+
+    It has a structlog logger of its own: the application's configuration of structlog is not touched.
+    """
     render = _console if file.isatty() else _json
     processors: list[Any] = [structlog.processors.add_log_level, render]
-    return structlog.wrap_logger(
+    logger: Any = structlog.wrap_logger(
         structlog.WriteLogger(file), processors=processors, wrapper_class=structlog.stdlib.BoundLogger, context_class=dict
     )
+
+    def write(record: Record) -> None:
+        fields = line(record)
+        getattr(logger, fields.pop("level"))(**fields)
+
+    return write
 
 
 def _json(logger: Any, method: str, fields: dict[str, Any]) -> str:

@@ -339,7 +339,12 @@ ORCHESTRATOR = (
     ("command.export", "command.export_parts", "command.prune"),
     ("command.keeping",),
     ("command.checking", "command.doctor_probe", "command.running", "command.tables"),
-    ("command.analyze",),
+    ("command.analyze", "command.rejudging"),
+    ("command.history",),
+    ("command.sql_examples", "command.sql_history", "command.sql_splitting"),
+    ("command.sql_lines",),
+    ("command.sql",),
+    ("command.sql_prompt",),
     ("cli", "verify_alone"),
     ("__main__",),
 )
