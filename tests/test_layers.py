@@ -292,6 +292,23 @@ ORCHESTRATOR = (
     ("analysis.run",),
     ("analysis",),
     ("analysis.wording",),
+    ("analysis.pictures.names", "analysis.pictures.paper", "analysis.pictures.times"),
+    ("analysis.pictures.lines", "analysis.pictures.roll"),
+    ("analysis.pictures.spells",),
+    (
+        "analysis.pictures.cost",
+        "analysis.pictures.equity",
+        "analysis.pictures.failures",
+        "analysis.pictures.latency",
+        "analysis.pictures.progress",
+        "analysis.pictures.restarts",
+        "analysis.pictures.shares",
+        "analysis.pictures.throughput",
+        "analysis.pictures.timeline",
+    ),
+    ("analysis.pictures.comparison",),
+    ("analysis.pictures",),
+    ("analysis.report",),
     ("analysis.questions.gathered",),
     ("analysis.questions.told",),
     ("analysis.questions.tally",),
@@ -339,12 +356,7 @@ ORCHESTRATOR = (
     ("command.export", "command.export_parts", "command.prune"),
     ("command.keeping",),
     ("command.checking", "command.doctor_probe", "command.running", "command.tables"),
-    ("command.analyze", "command.rejudging"),
-    ("command.history",),
-    ("command.sql_examples", "command.sql_history", "command.sql_splitting"),
-    ("command.sql_lines",),
-    ("command.sql",),
-    ("command.sql_prompt",),
+    ("command.analyze",),
     ("cli", "verify_alone"),
     ("__main__",),
 )
@@ -524,7 +536,7 @@ IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "u
 
 CORE_THIRD_PARTY = frozenset({"attrs", "msgspec", "outcome", "structlog", "trio"})
 OPTIONAL_THIRD_PARTY = frozenset(
-    {"duckdb", "duckdb_ext", "h11", "opentelemetry", "pandas", "polars", "prometheus_client", "pyarrow", "rich"}
+    {"duckdb", "duckdb_ext", "h11", "opentelemetry", "pandas", "polars", "prometheus_client", "pyarrow", "rich", "vl_convert"}
 )
 
 

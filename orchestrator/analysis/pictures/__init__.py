@@ -1,0 +1,102 @@
+"""Pictures of a run: each question that is better looked at has one or more.
+
+    picture(run, "timeline").save("timeline.svg")            # or .png; a notebook shows it by itself
+    save_pictures(run, "progress", "pictures", "png")
+
+The law: what is drawn is counted by the engine first, so that a picture has as many marks for a million steps as for a
+thousand; what is left out is said in it. No picture needs a network, and none says anything by colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from orchestrator.analysis.pictures.comparison import comparison
+from orchestrator.analysis.pictures.cost import cost
+from orchestrator.analysis.pictures.equity import equity
+from orchestrator.analysis.pictures.failures import failures
+from orchestrator.analysis.pictures.latency import latency
+from orchestrator.analysis.pictures.paper import Picture
+from orchestrator.analysis.pictures.progress import progress
+from orchestrator.analysis.pictures.restarts import restarts
+from orchestrator.analysis.pictures.shares import shares
+from orchestrator.analysis.pictures.throughput import throughput
+from orchestrator.analysis.pictures.timeline import timeline
+from orchestrator.analysis.run import Run
+from orchestrator.errors import UsageError
+
+__all__ = ["DRAWN", "PICTURES", "Picture", "picture", "pictures", "save_pictures"]
+
+DRAWN: dict[str, Callable[..., Picture]] = {
+    "timeline": timeline,
+    "latency": latency,
+    "shares": shares,
+    "throughput": throughput,
+    "restarts": restarts,
+    "failures": failures,
+    "progress": progress,
+    "equity": equity,
+    "cost": cost,
+    "comparison": comparison,
+}
+"""What draws each picture, by its name: `(run, harness=None)`; `comparison` takes another run after the first."""
+
+PICTURES: dict[str, tuple[str, ...]] = {
+    "summary": ("shares", "timeline"),
+    "timeline": ("timeline",),
+    "slow": ("latency", "shares"),
+    "failures": ("failures", "restarts"),
+    "restarts": ("restarts",),
+    "throughput": ("throughput",),
+    "cost": ("cost",),
+    "progress": ("progress", "equity"),
+    "compare": ("comparison",),
+    "why": ("timeline",),
+    "report": tuple(name for name in DRAWN if name != "comparison"),
+}
+"""The pictures that go with each question; one that is not here is better read."""
+
+
+def picture(run: Run, name: str, *, harness: str | None = None, other: Run | None = None) -> Picture:
+    """Draw one picture of a run.
+
+    Args:
+        harness: of this one only.
+        other: the run that `comparison` compares with.
+
+    Raises:
+        UsageError: there is no such picture, no such harness, or nothing to compare with.
+    """
+    if (draw := DRAWN.get(name)) is None:
+        raise UsageError(f"picture {name!r} is not known: expected one of {', '.join(DRAWN)}")
+    if harness is not None and not run.rows("SELECT 1 FROM records WHERE harness = ? LIMIT 1", [harness]):
+        raise UsageError(f"harness {harness!r} is not in {run.location}: expected the name of one that is; see `summary`")
+    if name != "comparison":
+        return draw(run, harness)
+    if other is None:
+        raise UsageError("picture 'comparison' needs a second run: expected other=…; open that too")
+    return draw(run, other, harness)
+
+
+def pictures(run: Run, question: str, *, harness: str | None = None, other: Run | None = None) -> list[Picture]:
+    """Draw the pictures that go with a question; none, if it is better read."""
+    return [picture(run, name, harness=harness, other=other) for name in PICTURES.get(question, ())]
+
+
+def save_pictures(
+    run: Run, question: str, folder: str | Path, format: str, *, harness: str | None = None, other: Run | None = None
+) -> list[Path]:
+    """Write the pictures that go with a question to a folder, which is made if it is not there; return their files.
+
+    Args:
+        format: `svg`, `png`, or `json` for Vega-Lite.
+
+    Raises:
+        UsageError: the question has no picture, or the format is none.
+        OSError: a file can not be written.
+    """
+    if not (drawn := pictures(run, question, harness=harness, other=other)):
+        raise UsageError(f"the question {question!r} has no picture: expected one of {', '.join(PICTURES)}")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return [one.save(Path(folder) / f"{one.name}.{format}") for one in drawn]

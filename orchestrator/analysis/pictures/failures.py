@@ -1,0 +1,55 @@
+"""What went wrong, and how often: a bar for each kind of error of each harness, the most frequent ones first."""
+
+from __future__ import annotations
+
+from orchestrator.analysis.pictures.names import labels, short
+from orchestrator.analysis.pictures.paper import FAINT, INK, WIDTH, Picture, Spec, nothing, sheet, values
+from orchestrator.analysis.pictures.roll import roll
+from orchestrator.analysis.run import Run
+from orchestrator.analysis.wording import times
+
+MOST_BARS = 20
+_QUERY = """
+    SELECT harness, coalesce(error, ended_by), count(*) AS crashes, arg_max(coalesce(cause, ''), seq)
+    FROM attempts WHERE ended_by IN ('failed', 'killed', 'gave_up') AND list_contains(?, harness)
+    GROUP BY ALL ORDER BY crashes DESC, harness, 2
+"""
+
+
+def failures(run: Run, harness: str | None = None) -> Picture:
+    """Draw how often attempts failed, by error."""
+    cast = roll(run, harness)
+    found = run.rows(_QUERY, [list(cast.names)])
+    if not found:
+        return nothing("failures", "No attempt has failed" if cast.names else "No harness has run")
+    written = labels(f"{cast.labels[name]} · {short(error, 24)}" for name, error, _, _ in found[:MOST_BARS])
+    rows = [
+        {"what": what, "count": count, "said": f"{count:,}  {short(cause, 60)}"}
+        for what, (_, _, count, cause) in zip(written.values(), found, strict=False)
+    ]
+    gone = len(found) - len(rows)
+    notes = (f"{times(gone, 'kind')} more, less frequent, not shown",) if gone else ()
+    total, (name, error, most, _) = sum(row[2] for row in found), found[0]
+    part = f"{most:,} of them" if most < total else "all of them" if total > 1 else "the one"
+    title = f"{times(total, 'attempt')} failed, {part}: {cast.labels[name]}, {short(error, 40)}"
+    return sheet(
+        "failures", title, ("beside each bar: the count, and what the last of them said",), _body(rows), (*notes, *cast.notes)
+    )
+
+
+def _body(rows: list[dict[str, object]]) -> Spec:
+    most = max(int(str(row["count"])) for row in rows)
+    axis = {"values": list(range(0, most + 1, max(1, -(-most // 5)))), "format": ",d"}
+    x = {"field": "count", "type": "quantitative", "title": "failed attempts", "axis": axis}
+    y = {"field": "what", "type": "nominal", "sort": [row["what"] for row in rows], "title": None}
+    text = {"type": "text", "align": "left", "dx": 6, "color": INK, "fontSize": 10.5}
+    return {
+        "width": WIDTH // 2,
+        "height": {"step": 24},
+        "data": values(rows),
+        "encoding": {"y": {**y, "axis": {"domain": False, "ticks": False, "labelLimit": 400}}, "x": x},
+        "layer": [
+            {"mark": {"type": "bar", "color": FAINT, "height": {"band": 0.6}}},
+            {"mark": text, "encoding": {"text": {"field": "said"}}},
+        ],
+    }

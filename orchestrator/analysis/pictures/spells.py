@@ -1,0 +1,98 @@
+"""Attempts and pauses as stretches of time, each with how it ended. What marks a picture has too many of is thinned here."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from orchestrator.analysis.pictures.roll import Roll
+from orchestrator.analysis.run import Run
+
+MOST_SPELLS = 2_000
+"""Attempts that a picture shows: of more, those that lasted longest, and the newest of each harness."""
+
+
+@frozen
+class Sign:
+    """How the end of an attempt is drawn."""
+
+    words: str
+    shape: str
+    is_alarming: bool = False
+
+
+SIGNS = {
+    "failed": Sign("crashed", "M-0.8,-0.8L0.8,0.8M-0.8,0.8L0.8,-0.8", is_alarming=True),
+    "killed": Sign("ended with its program", "M-1,0L1,0M0,-1L0,1M-0.7,-0.7L0.7,0.7M-0.7,0.7L0.7,-0.7", is_alarming=True),
+    "gave_up": Sign("gave up", "triangle-down", is_alarming=True),
+    "blocked": Sign("blocked", "triangle-up"),
+    "budget_spent": Sign("budget spent", "triangle-left"),
+    "stopped": Sign("stopped", "square"),
+    "exhausted": Sign("had no more to do", "diamond"),
+    "completed": Sign("completed", "circle"),
+    "": Sign("was running", "triangle-right"),
+}
+"""By the kind of the event; `killed` if there is none and it is over, nothing if it may be running."""
+_ENDS = tuple(kind for kind in SIGNS if kind not in ("", "killed"))
+
+
+@frozen
+class Spell:
+    """A stretch of time of one harness."""
+
+    harness: str
+    begin_us: int
+    end_us: int
+    attempt: int
+    end: str = ""
+    """A key of `SIGNS`."""
+    steps: int = 0
+
+
+def spells(run: Run, cast: Roll) -> list[Spell]:
+    """Return the attempts, by harness, oldest first."""
+    query = """
+        SELECT harness, attempt, epoch_us(started), epoch_us(ended), steps, ended_by FROM attempts
+        WHERE list_contains(?, harness) ORDER BY seq
+    """
+    found = run.rows(query, [list(cast.names)])
+    last = _last_seen(run, [(row[0], row[1]) for row in found if row[3] is None])
+    ended = [
+        Spell(harness, begin, max(begin, end or last[harness, attempt]), attempt, by or "", steps)
+        for harness, attempt, begin, end, steps, by in found
+    ]
+    place = {name: index for index, name in enumerate(cast.names)}
+    return sorted(_thinned(ended), key=lambda one: (place[one.harness], one.attempt))
+
+
+def _last_seen(run: Run, whose: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Return when attempts that have no end on record were heard of last."""
+    query = """
+        SELECT harness, attempt, max(epoch_us("timestamp")) FROM records
+        WHERE list_contains(?, harness) AND attempt > 0 GROUP BY harness, attempt
+    """
+    names = sorted({name for name, _ in whose})
+    return {(name, attempt): time_us for name, attempt, time_us in run.rows(query, [names])} if names else {}
+
+
+def _thinned(found: list[Spell]) -> list[Spell]:
+    if len(found) <= MOST_SPELLS:
+        return found
+    newest = {one.harness: one for one in found}
+    rest = sorted((one for one in found if one is not newest[one.harness]), key=lambda one: one.begin_us - one.end_us)
+    return [*newest.values(), *rest[: MOST_SPELLS - len(newest)]]
+
+
+def pauses(run: Run, cast: Roll) -> list[Spell]:
+    """Return when an operator held a harness; a pause that nobody has ended lasts as long as the picture."""
+    query = """
+        SELECT harness, kind, epoch_us("timestamp") FROM records
+        WHERE list_contains(?, harness) AND (kind IN ('paused', 'resumed') OR list_contains(?, kind)) ORDER BY seq
+    """
+    since: dict[str, int] = {}
+    found: list[Spell] = []
+    for harness, kind, time_us in run.rows(query, [list(cast.names), _ENDS]):
+        if kind == "paused":
+            since.setdefault(harness, time_us)
+        elif harness in since:
+            found.append(Spell(harness, since.pop(harness), time_us, 0))
+    return [*found, *(Spell(harness, begin, cast.span.end_us, 0) for harness, begin in since.items())][:MOST_SPELLS]

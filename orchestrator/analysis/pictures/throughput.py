@@ -1,0 +1,101 @@
+"""How many steps a second are recorded, over time: all together above, and below a strip for each harness."""
+
+from __future__ import annotations
+
+from orchestrator.analysis.pictures.names import row_height
+from orchestrator.analysis.pictures.paper import DEEP, STEPS, WIDTH, Picture, Spec, nothing, sheet, values
+from orchestrator.analysis.pictures.roll import Roll, roll
+from orchestrator.analysis.pictures.times import Span, moment
+from orchestrator.analysis.run import Run
+from orchestrator.analysis.wording import number, seconds
+
+MOST_STRETCHES = 6_000
+_QUERY = """
+    SELECT harness, greatest(least(floor((epoch_us("timestamp") - ?) / ?), ?), 0)::INTEGER AS stretch, count(*)
+    FROM records WHERE kind = 'step' AND list_contains(?, harness) GROUP BY ALL
+"""
+
+
+def throughput(run: Run, harness: str | None = None) -> Picture:
+    """Draw steps a second over time."""
+    cast = roll(run, harness)
+    if not cast.all_steps:
+        return nothing("throughput", "No step has been recorded")
+    count = max(40, min(120, MOST_STRETCHES // len(cast.names)))
+    counts = stretches(run, cast, count)
+    width_s = cast.span.seconds / count
+    total = [sum(row.get(stretch, 0) for row in counts.values()) for stretch in range(count)]
+    is_alone = len(cast.names) == 1
+    body: Spec = _total(cast.span, total, width_s, is_alone=is_alone)
+    if not is_alone:
+        body = {"vconcat": [body, _strips(cast, counts, width_s)], "spacing": 14, "bounds": "flush"}
+    key = f"counted in stretches of {seconds(width_s)}" + (
+        "; below, each harness: darker is faster, white is nothing" * (len(counts) > 1)
+    )
+    return sheet("throughput", _title(cast.span, total, width_s), (key,), body, cast.notes)
+
+
+def stretches(run: Run, cast: Roll, count: int) -> dict[str, dict[int, int]]:
+    """Return how many steps each harness made in each of `count` equal stretches of the time."""
+    width = (cast.span.end_us - cast.span.begin_us) / count
+    found: dict[str, dict[int, int]] = {}
+    for name, stretch, steps in run.rows(_QUERY, [cast.span.begin_us, width, count - 1, list(cast.names)]):
+        found.setdefault(name, {})[stretch] = steps
+    return found
+
+
+def _title(span: Span, total: list[int], width_s: float) -> str:
+    most = max(range(len(total)), key=total.__getitem__)
+    when = moment(int(span.begin_us + most * width_s * 1e6))[11:19]
+    mean = number(sum(total) / span.seconds)
+    if len([one for one in total if one]) == 1:
+        return f"{mean} steps a second, all of them at about {when}"
+    return f"{mean} steps a second on average, {number(total[most] / width_s)} at the busiest, about {when} UTC"
+
+
+def _total(span: Span, total: list[int], width_s: float, *, is_alone: bool) -> Spec:
+    rows = [{**_stretch(span, index, width_s), "rate": steps / width_s} for index, steps in enumerate(total)]
+    return {
+        "width": WIDTH,
+        "height": 150,
+        "data": values(rows),
+        "mark": {"type": "bar", "color": DEEP, "binSpacing": 0, "strokeWidth": 0},
+        "encoding": {
+            "x": span.x(is_written=is_alone),
+            "x2": {"field": "end"},
+            "y": {"field": "rate", "type": "quantitative", "title": "steps a second, in all", "axis": {"tickCount": 5}},
+            "y2": {"datum": 0},
+        },
+    }
+
+
+def _strips(cast: Roll, counts: dict[str, dict[int, int]], width_s: float) -> Spec:
+    rows = [
+        {"harness": cast.labels[name], **_stretch(cast.span, stretch, width_s), "rate": steps / width_s}
+        for name, found in counts.items()
+        for stretch, steps in found.items()
+    ]
+    lightness = {"type": "log", "range": list(reversed(STEPS)), "interpolate": "rgb"}
+    axis = {"domain": False, "ticks": False}
+    return {
+        "width": WIDTH,
+        "height": {"step": row_height(len(cast.names))},
+        "data": values(rows),
+        "mark": {"type": "bar", "height": {"band": 0.8}, "binSpacing": 0},
+        "encoding": {
+            "x": cast.span.x(),
+            "x2": {"field": "end"},
+            "y": {"field": "harness", "type": "nominal", "sort": cast.order, "title": None, "axis": axis},
+            "color": {
+                "field": "rate",
+                "type": "quantitative",
+                "scale": lightness,
+                "legend": {"title": "steps a second", "orient": "bottom", "gradientLength": 220, "tickCount": 4},
+            },
+        },
+    }
+
+
+def _stretch(span: Span, index: int, width_s: float) -> dict[str, float]:
+    begin = span.begin_us + index * width_s * 1e6
+    return {"at": span.at(begin), "end": span.at(begin + width_s * 1e6)}

@@ -1,0 +1,86 @@
+"""Times on axes and in words: UTC always, as fine as the span that is shown. Pure.
+
+A span of years and one of microseconds have the same axis, but for its words. Below `FINE_S` the axis counts microseconds from
+the beginning, as what draws knows none that is shorter than a millisecond.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from attrs import frozen
+
+FINE_S = 0.05
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LEAST_US = 10
+_FORMATS = (
+    (4 * 365 * 86_400, "%Y"),
+    (130 * 86_400, "%b %Y"),
+    (6 * 86_400, "%d %b"),
+    (12 * 3600, "%d %b %H:%M"),
+    (360, "%H:%M"),
+    (6, "%H:%M:%S"),
+    (0, "%H:%M:%S.%L"),
+)
+"""How moments are written, by the least seconds that are shown: eight ticks in them are never written alike."""
+
+
+@frozen
+class Span:
+    """The time that a picture shows, microseconds since 1970; it has a length, whatever was recorded."""
+
+    begin_us: int
+    end_us: int
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return (self.end_us - self.begin_us) / 1e6
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether it is counted in microseconds from its beginning."""
+        return self.seconds < FINE_S
+
+    def at(self, time_us: float) -> float:
+        """Return where on the axis a moment is."""
+        return time_us - self.begin_us if self.is_fine else time_us / 1000
+
+    def x(self, field: str = "at", *, is_written: bool = True) -> dict[str, Any]:
+        """Return the axis; one that is not written is above another one that is."""
+        if not is_written:
+            axis = self.x(field)
+            return {**axis, "title": None, "axis": {**axis["axis"], "labels": False, "ticks": False}}
+        domain = [self.at(self.begin_us), self.at(self.end_us)]
+        if self.is_fine:
+            title = f"µs since {moment(self.begin_us)} UTC"
+            return {
+                "field": field,
+                "type": "quantitative",
+                "title": title,
+                "scale": {"domain": domain, "nice": False},
+                "axis": {"tickCount": 8, "format": ",d"},
+            }
+        format = next(format for least, format in _FORMATS if self.seconds >= least)
+        first = moment(self.begin_us)[:10]
+        title = "time (UTC)" if "%Y" in format else f"time (UTC) from {first}"
+        return {
+            "field": field,
+            "type": "temporal",
+            "title": title,
+            "scale": {"type": "utc", "domain": domain, "nice": False},
+            "axis": {"format": format, "tickCount": 5 if format.endswith("%L") else 8, "labelOverlap": "greedy"},
+        }
+
+
+def span_of(begin_us: int | None, end_us: int | None) -> Span:
+    """Return the span of what was recorded; one moment alone is widened around itself."""
+    begin, end = begin_us or 0, end_us or 0
+    return Span(begin, end) if end - begin >= _LEAST_US else Span(begin - _LEAST_US // 2, begin + _LEAST_US // 2)
+
+
+def moment(time_us: int) -> str:
+    """Return a moment in words: day and time, as fine as it is."""
+    time = _EPOCH + timedelta(microseconds=time_us)
+    return time.strftime("%Y-%m-%d %H:%M:%S") + (f".{time.microsecond:06d}".rstrip("0") if time.microsecond else "")
