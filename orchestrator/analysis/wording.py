@@ -15,7 +15,7 @@ from orchestrator.text import one_line
 WHOLE = "in all"
 """Instead of a name, in the row that is of all harnesses."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
-_SMALL = ((1.0, 1e3, "ms"), (1e-3, 1e6, "µs"))
+_SMALL = ((1e6, "µs"), (1e3, "ms"))
 _LARGE = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -29,7 +29,7 @@ def cell(column: str, value: Cell, width: int = 60) -> str:
     if isinstance(value, int | float):
         return _figure(column, value)
     if isinstance(value, str):
-        return one_line(value.replace("T", " ")[:19] if _MOMENT.fullmatch(value) else value, width)
+        return one_line(value.replace("T", " ")[:23] if _MOMENT.fullmatch(value) else value, width)
     return one_line(encode(value), width)
 
 
@@ -71,8 +71,9 @@ def seconds(value: float) -> str:
             whole = round(value / part_s) * part_s
             rest = int(whole % unit_s // part_s)
             return f"{int(whole // unit_s)} {unit}" + (f" {rest} {part}" if rest else "")
-    for most, factor, unit in reversed(_SMALL):
-        if 0 < value < most:
+    for factor, unit in _SMALL:
+        # Rounded first, as above: 999.9 ms are 1 s.
+        if 0 < float(f"{value * factor:.3g}") < 1000:
             return f"{value * factor:.3g} {unit}"
     return f"{value:.3g} s"
 

@@ -19,6 +19,8 @@ from orchestrator.text import one_line
 _CELL = 60
 _LEAST = 12
 """A column is not made narrower than this, in characters."""
+_MOMENT = 23
+"""Characters of a moment, which says nothing when it is cut."""
 _SENTENCE = 1000
 _GAP = 2
 
@@ -49,12 +51,17 @@ def _table(table: Table, width: int | None, limit: int | None) -> Iterator[str]:
     head = [_title(name) for name in table.columns]
     right = [any(is_figure(row[place]) for row in rows) for place in range(len(head))]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    shown = len(widths)
     if width is not None:
         widths = _fitted(widths, right, width)
-    for line in (head, *body):
+        while shown > 1 and _whole(widths[:shown]) > width:
+            shown -= 1
+    for line in (head[:shown], *(cells[:shown] for cells in body)):
         yield (" " * _GAP).join(map(_placed, line, widths, right)).rstrip()
     if len(rows) < len(table.rows):
         yield f"… and {len(table.rows) - len(rows):,} more"
+    if shown < len(head):
+        yield f"… and besides: {', '.join(name.lower() for name in head[shown:])}"
 
 
 def _title(column: str) -> str:
@@ -66,15 +73,19 @@ def _title(column: str) -> str:
 
 
 def _fitted(widths: Sequence[int], right: Sequence[bool], most: int) -> list[int]:
-    """Return the widths with the widest columns of text made narrower until all fit, as far as that goes."""
+    """Return the widths with the widest columns of text made narrower until all fit, as far as that goes; not the names."""
     fitted = list(widths)
-    texts = [place for place, is_right in enumerate(right) if not is_right]
-    while sum(fitted) + _GAP * (len(fitted) - 1) > most:
+    texts = [place for place, is_right in enumerate(right) if place and not is_right and fitted[place] != _MOMENT]
+    while _whole(fitted) > most:
         widest = max(texts, key=lambda place: fitted[place], default=None)
         if widest is None or fitted[widest] <= _LEAST:
             break
         fitted[widest] -= 1
     return fitted
+
+
+def _whole(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def _placed(text: str, width: int, right: bool) -> str:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.questions import summary
+from orchestrator.analysis.questions import failures, loops, restarts, slow, summary, throughput, timeline
 
 QUESTIONS: dict[str, Callable[..., Answer]] = {
     "summary": summary.answer,
+    "timeline": timeline.answer,
+    "slow": slow.answer,
+    "failures": failures.answer,
+    "restarts": restarts.answer,
+    "throughput": throughput.answer,
+    "loops": loops.answer,
 }
 """`answer(run, *, harness=None, …)` of each, by the word it is asked with. A question about more than the run takes that next:
 `why` the name of a harness and perhaps a step, `compare` another run."""

@@ -73,7 +73,8 @@ _LIVES = f"""
         FROM said WHERE attempt > 0 GROUP BY harness, attempt
     )
     SELECT g.harness AS harness, g.attempt AS attempt, t.run AS run, coalesce(t.began, g.first) AS began,
-           t.began IS NOT NULL AS is_started, t."end"."timestamp" AS ended, g.last AS last, coalesce(t.after_step, g.first_step - 1, 0) AS after_step,
+           t.began IS NOT NULL AS is_started, t."end"."timestamp" AS ended, g.last AS last,
+           coalesce(t.after_step, g.first_step - 1, 0) AS after_step,
            coalesce(g.last_step, t.after_step, 0) AS last_step, g.steps AS steps, t."end".cause AS cause,
            t."end".error AS error, t."end".seq AS end_seq, t."end".program_ended AS program_ended, t.delay_s AS delay_s,
            CASE WHEN t."end".kind = 'restarting' THEN 'taken_down' WHEN t."end" IS NOT NULL THEN t."end".kind

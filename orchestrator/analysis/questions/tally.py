@@ -20,9 +20,9 @@ _TOOK = ("work", "agent", "effects", "waiting", "commit", "held")
 _QUANTILES = "[0.5, 0.95, 0.99, 1]"
 _COUNTS = """
     SELECT harness, sum(steps)::BIGINT, count(*) FILTER (is_started),
-           coalesce(sum(date_diff('microsecond', began, coalesce(ended, last))) FILTER (is_started), 0) / 1e6, min(began), max(last)
-    FROM lives
-    WHERE {where} GROUP BY GROUPING SETS ((harness), ())
+           coalesce(sum(date_diff('microsecond', began, coalesce(ended, last))) FILTER (is_started), 0) / 1e6,
+           min(began), max(last)
+    FROM lives WHERE {where} GROUP BY GROUPING SETS ((harness), ())
 """
 _TIMES = """
     SELECT harness, coalesce(sum(len(works)), 0)::BIGINT, {sums}
