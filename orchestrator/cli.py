@@ -122,9 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     add_operating(verbs.add_parser)
     add_checking(verbs.add_parser)
     add_analyze(verbs.add_parser)
-    return parser
-    add_sql(verbs.add_parser)
     add_history(verbs.add_parser)
+    return parser
 
 
 def _add_run(add: Add) -> None:
