@@ -45,7 +45,6 @@ class Api:
     store: SqliteReader | None
     handles: Callable[[], Sequence[Handle]]
     metrics: Callable[[], Awaitable[bytes]]
-    wait_s: float = _WAIT_S
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
@@ -94,7 +93,7 @@ class Api:
             return refusal(409, f"harness {name!r} has ended ({handle.status.value}): expected one that runs; start it again")
         order = _given(handle, verb, grace_s)
         done = False
-        with trio.move_on_after(self.wait_s):
+        with trio.move_on_after(_WAIT_S):
             await order
             done = True
         return answered(200 if done else 202, {**_fields(handle), "done": done})

@@ -17,9 +17,7 @@ from attrs import frozen
 from orchestrator.control.messages import Answer, Request, Response, refusal, request_of
 from orchestrator.signals import say
 
-MISSING = (
-    "the control socket and the metrics need h11: run `pip install 'harness-orchestrator[control]'`; the run goes on without"
-)
+MISSING = "the control socket and the metrics need h11: run `pip install 'harness-orchestrator[metrics]'`; it goes on without"
 _CHUNK = 65_536
 
 

@@ -127,14 +127,14 @@ def _took_us(body: str) -> dict[str, int]:
     """Return the times of a step; older steps have none, and what is no time is none."""
     try:
         return _STEP.decode(body).took_us
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError):
         return {}
 
 
 def _word(decoder: msgspec.json.Decoder[_Outcome] | msgspec.json.Decoder[_Answer], body: str) -> str:
     try:
         said = decoder.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError):
         return ""
     return said.outcome if isinstance(said, _Outcome) else said.verdict
 

@@ -7,8 +7,11 @@ numbers for each harness; histograms are of all of them together, so that thousa
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
@@ -25,6 +28,8 @@ Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 Sample: TypeAlias = tuple[tuple[str, ...], float]
 INTERRUPTED = "interrupted"
 _UNTOLD = ("begun",)
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,15}")
+"""What can be neither a secret nor a control character; most names are so, and are not looked at further."""
 
 
 @frozen
@@ -81,7 +86,7 @@ def families(now: Snapshot) -> Iterator[Family]:
     """Yield every family, those too that have no number yet."""
     info = ("store", "run", "version", "source")
     source = "program" if now.program else "store"
-    said = tuple(inert(text) for text in (now.store, now.run, now.version, source))
+    said = tuple(map(label_of, (now.store, now.run, now.version, source)))
     yield Family("orchestrator_info", "gauge", "What is told of; always 1.", info, [(said, 1.0)])
     yield from _of_harnesses(now.harnesses)
     yield from _of_each(now.counts)
@@ -92,23 +97,32 @@ def families(now: Snapshot) -> Iterator[Family]:
     yield from _of_budgets(now.accounts)
 
 
+@lru_cache(maxsize=20_000)
+def label_of(name: str) -> str:
+    """Return a name as a label: as it is, or inert and told apart from all others that would be the same then."""
+    if _PLAIN.fullmatch(name):
+        return name
+    shown = inert(name)
+    return shown if shown == name else f"{shown}~{blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+
+
 def _of_harnesses(harnesses: Sequence[HarnessFigures]) -> Iterator[Family]:
     by_status = Counter(harness.status for harness in harnesses)
     words = dict.fromkeys([*(status.value for status in Status), INTERRUPTED, *by_status])
     name = "orchestrator_status"
     yield Family(name, "gauge", "The status of a harness: 1 for the one it has.", ("harness", "status"), _statuses(harnesses))
-    counted = [((word,), float(by_status[word])) for word in words]
+    counted = [((label_of(word),), float(by_status[word])) for word in words]
     yield Family("orchestrator_harnesses", "gauge", "How many harnesses have a status.", ("status",), counted)
-    steps = [((harness.name,), float(harness.step)) for harness in harnesses]
+    steps = [((label_of(harness.name),), float(harness.step)) for harness in harnesses]
     yield Family("orchestrator_harness_step", "gauge", "The number of the last recorded step.", ("harness",), steps)
 
 
 def _statuses(harnesses: Iterable[HarnessFigures]) -> list[Sample]:
-    return [((harness.name, harness.status), 1.0) for harness in harnesses]
+    return [((label_of(harness.name), label_of(harness.status)), 1.0) for harness in harnesses]
 
 
 def _of_each(counts: Counts) -> Iterator[Family]:
-    each = counts.harnesses.items()
+    each = [(label_of(name), tally) for name, tally in counts.harnesses.items()]
     steps = [((name,), float(tally.steps)) for name, tally in each]
     yield Family("orchestrator_steps_total", "counter", "Steps recorded.", ("harness",), steps)
     restarts = [((name,), float(tally.restarts)) for name, tally in each]
@@ -172,13 +186,12 @@ def _of_budgets(accounts: Mapping[str, Account]) -> Iterator[Family]:
     limits: dict[tuple[str, ...], float] = {}
     for pool, account in accounts.items():
         for resource in FIELDS:
-            at, limit = (inert(pool), resource), getattr(account.budget, resource)
+            at, limit = (label_of(pool), resource), getattr(account.budget, resource)
             amount = float(getattr(account.spent, resource))
             if amount or limit is not None:
-                # Two pools may be called alike once the secrets are taken out of their names.
-                spent[at] = spent.get(at, 0.0) + amount
+                spent[at] = amount
             if limit is not None:
-                limits[at] = limits.get(at, 0.0) + float(limit)
+                limits[at] = float(limit)
     labels = ("pool", "resource")
     help = "What was spent from a budget, over all runs; money in its own currency, time in seconds."
     yield Family("orchestrator_budget_spent", "gauge", help, labels, list(spent.items()))

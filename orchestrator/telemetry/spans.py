@@ -271,7 +271,7 @@ def _keep(pending: dict[str, Span], key: str, span: Span) -> None:
 def _fields(record: Record) -> dict[str, Any]:
     try:
         return _object(msgspec.json.decode(record.body))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError):
         return {}
 
 

@@ -1,0 +1,280 @@
+"""The control API of a program: orders that hold, answers that are true, and a socket that nobody else can open."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from orchestrator import Orchestrator, SqliteStore, UsageError
+from orchestrator.control.address import Address, address_of
+from orchestrator.control.places import is_ours, open_socket, socket_path, sockets
+from orchestrator.standing import json_status
+from orchestrator.telemetry.figures import Family
+from orchestrator.telemetry.prometheus import text_of
+from tests.orchestrator.control.asked import ask, connected, controlled, read_all
+from tests.orchestrator.scripted import Scripted, Steps
+
+
+async def quick(harness: Scripted) -> Steps:
+    """Make a step every millisecond, for ever."""
+    while True:
+        yield harness.current_step, None
+        await harness.sleep(0.001)
+
+
+async def busy(harness: Scripted) -> Steps:
+    """Make steps, for ever."""
+    while True:
+        yield harness.current_step, None
+
+
+async def deaf(harness: Scripted) -> Steps:
+    """Hear nothing between two steps."""
+    yield 1, None
+    with trio.CancelScope(shield=True):
+        await trio.sleep(0.2)
+    yield 2, None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+async def test_orders_take_effect_and_to_repeat_them_changes_nothing(store: Path) -> None:
+    async with controlled(store) as orchestrator:
+        handle = orchestrator.start(Scripted(quick), name="a")
+        path = orchestrator.beside.control_path
+        await ask(path, "POST", "/harnesses/a/resume")
+        paused = [await ask(path, "POST", "/harnesses/a/pause") for _ in range(2)]
+        held = handle.status
+        resumed = [await ask(path, "POST", "/harnesses/a/resume") for _ in range(2)]
+        stopped = [await ask(path, "POST", "/harnesses/a/stop?grace_s=3") for _ in range(2)]
+        ended = await ask(path, "POST", "/harnesses/a/pause")
+
+    assert held == "paused"
+    assert {said.status for said in (*paused, *resumed, *stopped)} == {200}
+    assert [said.fields["status"] for said in (*paused, *resumed, *stopped)] == ["paused"] * 2 + ["running"] * 2 + [
+        "stopped"
+    ] * 2
+    assert (ended.status, "has ended (stopped)" in ended.fields["error"]) == (409, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status", "word"),
+    [
+        ("POST", "/harnesses/nobody/pause", 404, "expected one of a"),
+        ("POST", "/harnesses/..%2F..%2Fetc/pause", 400, "expected letters, digits"),
+        ("POST", "/harnesses/%1b%5b31m/pause", 400, "expected letters, digits"),
+        ("POST", "/harnesses/a/kill", 404, "is not here"),
+        ("GET", "/harnesses/a/stop", 405, "expected POST"),
+        ("DELETE", "/status", 405, "expected GET"),
+        ("POST", "/harnesses/a/stop?grace_s=nan", 400, "expected a number of seconds"),
+        ("POST", "/harnesses/a/stop?grace_s=-1", 400, "expected a number of seconds"),
+        ("POST", "/harnesses/a/pause?grace_s=1", 400, "expected none"),
+        ("GET", "/", 404, "expected /metrics, /status"),
+    ],
+)
+async def test_what_can_not_be_is_a_sentence_and_changes_nothing(
+    store: Path, method: str, target: str, status: int, word: str
+) -> None:
+    async with controlled(store) as orchestrator:
+        handle = orchestrator.start(Scripted(quick), name="a")
+        said = await ask(orchestrator.beside.control_path, method, target)
+        untouched = handle.outcome is None and handle.status != "paused"
+
+    assert (said.status, untouched) == (status, True)
+    assert word in said.fields["error"]
+    assert "\x1b" not in said.fields["error"]
+
+
+async def test_an_order_that_takes_its_time_is_answered_before_it_is_done(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.control.api._WAIT_S", 0.01)
+    async with controlled(store) as orchestrator:
+        handle = orchestrator.start(Scripted(deaf), name="a")
+        async for _ in handle.steps():
+            break
+        said = await ask(orchestrator.beside.control_path, "POST", "/harnesses/a/stop?grace_s=5")
+
+    assert (said.status, said.fields["done"]) == (202, False)
+
+
+async def test_the_status_is_that_of_the_command(store: Path) -> None:
+    async with controlled(store) as orchestrator:
+        for name in ("a", "b"):
+            await orchestrator.start(Scripted(quick, until=2), name=name).wait()
+        said = await ask(orchestrator.beside.control_path, "GET", "/status")
+        assert isinstance(orchestrator.store, SqliteStore)
+        expected = "".join(f"{line}\n" for line in json_status(orchestrator.store))
+
+    assert said.body.decode() == expected
+    assert said.headers["content-type"] == "application/x-ndjson"
+
+
+async def test_clients_that_are_connected_do_not_put_the_end_off(store: Path) -> None:
+    """G7, and a bare cancel."""
+    async with AsyncExitStack() as clients:
+        async with Orchestrator(store, control=True, metrics=0, handle_signals=False) as orchestrator:
+            orchestrator.start(Scripted(quick, until=3), name="a")
+            path, at = orchestrator.beside.control_path, orchestrator.beside.metrics_address
+            assert path is not None
+            assert at is not None
+            half = [await clients.enter_async_context(connected(path)) for _ in range(40)]
+            half.append(await clients.enter_async_context(await trio.open_tcp_stream(at.host, at.port)))
+            for stream in half:
+                await stream.send_all(b"GET /sta")
+
+        assert sockets(store) == []
+
+
+async def test_a_cancelled_program_leaves_no_socket(store: Path) -> None:
+    with trio.CancelScope() as scope:
+        async with Orchestrator(store, control=True, metrics=0, handle_signals=False) as orchestrator:
+            orchestrator.start(Scripted(quick), name="a")
+            path = orchestrator.beside.control_path
+            assert path is not None
+            async with connected(path) as stream:
+                await stream.send_all(b"GET /metr")
+                scope.cancel()
+                await trio.sleep_forever()
+
+    assert scope.cancelled_caught
+    assert sockets(store) == []
+
+
+async def test_metrics_alone_are_served_on_the_network(store: Path) -> None:
+    async with Orchestrator(store, metrics=0, handle_signals=False) as orchestrator:
+        await orchestrator.start(Scripted(quick, until=3), name="a").wait()
+        at = orchestrator.beside.metrics_address
+        assert at is not None
+        answers: list[bytes] = []
+        for target in ("/metrics", "/status", "/harnesses/a/stop"):
+            async with await trio.open_tcp_stream(at.host, at.port) as stream:
+                await stream.send_all(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                answers.append(await read_all(stream))
+
+    assert at.host == "127.0.0.1"
+    assert b'orchestrator_steps_total{harness="a"} 3.0' in answers[0]
+    assert [answer.split()[1] for answer in answers] == [b"200", b"404", b"404"]
+    assert not sockets(store)
+
+
+async def test_an_address_that_is_taken_is_said_and_the_run_goes_on(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (taken,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = taken.socket.getsockname()[1]
+    async with taken, Orchestrator(store, metrics=port, handle_signals=False) as orchestrator:
+        outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
+
+    assert outcome.ok
+    assert f"metrics: 127.0.0.1:{port} can not be listened at" in capfd.readouterr().err
+
+
+async def test_without_the_extra_the_run_goes_on_with_a_word(
+    store: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.control.serving.find_spec", lambda name: None)
+
+    async with controlled(store) as orchestrator:
+        outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
+
+    assert (outcome.ok, orchestrator.beside.control_path) == (True, None)
+    assert "pip install 'harness-orchestrator[metrics]'" in capfd.readouterr().err
+
+
+async def test_the_numbers_add_up_to_what_is_on_disk_however_late_somebody_asks(store: Path) -> None:
+    async with controlled(store) as orchestrator:
+        await orchestrator.start(Scripted(busy, until=1100), name="a").wait()
+        said = await ask(orchestrator.beside.control_path, "GET", "/metrics")
+
+    families = {family.name: family for family in text_string_to_metric_families(said.body.decode())}
+    assert families["orchestrator_steps"].samples[0].value == 1100
+    assert families["orchestrator_uncounted_records"].samples[0].value == 0
+    counts = {
+        one.labels["part"]: one.value for one in families["orchestrator_step_seconds"].samples if one.name.endswith("_count")
+    }
+    assert (counts["work"], counts["waiting"]) == (1100, 0)
+
+
+async def test_many_who_ask_at_once_are_answered_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+
+    def counting(families: Sequence[Family]) -> bytes:
+        written.append(1)
+        return text_of(families)
+
+    monkeypatch.setattr("orchestrator.control.beside.text_of", counting)
+    async with controlled(store) as orchestrator:
+        orchestrator.start(Scripted(quick), name="a")
+        async with trio.open_nursery() as nursery:
+            for _ in range(60):
+                nursery.start_soon(ask, orchestrator.beside.control_path, "GET", "/metrics")
+
+    assert 1 <= len(written) <= 20
+
+
+def test_the_socket_is_never_open_to_others(store: Path) -> None:
+    before = os.umask(0)
+    try:
+        listening = open_socket(store, "abc")
+    finally:
+        os.umask(before)
+
+    with listening:
+        assert stat.S_IMODE(socket_path(store, "abc").stat().st_mode) == 0o600
+
+
+def test_a_client_of_this_user_is_heard() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        assert is_ours(ours)
+
+
+def test_the_mode_is_that_of_the_socket_before_it_has_a_name(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at between `bind` and `chmod`: only what was set before counts there."""
+    seen: list[int] = []
+    monkeypatch.setattr(os, "chmod", lambda path, mode: seen.append(stat.S_IMODE(Path(path).stat().st_mode)))
+    before = os.umask(0)
+    try:
+        open_socket(store, "abc").close()
+    finally:
+        os.umask(before)
+
+    assert seen == [0o600]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9464", Address("127.0.0.1", 9464)),
+        (9464, Address("127.0.0.1", 9464)),
+        ("0.0.0.0:1", Address("0.0.0.0", 1)),
+        ("[::1]:9464", Address("::1", 9464)),
+        ("metrics.internal:80", Address("metrics.internal", 80)),
+    ],
+)
+def test_a_port_alone_is_one_of_this_machine(text: str | int, address: Address) -> None:
+    assert address_of(text) == address
+    assert str(address_of(str(address))) == str(address)
+
+
+@pytest.mark.parametrize("wrong", [True, 1.5, b"9464", "", "host", "host:", "::1:80", "a:b", "1:99999"])
+def test_what_is_no_address_is_refused(wrong: object) -> None:
+    with pytest.raises(UsageError, match="expected HOST:PORT or PORT"):
+        Orchestrator(metrics=wrong)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("orchestrator")]

@@ -1,0 +1,142 @@
+"""Whatever clients do, the run goes on, others are answered, and nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+from attrs import evolve
+from trio.testing import wait_all_tasks_blocked
+
+from orchestrator.control.messages import Request, Response, answered
+from orchestrator.control.serving import Limits, serve
+from tests.orchestrator.control.asked import Said, read_all, said
+
+SHORT = Limits(connections=3, read_s=0.3, answer_s=0.1, write_s=0.3, body_bytes=100)
+
+
+async def echo(request: Request) -> Response:
+    """Answer with what was asked."""
+    if request.parts == ("broken",):
+        raise ValueError("broken \x1b[31m")
+    if request.parts == ("never",):
+        await trio.sleep_forever()
+    if request.parts == ("large",):
+        return Response(200, b"x" * 50_000_000)
+    return answered(200, {"method": request.method, "parts": request.parts, "options": request.options})
+
+
+class Served:
+    """A server on a port of this machine."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def open(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream("127.0.0.1", self.port)
+
+    async def raw(self, data: bytes) -> Said:
+        async with await self.open() as stream:
+            await stream.send_all(data)
+            return said(await read_all(stream))
+
+    async def get(self, target: str) -> Said:
+        return await self.raw(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+@asynccontextmanager
+async def serving(limits: Limits = SHORT) -> AsyncGenerator[Served]:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with trio.open_nursery() as nursery, listener:
+        nursery.start_soon(partial(serve, listener, echo, limits=limits))
+        yield Served(listener.socket.getsockname()[1])
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_request_is_answered_and_the_connection_closed() -> None:
+    async with serving() as server:
+        answer = await server.get("/a%2Fb/c?d=e")
+
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    assert answer.fields == {"method": "GET", "parts": ["a/b", "c"], "options": {"d": "e"}}
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"\x00\xff\xfe\r\n\r\n", 400),
+        (b"GET /%ff HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20_000, 431),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n" + b"a" * 101, 413),
+        (b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n", 500),
+        (b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n", 503),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n", 408),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf", 408),
+    ],
+)
+async def test_what_is_wrong_is_answered_in_a_sentence(data: bytes, status: int) -> None:
+    async with serving() as server:
+        answer = await server.raw(data)
+        after = await server.get("/still-there")
+
+    assert (answer.status, after.status) == (status, 200)
+    assert "\x1b" not in answer.fields["error"]
+    assert answer.fields["error"]
+
+
+async def test_clients_that_say_nothing_keep_others_waiting_for_a_moment_only() -> None:
+    async with serving() as server, trio.open_nursery() as nursery:
+        for _ in range(6):
+            nursery.start_soon(server.raw, b"GET /")
+        await wait_all_tasks_blocked()
+
+        assert (await server.get("/late")).status == 200
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_that_does_not_read_is_left() -> None:
+    async with serving() as server, await server.open() as stream:
+        await stream.send_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        assert (await server.get("/other")).status == 200
+        await trio.sleep(1.5 * SHORT.write_s)
+        assert len(await read_all(stream)) < 50_000_000
+
+
+async def test_clients_that_hang_up_at_any_moment_harm_nobody() -> None:
+    whole = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+    async with serving(evolve(SHORT, read_s=5.0)) as server:
+        for end in range(len(whole)):
+            async with await server.open() as stream:
+                await stream.send_all(whole[:end])
+
+        assert (await server.get("/after")).status == 200
+
+
+async def test_no_more_clients_are_heard_at_a_time_than_there_are_places() -> None:
+    async with serving(Limits(connections=2)) as server:
+        idle = [await server.open() for _ in range(2)]
+        with trio.move_on_after(0.05) as waited:
+            await server.get("/third")
+        for stream in idle:
+            await stream.aclose()
+
+        assert waited.cancelled_caught
+        assert (await server.get("/third")).status == 200
+
+
+async def test_a_bare_cancel_ends_it_at_once_with_clients_connected() -> None:
+    async with serving(Limits()) as server:
+        idle = [await server.open() for _ in range(5)]
+        for stream in idle:
+            await stream.send_all(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n")
+        await wait_all_tasks_blocked()
+
+    assert [await read_all(stream) for stream in idle] == [b""] * 5
+    for stream in idle:
+        await stream.aclose()
