@@ -35,6 +35,7 @@ from orchestrator.command.parsing import (
     seconds,
     store_of,
 )
+from orchestrator.command.sql import add_sql
 from orchestrator.command.tracing import add_tracing
 from orchestrator.errors import OrchestratorError
 from orchestrator.text import one_line
@@ -122,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     add_operating(verbs.add_parser)
     add_checking(verbs.add_parser)
     add_analyze(verbs.add_parser)
+    add_sql(verbs.add_parser)
     add_history(verbs.add_parser)
     return parser
 

@@ -10,5 +10,6 @@ from __future__ import annotations
 
 from orchestrator.analysis.answer import Answer, Table
 from orchestrator.analysis.run import Run, open
+from orchestrator.analysis.sql import Answered, QueryFailed, QueryStopped, query
 
-__all__ = ["Answer", "Run", "Table", "open"]
+__all__ = ["Answer", "Answered", "QueryFailed", "QueryStopped", "Run", "Table", "open", "query"]
