@@ -5,20 +5,27 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from orchestrator.command import streams
+from orchestrator.command import analyze_page, streams
 from orchestrator.command.exits import ExitCode
 from orchestrator.command.parsing import Add, add_common, add_verb, count, print_all, store_of
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
+    from orchestrator.analysis.run import Run
 
+REPORT = "report"
+_REPORT = ("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress")
+"""What is in a report: every question about one run."""
+_ROWS = 20
+"""Of each table, for people."""
 _MORE = """\
 RUN is a store, a log, a pattern or several logs (plain or compressed), or a folder of exported Parquet; default: --store.
 A word that is a question is one; a file called so is written ./summary. Times are seconds, and moments UTC.
@@ -30,6 +37,7 @@ example:
   orchestrator analyze run.db                          how much each harness has done, how fast, where its time went
   orchestrator analyze steps.jsonl slow --harness a    the same questions are asked of a log
   orchestrator analyze why fix-bugs                    the chain of causes, from run.db
+  orchestrator analyze run.db report --html run.html   everything on one page, with pictures
 
 exit codes: 0 answered, whatever the answer; 1 it can not be read to its end; 2 usage"""
 _HELP = {
@@ -44,6 +52,7 @@ _HELP = {
     "progress": "features, trades and equity: how far it has come",
     "compare": "compare RUN2: what got better or worse from RUN to RUN2",
     "why": "why NAME [STEP]: the chain of causes behind where a harness is, or behind a step",
+    REPORT: "all of them about one run, best with --html",
 }
 
 
@@ -68,6 +77,10 @@ def add_analyze(add: Add) -> None:
     verb.add_argument(
         "--html", metavar="FILE", nargs="?", const="-", help="write a page that needs no network (default: to standard output)"
     )
+    verb.add_argument(
+        "--pictures", metavar="DIR", type=Path, help="write the pictures that go with the question to this folder"
+    )
+    verb.add_argument("--format", choices=("svg", "png", "json"), help="of the pictures (default: svg)")
     add_common(verb)
 
 
@@ -84,37 +97,51 @@ def asked(words: Sequence[str], questions: Sequence[str], default: str) -> Asked
 
 
 def _analyze(options: argparse.Namespace) -> int:
-    from orchestrator.analysis.questions import QUESTIONS
-
-    if options.csv + options.json + (options.html is not None) > 1:
-        raise UsageError("--json, --csv and --html contradict each other: expected one of them; leave the others out")
+    _check(options)
     wanted = asked(options.words, tuple(_HELP), store_of(options))
-    if wanted.question not in QUESTIONS:
-        raise UsageError(f"the question {wanted.question!r} can not be answered yet: expected one of {', '.join(QUESTIONS)}")
-    answer = _answered(QUESTIONS[wanted.question], wanted, options)
-    for line in _written(answer, options):
-        print_all([line])
+    page = None if options.html is None else analyze_page.target(options.html, wanted.runs, _HELP)
+    with ExitStack() as opened:
+        run = opened.enter_context(_open(wanted.runs))
+        other = (
+            opened.enter_context(_open(_some(wanted, "another run: compare RUN2"))) if wanted.question == "compare" else None
+        )
+        answers = list(_answers(run, other, wanted, options))
+        if options.pictures is not None:
+            analyze_page.save_pictures(run, other, wanted.question, options)
+        if page is not None:
+            page.write(analyze_page.page(run, other, wanted.question, answers, options.harness))
+        elif options.pictures is None:
+            print_all(_written(answers, options))
     return ExitCode.OK
 
 
-def _answered(question: Callable[..., Answer], wanted: Asked, options: argparse.Namespace) -> Answer:
+def _check(options: argparse.Namespace) -> None:
+    chosen = options.csv + options.json + (options.html is not None)
+    if chosen > 1:
+        raise UsageError("--json, --csv and --html contradict each other: expected one of them; leave the others out")
+    if options.format is not None and options.pictures is None:
+        raise UsageError("--format is that of pictures: expected --pictures DIR beside it; give both, or neither")
+
+
+def _open(paths: Sequence[str]) -> Run:
     from orchestrator import analysis
 
-    with ExitStack() as opened:
-        run = opened.enter_context(analysis.open(*_paths(wanted.runs)))
-        more: list[Any] = []
-        if wanted.question == "compare":
-            more.append(opened.enter_context(analysis.open(*_paths(_some(wanted, "another run: compare RUN2")))))
-        elif wanted.question == "why":
-            more.extend(_why(wanted))
-        elif wanted.arguments:
-            raise UsageError(f"{wanted.question} takes nothing after it: expected options, was {wanted.arguments[0]!r}")
-        kept = {} if options.harness is None else {"harness": options.harness}
-        return question(run, *more, **kept)
+    given: Any = paths[0] if len(paths) == 1 else list(paths)
+    return analysis.open(given)
 
 
-def _paths(paths: Sequence[str]) -> Sequence[Any]:
-    return [paths[0] if len(paths) == 1 else list(paths)]
+def _answers(run: Run, other: Run | None, wanted: Asked, options: argparse.Namespace) -> Iterator[Answer]:
+    from orchestrator.analysis.questions import QUESTIONS
+
+    names = [name for name in _REPORT if name in QUESTIONS] if wanted.question == REPORT else [wanted.question]
+    kept: dict[str, Any] = {} if options.harness is None else {"harness": options.harness}
+    about: list[Any] = _why(wanted) if wanted.question == "why" else [other] if other is not None else []
+    if wanted.question not in ("why", "compare") and wanted.arguments:
+        raise UsageError(f"{wanted.question} takes nothing after it: expected options, was {wanted.arguments[0]!r}")
+    for name in names:
+        if name not in QUESTIONS:
+            raise UsageError(f"the question {name!r} can not be answered yet: expected one of {', '.join(QUESTIONS)}")
+        yield QUESTIONS[name](run, *about, **kept)
 
 
 def _some(wanted: Asked, what: str) -> tuple[str, ...]:
@@ -133,21 +160,23 @@ def _why(wanted: Asked) -> list[Any]:
         raise UsageError(f"why {name}: step: {error}") from None
 
 
-def _written(answer: Answer, options: argparse.Namespace) -> Iterator[str]:
+def _written(answers: Sequence[Answer], options: argparse.Namespace) -> Iterator[str]:
     from orchestrator.command import tables
 
     if options.table is not None:
-        from attrs import evolve
-
-        answer = evolve(answer, tables=(tables.picked(answer, options.table),), sentences=())
+        answers = [tables.only(answers, options.table)]
     if options.csv:
-        table = answer.tables[0]
-        others = [other.name for other in answer.tables[1:]]
+        table, *others = [table for answer in answers for table in answer.tables]
         if others:
-            streams.say(f"table {table.name}; with --table NAME: {', '.join(others)}")
-        yield from tables.csv_lines(table)
+            streams.say(f"table {table.name}; with --table NAME: {', '.join(other.name for other in others)}")
+        yield from tables.csv_lines(table, limit=options.limit)
     elif options.json:
-        yield from tables.json_lines(answer)
+        for answer in answers:
+            yield from tables.json_lines(answer, limit=options.limit)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        yield from tables.text_lines(answer, width=width, limit=20 if options.limit is None else options.limit)
+        limit = _ROWS if options.limit is None else options.limit
+        for place, answer in enumerate(answers):
+            if len(answers) > 1:
+                yield f"{chr(10) if place else ''}== {answer.question} =="
+            yield from tables.text_lines(answer, width=width, limit=limit)

@@ -9,6 +9,8 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
+from attrs import evolve
+
 from orchestrator.analysis.answer import Answer, Cell, Table
 from orchestrator.analysis.wording import cell, is_figure
 from orchestrator.command.export import harmless
@@ -93,20 +95,20 @@ def _placed(text: str, width: int, right: bool) -> str:
     return cut.rjust(width) if right else cut.ljust(width)
 
 
-def json_lines(answer: Answer) -> Iterator[str]:
+def json_lines(answer: Answer, *, limit: int | None = None) -> Iterator[str]:
     """Yield each sentence, row and note as an object with the name of its table in `table`."""
     for sentence in answer.sentences:
         yield json_line({"table": "sentences", "text": sentence})
     for table in answer.tables:
-        for row in table.dicts():
+        for row in table.dicts()[:limit]:
             yield json_line({"table": table.name, **row})
         if table.note:
             yield json_line({"table": "notes", "of": table.name, "text": table.note})
 
 
-def csv_lines(table: Table) -> Iterator[str]:
+def csv_lines(table: Table, *, limit: int | None = None) -> Iterator[str]:
     """Yield one table as CSV: numbers exact, lists as JSON, nothing that a spreadsheet takes for a formula."""
-    for row in (table.columns, *table.rows):
+    for row in (table.columns, *table.rows[:limit]):
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="").writerow([_csv_cell(value) for value in row])
         yield buffer.getvalue()
@@ -128,14 +130,15 @@ def _is_number(text: str) -> bool:
     return text.removeprefix("-").replace(".", "", 1).isdecimal() and text.isascii()
 
 
-def picked(answer: Answer, name: str) -> Table:
-    """Return a table of an answer by its name.
+def only(answers: Sequence[Answer], name: str) -> Answer:
+    """Return the answer that has a table of this name, with nothing else in it.
 
     Raises:
-        UsageError: it has none of that name.
+        UsageError: none has one.
     """
-    for table in answer.tables:
-        if table.name == name:
-            return table
-    names = ", ".join(table.name for table in answer.tables)
-    raise UsageError(f"{answer.question} has no table {name!r}: expected one of {names or 'none'}; choose one")
+    for answer in answers:
+        for table in answer.tables:
+            if table.name == name:
+                return evolve(answer, tables=[table], sentences=())
+    names = ", ".join(table.name for answer in answers for table in answer.tables)
+    raise UsageError(f"{answers[0].question} has no table {name!r}: expected one of {names or 'none'}; choose one")
