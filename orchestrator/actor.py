@@ -7,14 +7,13 @@ scope, a leaked nursery or a stray cancellation breaks that task and nothing els
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
-from types import MappingProxyType
 from typing import Any, cast
 
 import trio
-from attrs import define, frozen
+from attrs import frozen
 
 from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
@@ -31,24 +30,14 @@ from harnesses.spending import Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.approvals import Approvals, Asker
-from orchestrator.codec import decode, encode_private, encode_step, without_secrets
+from orchestrator.codec import decode, encode_step, without_secrets
 from orchestrator.failure import parted
 from orchestrator.mailbox import Mailbox
 from orchestrator.output import Output
 from orchestrator.recorder import Recorder
+from orchestrator.savings import Savings
 from orchestrator.slot import Receipt, Slot, settled
 from orchestrator.store.protocol import ConsumedRow, EffectRow, StepRow
-
-_SNAPSHOT_STEPS = 32
-"""Least number of steps between two snapshots: replaying as many deltas takes about 0.1 ms."""
-_SNAPSHOT_BYTES = 4_000_000
-"""... or of what is read to replay them: as much takes about 10 ms."""
-_LEAST_BYTES = 512
-"""What a step counts for, however small its delta: so a state of 1 MB is at most 2,000 deltas away from a snapshot, which
-take about 10 ms. It is also the most that snapshots add to a small step, so that growth stays linear."""
-_UNCHANGED = 4
-"""Part of that which counts for a step that has changed nothing: it is read and passed over."""
-
 
 _row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
 """Makes a `StepRow` without the call in between."""
@@ -62,24 +51,6 @@ class Exit:
     error: BaseException | None = None
     lost: bool = False
     """Whether the error is that a step could not be recorded: the store, or the harness, is lost to this run."""
-
-
-@define
-class Savings:
-    """What speaks for another snapshot, and what is kept with each step. It outlives attempts."""
-
-    steps: int = 0
-    """Since the last snapshot."""
-    bytes: int = 0
-    """What it takes to replay them. Of the steps of an earlier program it is not known: they count for the least."""
-    snapshot_bytes: int = 0
-    ticks: TickBook | None = None
-    """How far its tickers have come; made when the first one begins."""
-    governance: Mapping[str, Any] = MappingProxyType({})
-    """What its governor has kept with the last step."""
-
-    def __attrs_post_init__(self) -> None:
-        self.bytes = max(self.bytes, self.steps * _LEAST_BYTES)
 
 
 class Actor(Slot):
@@ -239,7 +210,7 @@ class Actor(Slot):
                 consumed=[message.seq for message in used] if used else (),
                 redacted=self._redacted,
             )
-            saved = self._snapshot_if_due(body, delta, state)
+            saved = self.savings.snapshot(body, delta, state)
         except Unstorable as error:
             raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
         time_us = int(step.timestamp.timestamp() * 1e6 + 0.5)
@@ -353,19 +324,6 @@ class Actor(Slot):
     async def send(self, to: str, message: object) -> None:
         """Put a message in another harness's mailbox; return when it is on disk."""
         await self._post(to, self.name, message)
-
-    def _snapshot_if_due(self, body: str, delta: Delta, state: Callable[[], object]) -> str | None:
-        """Save the whole state when the steps since the last time weigh as much: then growth stays linear."""
-        savings = self.savings
-        savings.steps += 1
-        weight = max(len(body), _LEAST_BYTES)
-        savings.bytes += weight if delta else weight // _UNCHANGED
-        is_far = savings.steps >= _SNAPSHOT_STEPS or savings.bytes >= _SNAPSHOT_BYTES
-        if not is_far or savings.bytes < savings.snapshot_bytes:
-            return None
-        text = encode_private(state())
-        savings.steps, savings.bytes, savings.snapshot_bytes = 0, 0, len(text)
-        return text
 
 
 def _leaked(error: BaseException) -> BaseException:

@@ -25,7 +25,7 @@ from harnesses.runtime import ApprovalRule
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator import events
-from orchestrator.actor import Actor, Exit, Savings
+from orchestrator.actor import Actor, Exit
 from orchestrator.approvals import Approvals
 from orchestrator.bell import Bell
 from orchestrator.codec import encode_private
@@ -38,6 +38,7 @@ from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder
 from orchestrator.restart import Restart, delay_s
+from orchestrator.savings import Savings
 from orchestrator.slot import Receipt
 from orchestrator.store.protocol import Append, Claim, Claimed
 from orchestrator.supervisor import Action, Supervisor, Verdict, judge

@@ -12,9 +12,10 @@ from tests.benchmarks.features import features
 from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
 from tests.benchmarks.redaction import redaction
+from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
 
-MEASURES = {**OTHERS, "features": features, "memory": memory, "redaction": redaction, "watching": watching}
+MEASURES = {**OTHERS, "features": features, "memory": memory, "redaction": redaction, "travel": travel, "watching": watching}
 
 
 def main(names: list[str]) -> int:
