@@ -257,7 +257,7 @@ ORCHESTRATOR = (
     ("shown",),
     ("standing",),
     # what runs
-    ("declared", "mailbox", "slot"),
+    ("declared", "mailbox", "savings", "slot"),
     ("output", "recorder"),
     ("approvals",),
     ("actor", "log", "till"),
