@@ -52,16 +52,20 @@ def _states(db: sqlite3.Connection) -> Iterator[Contradiction]:
     states: dict[int, Any] = {}
     initial = dict(db.execute("SELECT id, initial_state FROM harnesses"))
     broken: set[int] = set()
+    begun: dict[int, int] = {}
     for query in (_STEPS, _TAIL):
         for harness, seq, step, body, state in db.execute(query):
             if harness in broken:
                 continue
             try:
+                if harness not in states and step != 1:
+                    # Older steps were pruned: what can be derived begins with a snapshot.
+                    begun[harness] = seq
+                    if state is not None:
+                        states[harness] = decode(state)
+                    continue
                 if harness not in states:
-                    # Where older steps were pruned, the first that has stayed has its whole state with it.
-                    states[harness] = decode(initial[harness] if step == 1 else state)
-                    if step != 1:
-                        continue
+                    states[harness] = decode(initial[harness])
                 states[harness] = apply_to_state(states[harness], decode(body)["delta"])
                 fits = state is None or decode(state) == states[harness]
             except _UNREADABLE as error:
@@ -71,6 +75,9 @@ def _states(db: sqlite3.Connection) -> Iterator[Contradiction]:
             if not fits:
                 broken.add(harness)
                 yield "edited", "record", f"the snapshot at step {step} is not what the deltas up to it come to", seq
+    for harness, seq in begun.items():
+        if harness not in states and harness not in broken:
+            yield "edited", "record", f"no state can be derived from record {seq} and those before: there is no snapshot", seq
 
 
 def _events(db: sqlite3.Connection) -> Iterator[Contradiction]:

@@ -24,7 +24,7 @@ from orchestrator.store.sealing import BETWEEN, RECORD_TEXT, Note, row_hash, tra
 Place: TypeAlias = tuple[str, tuple[Any, ...]]
 """A table and the key of a row in it."""
 
-PORTION = 2000
+PORTION = 1000
 """Records at least that are gone through for one commit, unless there are fewer: its seals are taken as wholes."""
 _PORTION_BYTES = 16_000_000
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from attrs import define, field
@@ -129,9 +130,9 @@ def told(path: Path) -> dict[str, Any]:
     return {**said, "claims": claims}
 
 
-def states(path: Path) -> Iterator[tuple[str, int, str, Any]]:
-    """Yield the state at each step that is there, and the step."""
+def states(path: Path, floors: Mapping[str, int] = MappingProxyType({})) -> Iterator[tuple[str, int, str, Any]]:
+    """Yield the state at each step that is there, and the step; of some harnesses those from a number on."""
     with closing(SqliteReader(path)) as reader:
         for name in NAMES:
-            for record in reader.steps(name, limit=10**6):
+            for record in reader.steps(name, after=floors.get(name, 1) - 1, limit=10**6):
                 yield name, record.step_number, reader.state_at(name, record.step_number), record
