@@ -31,12 +31,12 @@ def test_pruning_that_is_killed_at_any_statement_leaves_a_store_that_verifies_an
 
     codes: list[int] = []
     while not codes or codes[-1] != 0:
-        codes.append(prune_and_die(path, keep=10, at=chance.randrange(100, 1500)))
+        codes.append(prune_and_die(path, keep=10, at=chance.randrange(50, 500)))
         assert_clean(path)
         left = {(name, step): rest for name, step, *rest in states(path, floors)}
         assert left == {(name, step): rest for (name, step), rest in whole.items() if step >= floors[name]}
 
-    assert codes.count(-9) > 3
+    assert codes.count(-9) > 2
     assert left == {(name, step): rest for name, step, *rest in states(path)}
 
 
