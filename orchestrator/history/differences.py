@@ -117,10 +117,10 @@ def _between_dicts(place: Place, before: dict[str, Any], after: dict[str, Any]) 
         if key not in after:
             yield Change((*place, key), ChangeKind.REMOVED, before=value)
     for key, value in after.items():
-        if key in before:
-            yield from _between((*place, key), before[key], value)
-        else:
+        if key not in before:
             yield Change((*place, key), ChangeKind.ADDED, after=value)
+        elif not _is_plainly_same(before[key], value):
+            yield from _between((*place, key), before[key], value)
 
 
 def _between_lists(place: Place, before: list[Any], after: list[Any]) -> Iterator[Change]:
@@ -129,7 +129,8 @@ def _between_lists(place: Place, before: list[Any], after: list[Any]) -> Iterato
         yield Change((*place, index), ChangeKind.REMOVED, before=before[index])
     stayed = min(len(before) - start, len(after))
     for index in range(stayed):
-        yield from _between((*place, index), before[start + index], after[index])
+        if not _is_plainly_same(before[start + index], after[index]):
+            yield from _between((*place, index), before[start + index], after[index])
     for index in range(start + stayed, len(before)):
         yield Change((*place, index), ChangeKind.REMOVED, before=before[index])
     for index in range(stayed, len(after)):
@@ -145,6 +146,12 @@ def _gone(before: Sequence[Any], after: Sequence[Any]) -> int:
         if stayed <= len(after) and all(map(_same, before[start:], after)):
             return start
     return 0
+
+
+def _is_plainly_same(before: Any, after: Any) -> bool:
+    """Return whether two values are one text or number: of a wide state, nearly all are, and no more is done for those."""
+    cls = after.__class__
+    return (cls is str or cls is int) and before.__class__ is cls and bool(before == after)
 
 
 def _same(before: Any, after: Any) -> bool:

@@ -19,11 +19,13 @@ from orchestrator.store.conformance import claim, step_row
 from orchestrator.store.head import head_path
 from orchestrator.store.proof import prove
 from tests.orchestrator.buying import Account, Buying, run
+from tests.tampering.proof import judge
 
 
 def proven(path: Path) -> list[str]:
-    """Return what both looks at the seals find."""
-    return [finding.text for finding in prove(path, head_path(path).read_text(), deep=True).findings]
+    """Return what both verifiers find, and what contradicts something else."""
+    deep = prove(path, head_path(path).read_text(), deep=True)
+    return [*(finding.text for finding in deep.findings), *map(str, judge(path)[1])]
 
 
 async def test_a_fork_goes_on_from_its_step_and_the_origin_stays(tmp_path: Path) -> None:
