@@ -18,6 +18,8 @@ from orchestrator.text import inert
 MOST_ROWS = 200
 """Of a table."""
 MOST_SENTENCES = 200
+_MOST_CHARACTERS, _LONG = 300, 40
+"""Of a cell that are shown; and from how many on it may be broken anywhere."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What a browser is told: nothing is loaded, and nothing is run, whatever got into the page."""
 _STYLE = """
@@ -33,7 +35,8 @@ figure { margin: 1rem 0; overflow-x: auto; }
 figure svg { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 .table { overflow-x: auto; } table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--rule); vertical-align: top;
-  overflow-wrap: anywhere; min-width: 2.5rem; }
+  min-width: 2.5rem; }
+.long { overflow-wrap: anywhere; min-width: 16rem; }
 th { color: var(--faint); font-weight: normal; } .figure { text-align: right; white-space: nowrap; }
 @media screen and (prefers-color-scheme: dark) { figure svg { filter: invert(.91) hue-rotate(180deg); } }
 @media print { body { margin: 0; max-width: none; font-size: 10pt; } nav { display: none; }
@@ -44,14 +47,15 @@ _IDS = re.compile(r"""(\bid="|url\(#|href="#)(?=[A-Za-z])""")
 
 def html(answers: Sequence[Answer], pictures: Sequence[Picture] = (), *, title: str = "A run") -> str:
     """Return a page with the answers, each with its pictures above its tables; a picture is shown once."""
-    left = {picture.name: picture for picture in pictures}
+    names = [answer.question for answer in answers]
+    homes = [(_home(picture.name, names), picture) for picture in pictures]
+    bodies = [_told(answer) for answer in answers]
+    if any(home is None for home, _ in homes):
+        names, bodies = [*names, "pictures"], [*bodies, ""]
     sections: list[str] = []
-    for place, answer in enumerate(answers):
-        own = [left.pop(name) for name in PICTURES.get(answer.question, ()) if name in left]
-        sections.append(_section(place, answer.question, "".join([_figures(own, place), _told(answer)])))
-    if left:
-        sections.append(_section(len(answers), "pictures", _figures(left.values(), len(answers))))
-    names = [*(answer.question for answer in answers), *(["pictures"] if left else [])]
+    for place, (name, body) in enumerate(zip(names, bodies, strict=True)):
+        own = [picture for home, picture in homes if (len(answers) if home is None else home) == place]
+        sections.append(_section(place, name, _figures(own, place) + body))
     links = " ".join(f'<a href="#q{place}">{_text(name)}</a>' for place, name in enumerate(names))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -61,6 +65,14 @@ def html(answers: Sequence[Answer], pictures: Sequence[Picture] = (), *, title: 
         f"{f'<nav>{links}</nav>' if len(names) > 1 else ''}\n{''.join(sections)}"
         '<p class="note">Times are UTC.</p>\n</body>\n</html>\n'
     )
+
+
+def _home(picture: str, questions: Sequence[str]) -> int | None:
+    """Return the place of the question that a picture belongs to most: it is the first of its pictures, or comes early."""
+    homes = [
+        (PICTURES[asked].index(picture), place) for place, asked in enumerate(questions) if picture in PICTURES.get(asked, ())
+    ]
+    return min(homes)[1] if homes else None
 
 
 def _section(place: int, name: str, body: str) -> str:
@@ -99,11 +111,16 @@ def _table(table: Table) -> Iterator[str]:
     heads = "".join(f'<th scope="col"{kind[at]}>{_text(_head(name))}</th>' for at, name in enumerate(table.columns))
     yield f'<div class="table"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n'
     for row in table.rows[:MOST_ROWS]:
-        cells = zip(table.columns, row, kind, strict=True)
-        yield f"<tr>{''.join(f'<td{how}>{_text(cell(name, value, 300))}</td>' for name, value, how in cells)}</tr>\n"
+        cells = [cell(name, value, _MOST_CHARACTERS) for name, value in zip(table.columns, row, strict=True)]
+        written = (f"<td{_kind(text, how)}>{_text(text)}</td>" for text, how in zip(cells, kind, strict=True))
+        yield f"<tr>{''.join(written)}</tr>\n"
     yield "</tbody>\n</table></div>\n"
     if (more := len(table.rows) - MOST_ROWS) > 0:
         yield f'<p class="note">{more:,} rows more are left out</p>\n'
+
+
+def _kind(text: str, how: str) -> str:
+    return ' class="long"' if len(text) > _LONG else how
 
 
 def _head(column: str) -> str:

@@ -30,7 +30,7 @@ def throughput(run: Run, harness: str | None = None) -> Picture:
     if not is_alone:
         body = {"vconcat": [body, _strips(cast, counts, width_s)], "spacing": 14, "bounds": "flush"}
     key = f"counted in stretches of {seconds(width_s)}" + (
-        "; below, each harness: darker is faster, white is nothing" * (len(counts) > 1)
+        "; below, each harness: a gap is a stretch without a step" * (len(counts) > 1)
     )
     return sheet("throughput", _title(cast.span, total, width_s), (key,), body, cast.notes)
 

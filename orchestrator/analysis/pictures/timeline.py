@@ -61,7 +61,7 @@ def timeline(run: Run, harness: str | None = None) -> Picture:
         "layer": [layer for layer in layers if layer],
     }
     stretch = seconds(cast.span.seconds / count)
-    grey = f"darker: more steps in {stretch}, against the busiest {stretch} of the same harness; white: held by an operator"
+    grey = f"stronger: more steps in {stretch}, against the busiest {stretch} of the same harness; hollow: held by an operator"
     return sheet("timeline", _title(cast, found), (grey,), body, cast.notes)
 
 
