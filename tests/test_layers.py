@@ -315,9 +315,10 @@ ORCHESTRATOR = (
     ("analysis.pictures",),
     ("analysis.report",),
     ("analysis.questions.folding", "analysis.questions.gathered"),
-    ("analysis.questions.told",),
-    ("analysis.questions.spans", "analysis.questions.tally"),
-    ("analysis.questions.standing_out",),
+    ("analysis.questions.told", "analysis.questions.why_facts"),
+    ("analysis.questions.spans", "analysis.questions.tally", "analysis.questions.why_attempts"),
+    ("analysis.questions.standing_out", "analysis.questions.why_steps"),
+    ("analysis.questions.why_ends",),
     (
         "analysis.questions.failures",
         "analysis.questions.loops",
@@ -326,6 +327,7 @@ ORCHESTRATOR = (
         "analysis.questions.summary",
         "analysis.questions.throughput",
         "analysis.questions.timeline",
+        "analysis.questions.why",
     ),
     ("analysis.questions",),
     # for the tests of users

@@ -27,7 +27,8 @@ _HALTS = {"blocked": "is blocked", "budget_spent": "has spent its budget"}
 _THEN = {"restarting": "restarted", "started": "started later", "gave_up": "gave up", "stopped": "stopped"}
 _EFFECTS = """
     SELECT harness, step_number, key, outcome, reason, attempt, "timestamp" FROM effects
-    WHERE (outcome IN ('refused', 'unknown') OR outcome = 'begun' AND NOT idempotent) AND list_contains(?, harness) ORDER BY seq
+    WHERE (outcome IN ('refused', 'unknown') OR outcome = 'begun' AND NOT idempotent)
+      AND list_contains(?, harness) ORDER BY seq
 """
 _TRACES = """SELECT seq, body ->> '$.traceback' FROM events WHERE kind = 'failed' AND list_contains(?, seq)"""
 

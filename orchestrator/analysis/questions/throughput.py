@@ -30,7 +30,8 @@ _SPAN = """
 """
 _COUNTED = """
     SELECT harness, (epoch_us("timestamp") // $length) * $length AS begin, count(*)
-    FROM (SELECT harness, "timestamp" FROM steps) WHERE list_contains($names, harness) GROUP BY GROUPING SETS ((harness, begin), (begin)) ORDER BY harness NULLS FIRST, begin
+    FROM (SELECT harness, "timestamp" FROM steps) WHERE list_contains($names, harness)
+    GROUP BY GROUPING SETS ((harness, begin), (begin)) ORDER BY harness NULLS FIRST, begin
 """
 _HALVES = """
     SELECT harness, count(*) FILTER (us <= middle), count(*) FILTER (us > middle), any_value(half) FROM (
