@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 from attrs import frozen
@@ -104,12 +104,20 @@ def _shown(value: Any) -> str:
 
 
 def _between(place: Place, before: Any, after: Any) -> Iterator[Change]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        yield from _between_dicts(place, cast(dict[str, Any], before), cast(dict[str, Any], after))
-    elif isinstance(before, list) and isinstance(after, list):
+    if _is_dict(before) and _is_dict(after):
+        yield from _between_dicts(place, before, after)
+    elif _is_list(before) and _is_list(after):
         yield from _between_lists(place, before, after)
     elif not _same(before, after):
         yield Change(place, ChangeKind.CHANGED, before, after)
+
+
+def _is_dict(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _between_dicts(place: Place, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:

@@ -232,9 +232,11 @@ def _is_command(command: Any) -> bool:
 
 
 def _root(body: Mapping[str, Any]) -> str:
-    arguments = body.get("arguments")
-    last = arguments[-1] if isinstance(arguments, list) and len(arguments) == 2 else ""
-    return last if isinstance(last, str) else ""
+    match body.get("arguments"):
+        case [_, str() as folder]:
+            return folder
+        case _:
+            return ""
 
 
 def _asked(look: Look) -> dict[str, Sequence[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import msgspec
 
@@ -60,15 +60,20 @@ def _plain(value: Any) -> Any:
     """Return plain data: keys as text, and sets as lists in the order of what is written of each item."""
     if isinstance(value, set | frozenset):
         return sorted(map(_plain, cast(Iterable[Any], value)), key=_sorted)
-    names = fields_of(type(value))
+    cls: type[Any] = value.__class__
+    names = fields_of(cls)
     if names is not None:
         return {name: _plain(getattr(value, name)) for name in names}
-    if isinstance(value, dict):
-        items = value.items()
-        return {text: _plain(item) for key, item in items for text in msgspec.to_builtins({key: None}, str_keys=True)}
+    if _is_dict(value):
+        texts = [*msgspec.to_builtins(dict.fromkeys(value), str_keys=True)]
+        return dict(zip(texts, map(_plain, value.values()), strict=True))
     if isinstance(value, list | tuple):
         return list(map(_plain, cast(Iterable[Any], value)))
     return msgspec.to_builtins(value)
+
+
+def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
 
 
 def types_of(like: Like) -> HarnessTypes:
