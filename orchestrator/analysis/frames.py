@@ -11,7 +11,7 @@ from importlib import import_module
 
 from orchestrator.analysis.frames_acts import approvals, budgets, effects
 from orchestrator.analysis.frames_life import attempts, harnesses
-from orchestrator.analysis.sources import Source
+from orchestrator.analysis.reading import Source
 
 VERSION = 1
 """Of the columns."""
@@ -40,10 +40,10 @@ def _steps(source: Source) -> str:
 
 
 def _events(source: Source) -> str:
-    return """
+    return f"""
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, body ->> '$.cause' AS cause,
                body ->> '$.error' AS error, body
-        FROM records WHERE kind NOT IN ('step', 'intent', 'outcome')
+        FROM ({source.but(("step", "intent", "outcome"))})
     """
 
 
@@ -65,9 +65,9 @@ def _outputs(source: Source) -> str:
 
 
 def _attachments(source: Source) -> str:
-    return """
+    return f"""
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, body
-        FROM records WHERE kind IN ('evidence', 'task', 'guardrail')
+        FROM ({source.but(("step", "intent", "outcome", "output", "message"))}) WHERE kind IN ('evidence', 'task', 'guardrail')
     """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.analysis.frames_features import MONEY
-from orchestrator.analysis.sources import Source
+from orchestrator.analysis.reading import Source
 
 _SAID = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "drawdown": "VARCHAR", "risk": "VARCHAR",
     "latched": "VARCHAR"}"""

@@ -5,7 +5,7 @@ Derived from lifecycle events and steps alone, so that they say the same of a lo
 
 from __future__ import annotations
 
-from orchestrator.analysis.sources import Source
+from orchestrator.analysis.reading import KINDS, Source
 from orchestrator.events import EVENTS, Forked, Paused, Restarting, Resumed, Started
 
 _BETWEEN = (Started, Paused, Resumed, Restarting, Forked)
@@ -55,7 +55,7 @@ def attempts(source: Source) -> str:
 def harnesses(source: Source) -> str:
     """One row for each harness: its status in the words of `orchestrator.lifecycle`, and how far it has come."""
     return f"""
-        WITH headers AS (SELECT seq, "timestamp", harness, attempt, step, kind FROM records WHERE harness <> ''),
+        WITH headers AS (SELECT * FROM ({source.own(KINDS, {})}) WHERE harness <> ''),
         said AS (
             SELECT harness, max(seq) AS last_seq, arg_max(kind, seq) AS newest, arg_max(attempt, seq) AS attempt,
                    arg_max(kind, seq) FILTER (kind NOT IN ('started', 'restarting')) AS held

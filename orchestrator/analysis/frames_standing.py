@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.sources import Source
+from orchestrator.analysis.reading import Source
 
 _LISTED = (
     "$.set.features[*].id",

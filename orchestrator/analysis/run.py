@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.analysis.bad_lines import BadLine, find_bad_lines
 from orchestrator.analysis.duck import connect
+from orchestrator.analysis.flattening import flattened
 from orchestrator.analysis.frames import FRAMES
-from orchestrator.analysis.sources import LogSource, ParquetSource, Source, StoreSource
+from orchestrator.analysis.opening import source_of
+from orchestrator.analysis.sources import LogSource, Source
 from orchestrator.errors import UsageError
-from orchestrator.store.sqlite_reader import SqliteReader
 
 if TYPE_CHECKING:
+    import polars
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
@@ -28,26 +32,59 @@ class Run:
     def __init__(self, source: Source, location: str) -> None:
         self.location, self.source = location, source
         self.db: DuckDBPyConnection = connect()
-        source.prepare(self.db)
-        for name, query in FRAMES.items():
-            self.db.execute(f"CREATE VIEW {name} AS {query(source)}")
+        self._bad: tuple[BadLine, ...] | None = None
+        try:
+            source.prepare(self.db)
+            for name, query in FRAMES.items():
+                self.db.execute(f"CREATE VIEW {name} AS {query(source)}")
+        except BaseException:
+            self.close()
+            raise
 
     def __getattr__(self, name: str) -> DuckDBPyRelation:
         if name not in FRAMES and name != "records":
             raise AttributeError(f"run has no {name!r}: expected one of records, {', '.join(FRAMES)}")
         return self.frame(name)
 
-    def frame(self, name: str) -> DuckDBPyRelation:
-        """Return a frame as a lazy relation: `.filter()`, `.aggregate()`, `.df()`, `.pl()`, `.fetchall()`."""
-        return self.db.view(name)
+    def frame(self, name: str, *, flatten: bool = False) -> DuckDBPyRelation:
+        """Return a frame as a lazy relation: `.filter()`, `.aggregate()`, `.df()`, `.pl()`, `.fetchall()`.
+
+        Args:
+            flatten: whether what is in the JSON gets columns, such as `input.price`; to know which, all of it is read.
+
+        Raises:
+            UsageError: there is no such frame.
+        """
+        if name not in FRAMES and name != "records":
+            raise UsageError(f"no frame {name!r}: expected one of records, {', '.join(FRAMES)}")
+        relation = self.db.view(name)
+        return flattened(self.db, relation) if flatten else relation
+
+    def polars(self, name: str, *, flatten: bool = False) -> polars.DataFrame:
+        """Return a frame as one of Polars. Times are UTC, without a zone."""
+        _need("polars", "Polars")
+        return self.frame(name, flatten=flatten).pl()
+
+    def pandas(self, name: str, *, flatten: bool = False) -> Any:
+        """Return a frame as one of pandas. Times are UTC, without a zone."""
+        _need("pandas", "pandas")
+        return self.frame(name, flatten=flatten).df()
 
     def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query over the frames gives."""
         return self.db.execute(query, list(parameters)).fetchall()
 
+    @property
+    def bad_lines(self) -> tuple[BadLine, ...]:
+        """The lines of a log that could not be used, the first hundred of them; to know them, all of it is read."""
+        if self._bad is None:
+            self._bad = find_bad_lines(self.db, self.source.survey) if isinstance(self.source, LogSource) else ()
+        return self._bad
+
     def close(self) -> None:
         """Let go of the files."""
         self.db.close()
+        self.source.close()
 
     def __enter__(self) -> Run:
         return self
@@ -56,21 +93,24 @@ class Run:
         self.close()
 
 
-def open(path: str | Path) -> Run:
-    """Open what was recorded: a store, a log (one file, or many by a pattern), or a folder or file of exported Parquet.
+def open(path: str | Path | Iterable[str | Path]) -> Run:
+    """Open what was recorded: a store, a log (one file, several, or a pattern), or exported Parquet (a file, or a folder).
+
+    A store that this very process writes is copied first, which takes a second for some hundred megabytes: within a program
+    of Trio, call this in a thread.
 
     Raises:
-        UsageError: there is nothing there that could be read.
+        UsageError: there is nothing there that could be read, or it is of several kinds.
     """
-    return Run(_source(str(path)), str(path))
+    paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
+    return Run(source_of([str(one) for one in paths]), ", ".join(map(str, paths)))
 
 
-def _source(path: str) -> Source:
-    if path.endswith(".parquet") or Path(path).is_dir():
-        return ParquetSource([path if path.endswith(".parquet") else f"{path}/**/*.parquet"])
-    if not Path(path).is_file():
-        raise UsageError(f"{path} is not there: expected a store, a log or a folder of Parquet files; check its name")
-    with Path(path).open("rb") as file:
-        if file.read(16) == b"SQLite format 3\0":
-            return StoreSource(Path(path), SqliteReader(path).last_seq())
-    return LogSource([path])
+def _need(module: str, name: str) -> None:
+    try:
+        __import__(module)
+    except ImportError:
+        raise UsageError(
+            f"a frame of {name} needs {name}, which is not installed: expected the extra `analysis`; "
+            "pip install 'harness-orchestrator[analysis]'"
+        ) from None

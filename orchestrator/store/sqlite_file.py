@@ -6,11 +6,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
+from orchestrator.store.open_here import Writing
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from orchestrator.store.sealing import seal_anew
 
@@ -23,11 +24,13 @@ def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
     """
     _look(path)
     try:
-        db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False, factory=Writing)
     except sqlite3.Error as error:
         raise StoreUnusable(f"{path} can not be opened: {error}; check that its folder can be written to") from error
     try:
         with translated(str(path)):
+            # Before the first statement, which takes the first lock.
+            db.begin(path)
             _check(db, path)
             _configure(db, path, busy_s)
             _migrate(db, path)
@@ -66,6 +69,23 @@ def open_reader(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a file that is there is a database of SQLite, of ours or not. It is not opened but by SQLite itself.
+
+    Raises:
+        StoreUnusable: it can not be read.
+    """
+    _look(path)
+    if not path.stat().st_size:
+        return False
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as db:
+            db.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB
+    return True
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def gather(run: Run) -> None:
     if run in _gathered:
         return
     took = "STRUCT(" + ", ".join(f'"{part}" BIGINT' for part in _PARTS) + ")"
-    every = run.source.own(_KINDS, {"took_us": took, "outcome": "VARCHAR", **_FIELDS})
+    every = run.source.sweep(_KINDS, {"took_us": took, "outcome": "VARCHAR", **_FIELDS})
     fields = ", ".join(f"'{name}': \"{name}\"" for name in ("seq", "timestamp", "run", "step", "kind", *_FIELDS))
     sums = ", ".join(f'coalesce(sum(took_us."{part}"), 0)::BIGINT AS {part}_us' for part in _PARTS)
     run.db.execute(f"""

@@ -1,0 +1,91 @@
+"""A run read from exported records: a file of Parquet, or a folder of parts."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from orchestrator.analysis.duck import named, quoted
+from orchestrator.analysis.reading import RECORD, TYPES, among, from_body
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+STATE = "_export.json"
+"""What a folder of parts holds, in the words of `orchestrator export`."""
+
+
+class ParquetSource:
+    """Exported records.
+
+    Args:
+        files: of Parquet.
+        last_seq: what is newer is not exported as a whole yet, and is left out; None if all there is counts.
+    """
+
+    def __init__(self, files: Sequence[str], last_seq: int | None = None) -> None:
+        self._files, self._last_seq = tuple(files), last_seq
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> ParquetSource:
+        """Return what reads the parts in a folder, and in the folders in it.
+
+        Raises:
+            UsageError: there is none.
+        """
+        files = sorted(glob.glob(f"{glob.escape(str(folder))}/**/*.parquet", recursive=True))
+        if not files:
+            raise UsageError(f"{folder} holds no Parquet files: expected what `orchestrator export` writes; check its name")
+        last_seq = None
+        with suppress(OSError, msgspec.DecodeError, KeyError, TypeError, ValueError):
+            last_seq = int(msgspec.json.decode((folder / STATE).read_bytes())["last_seq"])
+        return cls(files, last_seq)
+
+    def prepare(self, db: DuckDBPyConnection) -> None:
+        """Raises: `UsageError`: they are no exported records."""
+        import duckdb
+
+        files = ", ".join(map(quoted, self._files))
+        read = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+        try:
+            found = {name for name, *_ in db.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()}
+        except duckdb.Error as error:
+            raise UsageError(f"{self._files[0]} can not be read: {error}; expected Parquet; export it anew") from error
+        lacking = [name for name in (*RECORD, "body") if name not in found]
+        if lacking:
+            raise UsageError(
+                f"{self._files[0]} has no column {lacking[0]!r}: expected exported records; "
+                "use `orchestrator export --what records --format parquet`"
+            )
+        which = "true" if self._last_seq is None else f"seq <= {self._last_seq}"
+        listed = ", ".join(f"{named(name)}::{TYPES[name]} AS {named(name)}" for name in RECORD)
+        every = f"SELECT {listed}, body::VARCHAR AS body FROM {read} WHERE {which}"
+        count, distinct = db.execute(f"SELECT count(seq), count(DISTINCT seq) FROM ({every})").fetchone() or (0, 0)
+        if count != distinct:
+            every = (
+                f'SELECT * FROM ({every}) QUALIFY row_number() OVER (PARTITION BY seq ORDER BY "timestamp" DESC, run DESC) = 1'
+            )
+        db.execute(f"CREATE VIEW exported AS {every}")
+        db.execute(f"CREATE VIEW records AS {self.but(())}")
+
+    def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
+        return f"SELECT {_HEADER}{from_body(fields)} FROM exported WHERE kind IN ({among(kinds)})"
+
+    def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
+        return self.own(kinds, fields)
+
+    def but(self, kinds: Sequence[str]) -> str:
+        which = f"kind NOT IN ({among(kinds)})" if kinds else "true"
+        return f"SELECT {_HEADER}, json(body) AS body FROM exported WHERE {which}"
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+_HEADER = ", ".join(map(named, RECORD))
