@@ -24,6 +24,7 @@ from orchestrator.command.runfile import read_run_file
 from orchestrator.command.script import read_script
 from orchestrator.command.streams import keep_talking, say
 from orchestrator.command.watchdog import Watchdog
+from orchestrator.control import serving
 from orchestrator.errors import UsageError
 from orchestrator.latch import Latch
 from orchestrator.orchestrator import Orchestrator
@@ -129,7 +130,9 @@ def read_program(file: Path) -> Program:
 
 
 async def _run(program: Program, store: SqliteStore, log: Path | None, options: RunOptions, phase: _Phase) -> Result:
-    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": True, **program.options}
+    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": serving.is_there(), **program.options}
+    if not serving.is_there() and "control" not in program.options and not options.quiet:
+        say("orchestrator: to pause and stop harnesses from outside, run `pip install 'harness-orchestrator[control]'`")
     if options.drain_s is not None:
         keywords["drain_s"] = options.drain_s
     if options.metrics is not None:
