@@ -240,7 +240,8 @@ ORCHESTRATOR = (
     ("failure", "latch", "lifecycle", "terms"),
     ("records",),
     # what remembers
-    ("store.approval_schema", "store.approvals", "store.budget_schema", "store.budgets", "store.owner", "store.seal_schema"),
+    ("store.approval_schema", "store.approvals", "store.budget_schema", "store.budgets", "store.seal_schema"),
+    ("store.open_here", "store.owner"),
     ("store.secret",),
     ("store.head", "store.protocol", "store.schema"),
     ("store.sealing",),
@@ -284,7 +285,10 @@ ORCHESTRATOR = (
     ("",),
     # what looks: the analysis
     ("analysis.answer", "analysis.duck"),
+    ("analysis.cleaning", "analysis.flattening", "analysis.reading", "analysis.survey"),
+    ("analysis.bad_lines", "analysis.source_log", "analysis.source_parquet", "analysis.source_store"),
     ("analysis.sources",),
+    ("analysis.opening",),
     ("analysis.frames_acts", "analysis.frames_features", "analysis.frames_life", "analysis.frames_standing"),
     ("analysis.frames_equity",),
     ("analysis.frames_trades",),
