@@ -40,9 +40,9 @@ def fork(
     """Make a harness `to`, whose steps up to `step` are those of `name`; start it, under its name, to go on from there.
 
     It is one commit: it is there as a whole, or not at all. The origin is read only, and may run meanwhile, in this process or
-    in another. Copying a million steps takes some seconds, in which nobody else can write to the same store: while another
-    process runs on it, more than 100,000 steps are refused, and belong into another store. Beside an `Orchestrator` of this
-    process call it in a thread.
+    in another. Copying a million steps takes some seconds, in which nobody else can write to the same store: while a program
+    runs on it, this one or another, more than 100,000 steps are refused, and belong into another store. It waits for the disk:
+    beside an `Orchestrator` of this process call it in a thread.
 
     Args:
         source: the store that `name` is in, or its path.

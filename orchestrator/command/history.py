@@ -31,7 +31,7 @@ as fast as they are read. It ends with what was recorded when it began."""
 _FORK = """\
 Its steps 1 to STEP are those of NAME, with their times, inputs, outputs and states; 0 is the initial state. Started under its
 name it goes on from there. Effects, messages, approvals, output and what was attached stay with NAME, which is not touched
-and may be running. More than 100,000 steps within a store that another process runs on are refused: use --into."""
+and may be running. More than 100,000 steps within a store that a program runs on are refused: use --into."""
 
 
 def add_history(add: Add) -> None:

@@ -18,7 +18,7 @@ from orchestrator.store.protocol import Fork, StepRow
 from orchestrator.store.settling import pruned
 
 MOST_BESIDE = 100_000
-"""Steps of a fork within a store while another program writes to it: copying them keeps it waiting for about 0.6 s."""
+"""Steps of a fork within a store while a program runs on it: copying them keeps it waiting for about 0.6 s."""
 _PAGE = 1000
 _COPY = """
 INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state)
@@ -82,10 +82,10 @@ def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1) -> None:
 
 
 def check_room(fork: Fork, pid: int | None, location: str) -> None:
-    """Refuse a fork that would keep another program from writing for too long.
+    """Refuse a fork that would keep a program from writing for too long.
 
     Args:
-        pid: of a living program that has harnesses in this store.
+        pid: of a living program that has harnesses in this store, perhaps this one.
 
     Raises:
         UsageError: it would.

@@ -233,14 +233,14 @@ class Operations:
         (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", row).fetchone()
         (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", row).fetchone()
         check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1)
-        for owner in self._others():
+        for owner in self._owners():
             check_room(fork, pid_of(self._path, owner), self._location)
         return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0])
 
-    def _others(self) -> list[str]:
-        """Return the living runs, other than this one, that have harnesses here."""
-        owners = self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner <> ?", (self._run,)).fetchall()
-        return [owner for (owner,) in owners if is_alive(self._path, owner)]
+    def _owners(self) -> list[str]:
+        """Return the living runs that have harnesses here; this one is among them, if it has."""
+        owners = self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL").fetchall()
+        return [owner for (owner,) in owners if owner == self._run or is_alive(self._path, owner)]
 
     def _insert_record(self, *values: object) -> int:
         cursor = self._db.execute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -19,7 +20,8 @@ from orchestrator.store.conformance import claim, step_row
 from orchestrator.store.head import head_path
 from orchestrator.store.proof import prove
 from tests.orchestrator.buying import Account, Buying, run
-from tests.tampering.proof import judge
+from tests.tampering.proof import judge, tamper_often
+from tests.tampering.stores import Base, settle
 
 
 def proven(path: Path) -> list[str]:
@@ -202,9 +204,11 @@ def test_a_long_fork_beside_another_process_belongs_into_another_store(tmp_path:
             fork(tmp_path / "run.db", "one", 4, to="two")
         fork(tmp_path / "run.db", "one", 3, to="two")
         fork(tmp_path / "run.db", "one", 4, to="two", into=tmp_path / "other.db")
-        fork(store, "one", 4, to="three")
+        with pytest.raises(UsageError, match="expected at most 3 steps"):
+            fork(store, "one", 4, to="three")
+        assert [known.current_step for known in store.harnesses()] == [5, 3]
 
-        assert [known.current_step for known in store.harnesses()] == [5, 3, 4]
+    assert fork(tmp_path / "run.db", "one", 4, to="three").step == 4
 
 
 KILLED = """
@@ -240,6 +244,21 @@ def test_a_kill_leaves_the_whole_fork_or_nothing_of_it(left: int, tmp_path: Path
         known = {record.name: record.current_step for record in store.harnesses()}
     assert known == ({"one": 400, "two": 400} if "forked" in done.stdout else {"one": 400})
     assert proven(path) == []
+
+
+async def test_tampering_with_a_fork_is_found_as_with_any_harness(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await run(path, 12)
+    fork(path, "buying", 9, to="other")
+    await run(path, 14, name="other", times=2)
+    settle(path)
+    with closing(sqlite3.connect(path)) as db:
+        (sealed,) = db.execute("SELECT max(last_seq) FROM seals").fetchone()
+
+    tally = tamper_often([Base("forked", path, sealed)], tmp_path, 60, seed=7)
+
+    assert (tally.missed, tally.apart) == ([], [])
+    assert tally.found == 60
 
 
 def read(path: Path, name: str) -> list[Any]:
