@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from orchestrator.command import analyze_page, streams
 from orchestrator.command.exits import ExitCode
@@ -111,7 +111,7 @@ def _analyze(options: argparse.Namespace) -> int:
         if page is not None:
             page.write(analyze_page.page(run, other, wanted.question, answers, options.harness))
         elif options.pictures is None:
-            print_all(_written(answers, options))
+            print_all(_written(answers, wanted, options))
     return ExitCode.OK
 
 
@@ -160,9 +160,11 @@ def _why(wanted: Asked) -> list[Any]:
         raise UsageError(f"why {name}: step: {error}") from None
 
 
-def _written(answers: Sequence[Answer], options: argparse.Namespace) -> Iterator[str]:
+def _written(answers: Sequence[Answer], wanted: Asked, options: argparse.Namespace) -> Iterator[str]:
     from orchestrator.command import tables
 
+    if wanted.question == "why" and not (options.json or options.csv or options.table):
+        answers = [evolve(answer, tables=()) for answer in answers]
     if options.table is not None:
         answers = [tables.only(answers, options.table)]
     if options.csv:

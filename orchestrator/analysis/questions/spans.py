@@ -90,7 +90,10 @@ def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
     """Yield what a harness does from each of its events on."""
     is_held, asked = False, set[str | None]()
     rest, attempt, step, cause = "", 0, 0, ""
+    at = datetime.min
     for event in events:
+        # A clock that was set back makes no span of negative length.
+        at = max(at, event.at)
         match event.kind:
             case "forked":
                 continue
@@ -112,7 +115,7 @@ def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
         elif event.kind == "approval_requested":
             step = event.step - 1
         alive = "waiting" if asked else "held" if is_held else "running"
-        yield _Mark(event.at, rest or alive, attempt, step, cause, event.kind == "started")
+        yield _Mark(at, rest or alive, attempt, step, cause, event.kind == "started")
 
 
 def _changes(marks: Iterable[_Mark]) -> Iterator[_Mark]:
@@ -135,7 +138,7 @@ def _between(name: str, first: _Mark, second: _Mark, lives: Mapping[int, Life]) 
     """Yield the span from one mark to the next; two, if the program was gone before it came back."""
     life = lives.get(first.attempt)
     if first.kind in ALIVE and second.is_start and life is not None and life.is_killed:
-        until = max(first.at, life.last)
+        until = min(max(first.at, life.last), second.at)
         yield _span(name, first, until, life.last_step)
         yield Span(name, first.attempt, GONE, until, second.at)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from shlex import quote
 from typing import Any
 
 from attrs import frozen
@@ -70,8 +71,8 @@ def _blocked(case: Case, last: Said) -> Iterator[Link]:
     yield from effect_links(case.name, case.around.effects)
     open_ones = [one for one in case.around.effects if one.is_open]
     for one in open_ones:
-        command = f"orchestrator effects settle {case.name} {one.key} --as done|not-done --reason TEXT"
-        yield Link(f"To go on: find out what became of {one.key!r}, then `{command}`, and run it again.", case.name)
+        command = f"orchestrator effects settle {_word(case.name)} {_word(one.key)} --as done|not-done --reason TEXT"
+        yield Link(f"To go on: find out what became of the effect, then `{command}`, and run it again.", case.name)
     asked = list(_asked(case))
     yield from asked
     if not open_ones and not asked:
@@ -136,7 +137,9 @@ def _interrupted(case: Case, last: Said) -> Iterator[Link]:
 
 def _running(case: Case, last: Said) -> Iterator[Link]:
     if case.status == "paused":
-        yield link(f"{case.name} is held by an operator after step {case.last_step}; `orchestrator resume {case.name}`.", last)
+        yield link(
+            f"{case.name} is held by an operator after step {case.last_step}; `orchestrator resume {_word(case.name)}`.", last
+        )
     else:
         since = case.around.before.at if case.around.before and case.around.before.at > last.at else last.at
         quiet = f", {seconds((case.now - since).total_seconds())} before the end of what is on record" if case.now else ""
@@ -183,6 +186,11 @@ def _surroundings(case: Case) -> Iterator[Link]:
         yield from used_links(case.name, f"Step {found.before.number}", found.used_before)
 
 
+def _word(text: str) -> str:
+    """Return text as one word of a command, whatever an agent has put in it."""
+    return quote(one_line(text, 200))
+
+
 def _asked(case: Case) -> Iterator[Link]:
     """Yield what the harness has asked of people and has no answer to."""
     answered = {one.id for one in case.events if one.kind in ("approval_answered", "approval_used")}
@@ -190,7 +198,7 @@ def _asked(case: Case) -> Iterator[Link]:
         if one.kind == "approval_requested" and one.id not in answered and one.step == case.last_step + 1:
             what = f"{one_line(one.category or '?', 60)}: {one_line(one.summary or '?', 200)}"
             asked = f"{case.name} has asked for an approval at {moment(one.at)}, {what}"
-            yield link(f"{asked}; `orchestrator approve {one.id}`, or `deny`.", one)
+            yield link(f"{asked}; `orchestrator approve {_word(one.id or str())}`, or `deny`.", one)
 
 
 def _past(case: Case) -> Iterator[Link]:
