@@ -78,7 +78,7 @@ def _turns() -> str:
                    regexp_extract(told, '{_ORDERED}', 2, 's') || 'blocked' AS status, false AS regressed,
                    regexp_extract(told, '{_ORDERED}', 2, 's') = '' AS blocked, told AS reason
             FROM (SELECT {_HEAD}, unnest(json_extract_string(delta, '$.in.progress.append[*].summary')) AS told FROM steps
-                  WHERE given.streamed IS NOT NULL AND contains(said.note, 'blocked by order'))
+                  WHERE given.streamed IS NOT NULL AND contains(said.note, 'blocked'))
             WHERE regexp_matches(told, '{_ORDERED}', 's')
         )
     """
