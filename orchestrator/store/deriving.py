@@ -7,7 +7,7 @@ readings loses its first item at every step: what is gone is passed over, and ta
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -95,29 +95,32 @@ def _apply_to_state(data: Any, delta: Delta, windows: list[_Window]) -> Any:
 
 def _apply(data: Any, delta: Delta, windows: list[_Window]) -> Any:
     """Return `data` with `delta` applied; the grammar is that of `harnesses.delta`."""
-    if "keep" in delta:
-        data = _kept(data, windows, *delta["keep"])
-    place = _place_in(data)
+    if data.__class__ is not dict:
+        return _apply_to_list(data, delta, windows)
     for key in delta.get("drop", ()):
         del data[key]
-    for key, value in delta.get("set", {}).items():
-        data[place(key)] = value
-    for key, inner in delta.get("in", {}).items():
-        at = place(key)
-        data[at] = _apply(data[at], inner, windows)
-    if "append" in delta:
-        data.extend(delta["append"])
+    if "set" in delta:
+        data.update(delta["set"])
+    if "in" in delta:
+        for key, inner in delta["in"].items():
+            data[key] = _apply(data[key], inner, windows)
     if "order" in delta:
         data = {key: data[key] for key in delta["order"]}
     return data
 
 
-def _place_in(data: Any) -> Callable[[str], Any]:
-    """Return what tells where a key is."""
-    if isinstance(data, _Window):
-        gone = data.gone
-        return lambda key: int(key) + gone
-    return int if isinstance(data, list) else str
+def _apply_to_list(data: Any, delta: Delta, windows: list[_Window]) -> Any:
+    if "keep" in delta:
+        data = _kept(data, windows, *delta["keep"])
+    gone = data.gone if isinstance(data, _Window) else 0
+    for key, value in delta.get("set", {}).items():
+        data[int(key) + gone] = value
+    for key, inner in delta.get("in", {}).items():
+        at = int(key) + gone
+        data[at] = _apply(data[at], inner, windows)
+    if "append" in delta:
+        data.extend(delta["append"])
+    return data
 
 
 def _kept(data: Any, windows: list[_Window], start: int, stop: int) -> Any:
