@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from attrs import asdict, define, evolve, field, frozen
 
 from orchestrator.command.export_formats import load_arrow, whole_file, write_parquet, write_text
@@ -99,15 +100,14 @@ def _taken_up(reader: SqliteReader, folder: Path, wanted: State, *, incremental:
     for torn in [path for path in folder.rglob(".*.part") if _TORN.fullmatch(path.name)]:
         torn.unlink()
     try:
-        kept = json.loads((folder / STATE).read_text("utf-8"))
-        state = State(**{**kept, "partition_by": tuple(kept["partition_by"])})
+        state = msgspec.json.decode((folder / STATE).read_bytes(), type=State)
     except FileNotFoundError:
         if parts:
             raise UsageError(
                 f"{folder} has parts and no {STATE}: what is in it can not be told; choose another folder"
             ) from None
         return wanted
-    except (ValueError, TypeError, KeyError) as error:
+    except msgspec.MsgspecError as error:
         raise UsageError(f"{folder / STATE} can not be read back: {error}; choose another folder") from error
     if not incremental:
         raise UsageError(f"{folder} has an export already: expected a new folder, or --incremental to go on with that one")

@@ -24,6 +24,9 @@ def pages(reader: SqliteReader | Store, name: str, *, after: int = 0, limit: int
         UnknownHarness: there is no such harness.
     """
     last = _last_step(reader, name)
+    for oldest in reader.steps(name, after=after, limit=1):
+        # Those before it were pruned.
+        after = max(after, oldest.step_number - 1)
     if limit is not None:
         last = min(last, after + limit)
     rows = _FIRST_ROWS

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from orchestrator.codec import decode
+from orchestrator.command import streams
 from orchestrator.command.lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
 from orchestrator.command.pages import pages
 from orchestrator.errors import UsageError
 from orchestrator.records import HarnessRecord, StepRecord
 from orchestrator.standing import cause, json_status, shown_status, waiting_for
+from orchestrator.store.settling import pruned
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
@@ -35,6 +37,9 @@ def _status_cells(record: HarnessRecord, waiting: Mapping[str, str]) -> tuple[st
 def steps_lines(reader: SqliteReader, name: str, *, after: int, limit: int | None, as_json: bool) -> Iterator[str]:
     """Yield a line for each step that is recorded now, page by page."""
     for page in pages(reader, name, after=after, limit=limit):
+        if page[0].step_number > after + 1:
+            streams.say(f"steps {after + 1} to {page[0].step_number - 1} of {name!r} were pruned")
+        after = page[-1].step_number
         for record in page:
             yield json_line(step_fields(record)) if as_json else step_line(record)
 
@@ -63,6 +68,8 @@ def _step(reader: SqliteReader, name: str, number: int) -> StepRecord:
     found = reader.steps(name, after=number - 1, limit=1) if number > 0 else []
     if found and found[0].step_number == number:
         return found[0]
+    if found:
+        raise pruned(name, number, found[0].step_number)
     last = next((record.current_step for record in reader.harnesses() if record.name == name), None)
     if last is None:
         reader.steps(name, limit=1)  # raises with the known names

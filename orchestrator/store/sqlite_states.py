@@ -53,6 +53,11 @@ def check_found(name: str, step: int, found: Found, oldest: int | None) -> None:
     """
     if oldest is not None and 0 < step < oldest:
         raise pruned(name, step, oldest)
+    if step != found.saved + found.steps and oldest is not None and oldest > 1 and not found.saved:
+        raise UsageError(
+            f"harness {name!r}: the state after step {step} can not be derived any more, for pruning was cut short: "
+            "expected a later step; run `orchestrator prune` again"
+        )
     if step != found.saved + found.steps:
         raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
 
