@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesses.secrets import redact_text
-from orchestrator.analysis.cleaning import add_functions
+from orchestrator.analysis.cleaning import add_functions, cleaned
 from orchestrator.analysis.duck import load_sqlite, named, quoted
 from orchestrator.analysis.reading import RECORD, among, from_body, is_text
 from orchestrator.store.open_here import read_no_more, reading_beside
@@ -63,7 +63,7 @@ class StoreSource:
 
     def but(self, kinds: Sequence[str]) -> str:
         which = f"kind NOT IN ({among(kinds)})" if kinds else "true"
-        return f"SELECT {_listed(RECORD)}, json(clean_json(body)) AS body FROM ({self._rows(which)})"
+        return f"SELECT {_listed(RECORD)}, json({cleaned('body')}) AS body FROM ({self._rows(which)})"
 
     def close(self) -> None:
         read_no_more(self._path, self._move)
@@ -142,8 +142,8 @@ def _cleaned(fields: Mapping[str, str]) -> str:
     """Return what makes bodies fit for these fields to be read from: nothing is looked through for secrets in vain."""
     texts = {name for name, type in fields.items() if is_text(type)}
     if texts == {"summary"}:
-        return """CASE WHEN contains(body, '"summary":') THEN clean_json(body) END"""
-    return "clean_json(body)" if texts else "NULL::VARCHAR"
+        return f"""CASE WHEN contains(body, '"summary":') THEN {cleaned("body")} END"""
+    return cleaned("body") if texts else "NULL::VARCHAR"
 
 
 def _listed(names: Sequence[str]) -> str:
