@@ -130,7 +130,18 @@ class Forked:
 
 
 Event: TypeAlias = (
-    Started | Paused | Resumed | Failed | Restarting | Completed | Exhausted | Stopped | GaveUp | Blocked | BudgetSpent | Forked
+    Started
+    | Paused
+    | Resumed
+    | Failed
+    | Restarting
+    | Completed
+    | Exhausted
+    | Stopped
+    | GaveUp
+    | Blocked
+    | BudgetSpent
+    | Forked
 )
 
 EVENTS: tuple[type[Event], ...] = (

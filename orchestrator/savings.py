@@ -21,9 +21,9 @@ LEAST_STEPS = 32
 """Between two snapshots: replaying as many deltas takes about 0.1 ms."""
 MOST_BYTES = 4_000_000
 """Of steps, after which a snapshot is due however few they are, unless the state is larger: reading them takes about 10 ms."""
-LEAST_BYTES = 384
-"""What a step counts for, however small its delta: so a state of 1 MB is at most 2,600 deltas away from a snapshot, which
-take about 13 ms."""
+LEAST_BYTES = 256
+"""What a step counts for, however small its delta: so a state of 1 MB is at most 4,000 deltas away from a snapshot, which
+take about 20 ms."""
 UNCHANGED = 4
 """Part of that which counts for a step that has changed nothing: it is read and passed over."""
 
