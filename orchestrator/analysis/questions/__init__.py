@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.questions import failures, loops, restarts, slow, summary, throughput, timeline, why
+from orchestrator.analysis.questions import (
+    compare,
+    cost,
+    failures,
+    loops,
+    progress,
+    restarts,
+    slow,
+    summary,
+    throughput,
+    timeline,
+    why,
+)
 
 QUESTIONS: dict[str, Callable[..., Answer]] = {
     "summary": summary.answer,
@@ -15,6 +27,9 @@ QUESTIONS: dict[str, Callable[..., Answer]] = {
     "restarts": restarts.answer,
     "throughput": throughput.answer,
     "loops": loops.answer,
+    "cost": cost.answer,
+    "progress": progress.answer,
+    "compare": compare.answer,
     "why": why.answer,
 }
 """`answer(run, *, harness=None, …)` of each, by the word it is asked with. A question about more than the run takes that next:

@@ -1,0 +1,197 @@
+"""Whether two lots of figures differ by more than chance, with the standard library alone. Pure, and the same every time.
+
+    chance_of_difference    two lots of figures             studentised permutation test
+    chance_of_pairs         figures that belong together    the same, by flipping signs
+    chance_of_counts        events in two exposures         exact binomial test
+    interval_of_ratio       how much larger                 bootstrap, percentiles
+    judged                  many tests at once              Holm: the chance of one false word among them all
+
+What is drawn at random is drawn from a fixed seed. Figures of one harness that follow each other are not independent: they are
+to be put into `batches` first, the means of which nearly are.
+
+Sources: studentised permutation: Chung and Romano, Annals of Statistics 41 (2013) 484; stopping early: Besag and Clifford,
+Biometrika 78 (1991) 301; Holm, Scandinavian Journal of Statistics 6 (1979) 65; batch means: Law and Carson, OR 27 (1979) 1011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, pairwise, product
+from math import comb, exp, inf, lgamma, log, sqrt
+from random import Random
+from statistics import NormalDist
+
+from attrs import frozen
+
+LEVEL = 0.05
+"""The chance that noise is called a difference, in all that one answer says."""
+RESAMPLES = 4_999
+"""At most: fewer where it is soon clear that there is nothing."""
+INTERVAL_RESAMPLES = 999
+BATCHES = 30
+"""Of the figures of one harness, at most."""
+LENGTH = 10
+"""Figures in a batch, at least: what follows each other more closely than that may depend on each other."""
+LEAST = 4
+"""Figures on each side: with fewer no test can come to a word."""
+_ENOUGH = 30
+"""As large as this, a resampled difference is no rarity, and there is no need to go on."""
+_EXACT = 3_000
+"""Ways to divide the figures of which all are looked at."""
+_SEED = 20_011
+
+
+@frozen
+class Interval:
+    """Where a figure is to be expected."""
+
+    low: float
+    high: float
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean; 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """Return a quantile, between two values in proportion."""
+    ordered = sorted(values)
+    place = part * (len(ordered) - 1)
+    at = int(place)
+    rest = place - at
+    return ordered[at] if not rest else ordered[at] * (1 - rest) + ordered[at + 1] * rest
+
+
+def batches(values: Sequence[float]) -> list[float]:
+    """Return the means of at most `BATCHES` parts of a sequence, in order, nearly of one length and not below `LENGTH`."""
+    number = min(BATCHES, len(values) // LENGTH)
+    bounds = [len(values) * place // number for place in range(number + 1)] if number else []
+    return [mean(values[begin:end]) for begin, end in pairwise(bounds)]
+
+
+def chance_of_difference(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """Return how likely chance alone makes the means differ so much, both ways; None of too few figures.
+
+    Exact where there are few ways to divide the figures; else of random ways.
+    """
+    if min(len(one), len(other)) < LEAST:
+        return None
+    centre = mean([*one, *other])
+    pooled = [value - centre for value in (*one, *other)]
+    if min(pooled) == max(pooled):
+        return 1.0
+    size, rest = len(one), len(other)
+    total, squares = sum(pooled), sum(value * value for value in pooled)
+
+    def apart(part: Sequence[float]) -> float:
+        return _apart(sum(part), sum([value * value for value in part]), size, total, squares, rest)
+
+    seen = apart(pooled[:size])
+    if comb(size + rest, size) <= _EXACT:
+        return _part_of_all(seen, map(apart, combinations(pooled, size)))
+    random = Random(_SEED)
+    return _sampled(seen, lambda: apart(random.sample(pooled, size)))
+
+
+def chance_of_pairs(differences: Sequence[float]) -> float | None:
+    """Return how likely chance alone makes differences lean so much to one side; None of too few that are not 0."""
+    moved = [one for one in differences if one]
+    if not moved:
+        return 1.0 if differences else None
+    if len(moved) < LEAST:
+        return None
+    seen = abs(sum(moved))
+    if 2 ** len(moved) <= _EXACT:
+        ways = (
+            abs(sum(sign * one for sign, one in zip(signs, moved, strict=True)))
+            for signs in product((1, -1), repeat=len(moved))
+        )
+        return _part_of_all(seen, ways)
+    random = Random(_SEED)
+    return _sampled(seen, lambda: abs(sum(one if random.random() < 0.5 else -one for one in moved)))
+
+
+def chance_of_counts(one: int, other: int, exposure: float, other_exposure: float) -> float | None:
+    """Return how likely two counts of events that come independently differ so much, if they come equally often.
+
+    Args:
+        exposure: what the first were counted in: steps, hours.
+    """
+    count = one + other
+    if not count or exposure <= 0 or other_exposure <= 0:
+        return None
+    part = exposure / (exposure + other_exposure)
+    odds = [_binomial(count, hits, part) for hits in range(count + 1)] if count <= _EXACT else []
+    if not odds:
+        spread = sqrt(count * part * (1 - part))
+        return 2 * NormalDist().cdf(-abs(one - count * part) / spread)
+    # As likely as what was seen, or less; a rounding error apart.
+    return min(1.0, sum(each for each in odds if each <= odds[one] * (1 + 1e-9)))
+
+
+def interval_of_ratio(one: Sequence[float], other: Sequence[float], level: float = LEVEL) -> Interval | None:
+    """Return how many times larger the mean of the other is, by bootstrap; None of too few figures, or around 0."""
+    if min(len(one), len(other)) < LEAST or mean(one) == 0:
+        return None
+    random = Random(_SEED)
+    ratios: list[float] = []
+    for _ in range(INTERVAL_RESAMPLES):
+        below = mean(random.choices(one, k=len(one)))
+        above = mean(random.choices(other, k=len(other)))
+        ratios.append(above / below if below else inf)
+    low, high = quantile(ratios, level / 2), quantile(ratios, 1 - level / 2)
+    return Interval(low, high) if high < inf else None
+
+
+def interval_of_sum(values: Sequence[float], count: int, level: float) -> Interval | None:
+    """Return what so many more of such values come to together, by bootstrap; None of fewer than five."""
+    if len(values) < 5 or not count:
+        return None
+    random = Random(_SEED)
+    sums = [sum(random.choices(values, k=count)) for _ in range(INTERVAL_RESAMPLES)]
+    return Interval(quantile(sums, level / 2), quantile(sums, 1 - level / 2))
+
+
+def judged(chances: Sequence[float | None], level: float = LEVEL) -> list[float | None]:
+    """Return the chances as they have to be read where so many are looked at together."""
+    known = sorted((chance, at) for at, chance in enumerate(chances) if chance is not None)
+    result: list[float | None] = [None] * len(chances)
+    least = 0.0
+    for place, (chance, at) in enumerate(known):
+        least = max(least, min(1.0, chance * (len(known) - place)))
+        result[at] = least
+    return result
+
+
+def _apart(part: float, part_squares: float, size: int, total: float, squares: float, rest: int) -> float:
+    """Return how far apart the means of a part and of the rest are, in the error of their difference; all from their sums."""
+    other, other_squares = total - part, squares - part_squares
+    first, second = part / size, other / rest
+    spread = (part_squares - part * first) / (size - 1) / size + (other_squares - other * second) / (rest - 1) / rest
+    # What is left of equal figures by rounding is no spread.
+    if spread <= squares * 1e-15:
+        return 0.0 if abs(first - second) <= sqrt(squares) * 1e-9 else inf
+    return abs(first - second) / sqrt(spread)
+
+
+def _part_of_all(seen: float, ways: Iterator[float]) -> float:
+    all_of_them = as_far = 0
+    for way in ways:
+        all_of_them += 1
+        as_far += way >= seen * (1 - 1e-12)
+    return as_far / all_of_them
+
+
+def _sampled(seen: float, draw: Callable[[], float]) -> float:
+    as_far = 0
+    for number in range(1, RESAMPLES + 1):
+        as_far += draw() >= seen * (1 - 1e-12)
+        if as_far == _ENOUGH:
+            return as_far / number
+    return (as_far + 1) / (RESAMPLES + 1)
+
+
+def _binomial(count: int, hits: int, part: float) -> float:
+    ways = lgamma(count + 1) - lgamma(hits + 1) - lgamma(count - hits + 1)
+    return exp(ways + hits * log(part) + (count - hits) * log(1 - part))
