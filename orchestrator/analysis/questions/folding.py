@@ -14,7 +14,7 @@ _FOLDS = (
     (re.compile(r"(?<![\w<])(?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w.@+~-]+(?:[/\\][\w.@+~-]+)*/?"), "<path>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<id>"),
     (re.compile(r"\b(?=[0-9a-fA-F]*\d)(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{7,}\b"), "<id>"),
-    (re.compile(r"(?<![A-Za-z_<])[+-]?\d+(?:[.,:_]\d+)*(?:[eE][+-]?\d+)?"), "<n>"),
+    (re.compile(r"(?<![\w<])[+-]?\d+(?:[.,:_]\d+)*(?:[eE][+-]?\d+)?"), "<n>"),
 )
 """In this order: what is longer and means one thing comes before the numbers in it."""
 _FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.+)')

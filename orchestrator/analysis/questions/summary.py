@@ -24,7 +24,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         UsageError: there is no such harness.
     """
     of_all, *each = tallies(run, harness)
-    both = [of_all, *each] if len(each) != 1 else each
+    both = [of_all, *each] if len(each) > 1 else each
     tables = (
         Table("harnesses", (*_HARNESSES, "first", "last"), map(_standing, both)),
         Table("latency", ("harness", *_LATENCY), map(_latency, filter(_has_latency, both)), note=_note(each)),

@@ -72,6 +72,12 @@ def _lives(run: Run) -> dict[str, dict[int, Life]]:
 
 
 def _sentences(found: Sequence[Span]) -> Iterator[str]:
+    if not found:
+        yield "Nothing is recorded yet."
+        return
+    begin, end = min(one.begin for one in found), max(one.end for one in found)
+    who = times(len({one.harness for one in found}), "harness", "harnesses")
+    yield f"{who} from {moment(begin)} to {moment(end)}, {seconds((end - begin).total_seconds())}."
     for kind in _WORTH:
         took = Counter[str]()
         for one in found:

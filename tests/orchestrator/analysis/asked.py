@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,9 @@ def record(folder: Path) -> Path:
         async with Orchestrator(folder / "run.db", log=folder / "steps.jsonl", handle_signals=False) as orchestrator:
             await live(orchestrator)
 
-    try:
+    # Two of them give up.
+    with suppress(ExceptionGroup):
         trio.run(run, clock=MockClock(autojump_threshold=0))
-    except ExceptionGroup as failed:
-        assert len(failed.exceptions) == 2
     return folder
 
 
