@@ -57,8 +57,7 @@ class Run:
         """
         if name not in FRAMES and name != "records":
             raise UsageError(f"no frame {name!r}: expected one of records, {', '.join(FRAMES)}")
-        relation = self.db.view(name)
-        return flattened(self.db, relation) if flatten else relation
+        return flattened(self.db, name) if flatten else self.db.view(name)
 
     def polars(self, name: str, *, flatten: bool = False) -> polars.DataFrame:
         """Return a frame as one of Polars. Times are UTC, without a zone."""
