@@ -131,8 +131,8 @@ def chance_of_counts(one: int, other: int, exposure: float, other_exposure: floa
 
 
 def interval_of_ratio(one: Sequence[float], other: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """Return how many times larger the mean of the other is, by bootstrap; None of too few figures, or around 0."""
-    if min(len(one), len(other)) < LEAST or mean(one) == 0:
+    """Return how many times larger the mean of the other is, by bootstrap; None of too few figures, or below 0."""
+    if min(len(one), len(other)) < LEAST or min(*one, *other) < 0 or not any(one):
         return None
     random = Random(_SEED)
     ratios: list[float] = []

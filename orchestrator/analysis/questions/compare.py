@@ -102,13 +102,11 @@ def _alone(before: Mapping[str, Side], after: Mapping[str, Side], match: str) ->
 
 def _lots(before: Mapping[str, Side], after: Mapping[str, Side], match: str) -> Iterable[Finding]:
     """Yield what differs between lots of harnesses."""
-    least = LEAST if match == "name" else 2
     ones, others = _grouped(before, match), _grouped(after, match)
     for what in sorted(ones.keys() & others.keys()):
-        if max(len(ones[what]), len(others[what])) >= 2 and min(len(ones[what]), len(others[what])) >= min(least, 2):
-            if match == "name" and min(len(ones[what]), len(others[what])) < least:
-                continue
-            yield from between_lots(f"{what}*" if match != "class" else what, ones[what], others[what])
+        counts = len(ones[what]), len(others[what])
+        if min(counts) >= LEAST if match == "name" else max(counts) > 1:
+            yield from between_lots(what if match == "class" else f"{what}*", ones[what], others[what])
 
 
 def _grouped(found: Mapping[str, Side], match: str) -> dict[str, list[Side]]:
@@ -157,7 +155,7 @@ def _said(one: Finding) -> str:
     chance = 0.0 if one.chance is None else one.chance
     shown = f"{chance:.1g}" if chance >= 0.0001 else "below 0.0001"
     figures = f"{_figure(one.figure, one.after)}, was {_figure(one.figure, one.before)}"
-    return f"{one_line(one.what)} is {one.verdict} in {name}: {figures}{more}{within}; chance {shown}."
+    return f"{one_line(one.what)}: {name}: {one.verdict}: {figures}{more}{within}; chance {shown}."
 
 
 def _figure(figure: str, value: float | None) -> str:

@@ -59,8 +59,10 @@ class Finding:
 
     @property
     def change(self) -> float | None:
-        """The part of what was before that has come to it."""
-        return None if not self.before or self.after is None else self.after / self.before - 1
+        """The part of what was before that has come to it; None where no part can be told, as of losses."""
+        if self.before is None or self.after is None or self.before <= 0 or self.after < 0:
+            return None
+        return self.after / self.before - 1
 
     @property
     def is_equal(self) -> bool:

@@ -12,7 +12,8 @@ from orchestrator.analysis.run import Run
 from orchestrator.analysis.statistics import BATCHES, LEAST, LENGTH
 
 STEPWISE = ("step_interval_s", "work_s", "agent_s", "commit_s")
-"""Of which each step has one. The interval is from the step before in the same attempt; work is without waiting."""
+"""Of which each step has one. The interval is from the step before in the same attempt, without what an operator has held
+it for; work is without waiting."""
 
 
 @frozen
@@ -90,7 +91,7 @@ def _add_steps(run: Run, found: Mapping[str, Side]) -> None:
         WITH taken AS (
             SELECT harness, step_number,
                    epoch("timestamp" - lag("timestamp") OVER (PARTITION BY harness, attempt ORDER BY step_number))
-                       AS step_interval_s,
+                       - coalesce(held_s, 0) AS step_interval_s,
                    work_s - waiting_s AS work_s, nullif(agent_s, 0) AS agent_s, previous_commit_s AS commit_s
             FROM steps
         ), placed AS (
