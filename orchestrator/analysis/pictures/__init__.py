@@ -80,8 +80,12 @@ def picture(run: Run, name: str, *, harness: str | None = None, other: Run | Non
 
 
 def pictures(run: Run, question: str, *, harness: str | None = None, other: Run | None = None) -> list[Picture]:
-    """Draw the pictures that go with a question; none, if it is better read."""
-    return [picture(run, name, harness=harness, other=other) for name in PICTURES.get(question, ())]
+    """Draw the pictures that go with a question; none, if it is better read.
+
+    One that has nothing to show is left out, if another one has.
+    """
+    drawn = [picture(run, name, harness=harness, other=other) for name in PICTURES.get(question, ())]
+    return [one for one in drawn if not one.is_empty] or drawn[:1]
 
 
 def save_pictures(

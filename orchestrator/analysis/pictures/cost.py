@@ -10,10 +10,11 @@ from orchestrator.analysis.pictures.names import row_height
 from orchestrator.analysis.pictures.paper import FAINT, INK, STEPS, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
 from orchestrator.analysis.run import Run
-from orchestrator.analysis.wording import number, seconds, share
+from orchestrator.analysis.wording import number, seconds, share, times
 
 PARTS = {"tries that passed": STEPS[1], "everything else": STEPS[3], "tries that did not pass": "#f4e3b2"}
 _WIDTH = WIDTH - 120
+_UNITS = ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 @frozen
@@ -31,11 +32,13 @@ _SETTLED = """
     WHERE change IN ('settled', 'forfeited') AND spent IS NOT NULL
 """
 MEASURES = (
-    Measure("money", _SETTLED.format(field="money"), lambda amount: f"{amount:,.2f}"),
-    Measure("money", "SELECT harness, step_number, money::DOUBLE AS amount FROM features", lambda amount: f"{amount:,.2f}"),
+    Measure("of money", _SETTLED.format(field="money"), lambda amount: f"{amount:,.2f}"),
+    Measure("of money", "SELECT harness, step_number, money::DOUBLE AS amount FROM features", lambda amount: f"{amount:,.2f}"),
     Measure("tokens", _SETTLED.format(field="tokens"), lambda amount: number(round(amount))),
     Measure("tokens", "SELECT harness, step_number, tokens AS amount FROM features", lambda amount: number(round(amount))),
-    Measure("working time", "SELECT harness, step_number, work_s - waiting_s AS amount FROM steps WHERE work_s > 0", seconds),
+    Measure(
+        "of working time", "SELECT harness, step_number, work_s - waiting_s AS amount FROM steps WHERE work_s > 0", seconds
+    ),
 )
 """The first that is on record is drawn."""
 _QUERY = """
@@ -65,9 +68,10 @@ def _picture(cast: Roll, measure: Measure, found: dict[str, tuple[float, ...]], 
     order = sorted(found, key=lambda name: -sum(found[name]))
     total = sum(map(sum, found.values()))
     first = order[0]
-    title = (
-        f"{measure.written(total)} of {measure.name} in all, {share(sum(found[first]) / total)} of it by {cast.labels[first]}"
+    most = (
+        f"{share(sum(found[first]) / total)} of it by {cast.labels[first]}" if len(order) > 1 else f"by {cast.labels[first]}"
     )
+    title = f"{measure.written(total)} {measure.name} in all, {most}"
     lost = sum(parts[2] for parts in found.values())
     key = f"{share(lost / total)} went into tries that did not pass" if lost else ""
     rows = _rows(cast, order, found)
@@ -86,7 +90,9 @@ def _picture(cast: Roll, measure: Measure, found: dict[str, tuple[float, ...]], 
         },
         "layer": [_bars(rows, measure), _said(cast, order, found, passed, measure)],
     }
-    return sheet("cost", title, (key,) if key else (), body, cast.notes)
+    rest = len(cast.names) - len(order)
+    none = (f"{times(rest, 'harness', 'harnesses')} more with nothing of it on record",) if rest else ()
+    return sheet("cost", title, (key,) if key else (), body, (*none, *cast.notes))
 
 
 def _rows(cast: Roll, order: list[str], found: dict[str, tuple[float, ...]]) -> list[dict[str, object]]:
@@ -100,13 +106,20 @@ def _rows(cast: Roll, order: list[str], found: dict[str, tuple[float, ...]]) -> 
     return rows
 
 
+def _unit(most_s: float) -> tuple[float, str]:
+    """Return the largest unit of time of which there is one at least."""
+    return next(((unit_s, unit) for unit_s, unit in _UNITS if most_s >= unit_s), _UNITS[-1])
+
+
 def _bars(rows: list[dict[str, object]], measure: Measure) -> Spec:
     used = [part for part in PARTS if any(row["part"] == part for row in rows)]
     scale = {"domain": used, "range": [PARTS[part] for part in used]}
     legend = {"title": None, "symbolType": "square", "symbolStrokeColor": FAINT, "symbolSize": 110} if len(used) > 1 else None
-    title = "working time, s" if measure.written is seconds else measure.name
+    unit_s, unit = _unit(max(float(str(row["end"])) for row in rows)) if measure.written is seconds else (1.0, "")
+    title = measure.name.removeprefix("of ") + (f", {unit}" if unit else "")
+    shown = [{**row, "at": float(str(row["at"])) / unit_s, "end": float(str(row["end"])) / unit_s} for row in rows]
     return {
-        "data": values(rows),
+        "data": values(shown),
         "mark": {"type": "bar", "height": {"band": 0.74}, "stroke": FAINT, "strokeWidth": 0.7},
         "encoding": {
             "x": {"field": "at", "type": "quantitative", "title": title, "axis": {"format": "~s", "tickCount": 6}},
@@ -117,8 +130,14 @@ def _bars(rows: list[dict[str, object]], measure: Measure) -> Spec:
 
 
 def _said(cast: Roll, order: list[str], found: dict[str, tuple[float, ...]], passed: dict[str, int], measure: Measure) -> Spec:
+    is_time = measure.written is seconds
+    unit_s = _unit(max(map(sum, found.values())))[0] if is_time else 1.0
     rows = [
-        {"harness": cast.labels[name], "end": sum(found[name]), "said": _words(sum(found[name]), passed.get(name, 0), measure)}
+        {
+            "harness": cast.labels[name],
+            "end": sum(found[name]) / unit_s,
+            "said": _words(sum(found[name]), passed.get(name, 0), measure),
+        }
         for name in order
     ]
     return {

@@ -22,7 +22,7 @@ def failures(run: Run, harness: str | None = None) -> Picture:
     found = run.rows(_QUERY, [list(cast.names)])
     if not found:
         return nothing("failures", "No attempt has failed" if cast.names else "No harness has run")
-    written = labels(f"{cast.labels[name]} · {short(error, 24)}" for name, error, _, _ in found[:MOST_BARS])
+    written = labels((f"{cast.labels[name]} · {short(error, 24)}" for name, error, _, _ in found[:MOST_BARS]), 60)
     rows = [
         {"what": what, "count": count, "said": f"{count:,}  {short(cause, 60)}"}
         for what, (_, _, count, cause) in zip(written.values(), found, strict=False)

@@ -85,12 +85,16 @@ def _rows(run: Run, took: str, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
 def _title(cast: Roll, found: list[Spread]) -> str:
     slowest = max(found, key=lambda one: one.marks[0])
     half, _, last = slowest.marks
-    who = "" if len(found) == 1 else f"{cast.labels[slowest.harness]} is slowest: "
-    return f"{who}half of its steps take over {seconds(half)}, one in a hundred over {seconds(last)}"
+    who = cast.labels[slowest.harness] + (" is slowest" if len(found) > 1 else "")
+    if last <= half * 1.05:
+        return f"{who}: nearly all of its steps take {seconds(half)}"
+    return f"{who}: half of its steps take over {seconds(half)}, one in a hundred over {seconds(last)}"
 
 
 def axis(least: float, most: float) -> dict[str, Any]:
-    """Return an axis of durations by powers of ten, written with their units."""
+    """Return an axis of durations by powers of ten, written with their units; it is never shorter than one power."""
+    if (short := 10 / (most / least)) > 1:
+        least, most = least / math.sqrt(short), most * math.sqrt(short)
     words = (
         "datum.value < 1e-3 ? format(datum.value * 1e6, ',.3~g') + ' µs' : "
         "datum.value < 1 ? format(datum.value * 1e3, ',.3~g') + ' ms' : "

@@ -12,12 +12,12 @@ MOST_ROWS = 100
 """Harnesses that are shown one by one: as many rows are still read on a page."""
 
 
-def labels(names: Iterable[str]) -> dict[str, str]:
+def labels(names: Iterable[str], width: int = WIDTH) -> dict[str, str]:
     """Return what is written for each name; no two are the same."""
     written: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
-        label = base = short(name) or "(no name)"
+        label = base = short(name, width) or "(no name)"
         count = 2
         while label in taken:
             label, count = f"{base} ({count})", count + 1

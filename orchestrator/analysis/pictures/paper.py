@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from orchestrator.errors import UsageError
 
@@ -92,6 +92,8 @@ class Picture:
     """Vega-Lite, with the data in it; Altair reads it by `altair.Chart.from_dict`."""
     notes: tuple[str, ...] = ()
     """What is thinned or left out."""
+    is_empty: bool = False
+    """Whether it says that there is nothing to be seen."""
 
     def svg(self) -> str:
         """Return it as SVG: text stays text, nothing is loaded from elsewhere."""
@@ -134,7 +136,9 @@ class Picture:
 
 def sheet(name: str, title: str, subtitle: Sequence[str], body: Spec, notes: Sequence[str] = ()) -> Picture:
     """Return a picture with what is common to all around `body`."""
-    head = {"text": _wrapped(title, 88), "subtitle": [line for text in (*subtitle, *notes) for line in _wrapped(text, 125)]}
+    head: Spec = {"text": _wrapped(title, 88)}
+    if said := [line for text in (*subtitle, *notes) for line in _wrapped(text, 125)]:
+        head["subtitle"] = said
     spec = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "title": head, **body, "config": _CONFIG}
     return Picture(name, title, spec, tuple(notes))
 
@@ -142,7 +146,7 @@ def sheet(name: str, title: str, subtitle: Sequence[str], body: Spec, notes: Seq
 def nothing(name: str, why: str) -> Picture:
     """Return a picture that says there is nothing to be seen, and why."""
     text = {"data": {"values": [{}]}, "width": WIDTH, "height": 60, "mark": {"type": "text", "color": FAINT, "fontSize": 13}}
-    return sheet(name, why, (), {**text, "encoding": {"text": {"value": "nothing to draw"}}})
+    return evolve(sheet(name, why, (), {**text, "encoding": {"text": {"value": "nothing to draw"}}}), is_empty=True)
 
 
 def values(rows: Sequence[Mapping[str, object]]) -> Spec:

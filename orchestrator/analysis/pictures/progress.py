@@ -108,12 +108,12 @@ def _body(cast: Roll, shown: list[Climb], span: Span) -> Spec:
         "width": WIDTH,
         "height": _HEIGHT,
         **body,
-        "layer": [_lists(cast, shown, y), *body["layer"], _crosses(shown, span, y)],
+        "layer": [_lists(shown, y), *body["layer"], _crosses(shown, span, y)],
     }
 
 
-def _lists(cast: Roll, shown: list[Climb], y: Spec) -> Spec:
-    rows = [{"listed": one.listed, "said": f"{one.listed:,} of {cast.labels[one.harness]}"} for one in shown]
+def _lists(shown: list[Climb], y: Spec) -> Spec:
+    rows = [{"listed": listed, "said": f"{listed:,} in all"} for listed in sorted({one.listed for one in shown})]
     height = {**y, "field": "listed", "type": "quantitative"}
     return {
         "data": values(rows),

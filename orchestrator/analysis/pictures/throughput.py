@@ -7,9 +7,10 @@ from orchestrator.analysis.pictures.paper import DEEP, STEPS, WIDTH, Picture, Sp
 from orchestrator.analysis.pictures.roll import Roll, roll
 from orchestrator.analysis.pictures.times import Span, moment
 from orchestrator.analysis.run import Run
-from orchestrator.analysis.wording import number, seconds
+from orchestrator.analysis.wording import number, seconds, times
 
 MOST_STRETCHES = 6_000
+_UNITS = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"), (86_400.0, "a day"), (365.25 * 86_400, "a year"))
 _QUERY = """
     SELECT harness, greatest(least(floor((epoch_us("timestamp") - ?) / ?), ?), 0)::INTEGER AS stretch, count(*)
     FROM records WHERE kind = 'step' AND list_contains(?, harness) GROUP BY ALL
@@ -28,7 +29,7 @@ def throughput(run: Run, harness: str | None = None) -> Picture:
     is_alone = len(cast.names) == 1
     body: Spec = _total(cast.span, total, width_s, is_alone=is_alone)
     if not is_alone:
-        body = {"vconcat": [body, _strips(cast, counts, width_s)], "spacing": 14, "bounds": "flush"}
+        body = {"vconcat": [body, _strips(cast, counts, width_s, _unit(total, width_s))], "spacing": 14, "bounds": "flush"}
     key = f"counted in stretches of {seconds(width_s)}" + (
         "; below, each harness: a gap is a stretch without a step" * (len(counts) > 1)
     )
@@ -44,17 +45,29 @@ def stretches(run: Run, cast: Roll, count: int) -> dict[str, dict[int, int]]:
     return found
 
 
+def _unit(total: list[int], width_s: float) -> tuple[float, str]:
+    """Return the smallest unit of time in which there is more than one step."""
+    mean = sum(total) / (len(total) * width_s)
+    return next(((unit_s, name) for unit_s, name in _UNITS if mean * unit_s >= 1), _UNITS[-1])
+
+
 def _title(span: Span, total: list[int], width_s: float) -> str:
     most = max(range(len(total)), key=total.__getitem__)
-    when = moment(int(span.begin_us + most * width_s * 1e6))[11:19]
-    mean = number(sum(total) / span.seconds)
+    when = _when(span, int(span.begin_us + most * width_s * 1e6))
     if len([one for one in total if one]) == 1:
-        return f"{mean} steps a second, all of them at about {when}"
-    return f"{mean} steps a second on average, {number(total[most] / width_s)} at the busiest, about {when} UTC"
+        return f"{times(sum(total), 'step')}, at about {when} UTC"
+    unit_s, unit = _unit(total, width_s)
+    mean, top = number(sum(total) / span.seconds * unit_s), number(total[most] / width_s * unit_s)
+    return f"{mean} steps {unit} on average, {top} at the busiest, about {when} UTC"
+
+
+def _when(span: Span, time_us: int) -> str:
+    return moment(time_us)[:10] if span.seconds > 3 * 86_400 else moment(time_us)[11:19]
 
 
 def _total(span: Span, total: list[int], width_s: float, *, is_alone: bool) -> Spec:
-    rows = [{**_stretch(span, index, width_s), "rate": steps / width_s} for index, steps in enumerate(total)]
+    unit_s, unit = _unit(total, width_s)
+    rows = [{**_stretch(span, index, width_s), "rate": steps / width_s * unit_s} for index, steps in enumerate(total)]
     return {
         "width": WIDTH,
         "height": 150,
@@ -63,15 +76,15 @@ def _total(span: Span, total: list[int], width_s: float, *, is_alone: bool) -> S
         "encoding": {
             "x": span.x(is_written=is_alone),
             "x2": {"field": "end"},
-            "y": {"field": "rate", "type": "quantitative", "title": "steps a second, in all", "axis": {"tickCount": 5}},
+            "y": {"field": "rate", "type": "quantitative", "title": f"steps {unit}, in all", "axis": {"tickCount": 5}},
             "y2": {"datum": 0},
         },
     }
 
 
-def _strips(cast: Roll, counts: dict[str, dict[int, int]], width_s: float) -> Spec:
+def _strips(cast: Roll, counts: dict[str, dict[int, int]], width_s: float, unit: tuple[float, str]) -> Spec:
     rows = [
-        {"harness": cast.labels[name], **_stretch(cast.span, stretch, width_s), "rate": steps / width_s}
+        {"harness": cast.labels[name], **_stretch(cast.span, stretch, width_s), "rate": steps / width_s * unit[0]}
         for name, found in counts.items()
         for stretch, steps in found.items()
     ]
@@ -90,7 +103,7 @@ def _strips(cast: Roll, counts: dict[str, dict[int, int]], width_s: float) -> Sp
                 "field": "rate",
                 "type": "quantitative",
                 "scale": lightness,
-                "legend": {"title": "steps a second", "orient": "bottom", "gradientLength": 220, "tickCount": 4},
+                "legend": {"title": f"steps {unit[1]}", "orient": "bottom", "gradientLength": 220, "tickCount": 4},
             },
         },
     }

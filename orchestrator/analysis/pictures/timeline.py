@@ -28,6 +28,8 @@ from orchestrator.analysis.wording import seconds, times
 
 MOST_STRETCHES = 6_000
 """Stretches of time in all rows together, each of which may become a mark."""
+_CHANCE = 3
+"""Where no stretch has more steps than these, it is chance which has more."""
 _LEVELS = ("few", "more", "most")
 _LEVEL_INKS = ("#9fb3c8", MID, DEEP)
 
@@ -70,10 +72,9 @@ def _title(cast: Roll, found: list[Spell]) -> str:
     last = {spell.harness: spell for spell in found}
     done = sum(spell.end in ("completed", "exhausted") for spell in last.values())
     who = times(len(cast.names), "harness", "harnesses")
-    return (
-        f"{who} made {times(cast.all_steps, 'step')} in {seconds(cast.span.seconds)}: "
-        f"{done:,} came to an end of their own, {times(crashes, 'crash', 'crashes') if crashes else 'none crashed'}"
-    )
+    ends = f"{done:,} came to an end of their own, " if done else ""
+    crashed = times(crashes, "crash", "crashes") if crashes else "no crash"
+    return f"{who} made {times(cast.all_steps, 'step')} in {seconds(cast.span.seconds)}: {ends}{crashed}"
 
 
 def _bars(cast: Roll, found: list[Spell]) -> Spec:
@@ -118,7 +119,7 @@ def _stretches(cast: Roll, run: Run, count: int) -> Iterator[dict[str, Any]]:
         most, start, previous = max(stretches.values()), 0, -1
         for stretch in range(count + 1):
             steps = stretches.get(stretch, 0)
-            level = min(2, 3 * (steps - 1) // most) if steps else -1
+            level = -1 if not steps else 0 if most <= _CHANCE else min(2, 3 * (steps - 1) // most)
             if level != previous:
                 if previous >= 0:
                     at, end = (cast.span.at(begin + index * width) for index in (start, stretch))

@@ -70,7 +70,12 @@ class Span:
             "type": "temporal",
             "title": title,
             "scale": {"type": "utc", "domain": domain, "nice": False},
-            "axis": {"format": format, "tickCount": 5 if format.endswith("%L") else 8, "labelOverlap": "greedy"},
+            "axis": {
+                "format": format,
+                "tickCount": 5 if format.endswith("%L") else 8,
+                "labelOverlap": "greedy",
+                "labelSeparation": 10,
+            },
         }
 
 

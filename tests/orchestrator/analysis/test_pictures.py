@@ -237,3 +237,18 @@ def test_a_notebook_is_handed_svg(busy: Run) -> None:
     shown = picture(busy, "timeline")._repr_mimebundle_()
 
     assert shown["image/svg+xml"].startswith("<svg")
+
+
+def test_of_several_pictures_those_with_nothing_to_show_are_left_out(diary: Diary) -> None:
+    traded(diary, "trader", 1, 1, BEGIN, 1000, 0)
+
+    drawn = pictures(diary.open(), "progress")
+
+    assert [one.name for one in drawn] == ["equity"]
+
+
+@pytest.mark.parametrize(("every_s", "unit"), [(0.1, "a second"), (10, "a minute"), (3e5, "a year")])
+def test_slow_runs_are_counted_by_the_minute_or_by_the_year(diary: Diary, every_s: float, unit: str) -> None:
+    diary.life("one", 20, every_s=every_s)
+
+    assert f"steps {unit} on average" in picture(diary.open(), "throughput").title
