@@ -20,7 +20,7 @@ import trio
 from attrs import frozen
 
 from orchestrator.errors import UsageError
-from orchestrator.history.sources import Past, Source, is_log, opened
+from orchestrator.history.sources import Past, Source, is_log, known, opened
 from orchestrator.log import record_of
 from orchestrator.records import Record
 
@@ -67,6 +67,7 @@ async def replay(
             sits through the night between two runs.
 
     Raises:
+        UnknownHarness: the store has none of a name.
         UsageError: an argument can not be, or a line of the log is no line of ours. A torn last line is left out.
     """
     if isnan(speed) or speed <= 0:
@@ -107,6 +108,8 @@ def _records(source: Source, after: int, stack: ExitStack, wanted: _Wanted) -> G
 
 
 def _of_store(past: Past, after: int, wanted: _Wanted) -> Generator[Record]:
+    for name in filter(None, wanted.names or ()):
+        known(past, name)
     last = past.last_seq() if wanted.until is None else min(wanted.until, past.last_seq())
     while after < last:
         page = past.records(after=after, limit=PAGE)

@@ -20,12 +20,13 @@ from orchestrator.store.settling import pruned
 MOST_BESIDE = 100_000
 """Steps of a fork within a store while a program runs on it: copying them keeps it waiting for about 0.6 s."""
 _PAGE = 1000
+_PORTION = 10_000
 _COPY = """
 INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state)
     SELECT :fork, 1, r.attempt, r.step, r.time_us,
            CASE WHEN instr(r.body, '"consumed"') THEN json_remove(r.body, '$.consumed') ELSE r.body END, 'step', r.state
     FROM step_index i JOIN records r ON r.seq = i.seq
-    WHERE i.harness = :origin AND i.step <= :step ORDER BY i.step
+    WHERE i.harness = :origin AND i.step >= :first AND i.step <= :last ORDER BY i.step
 """
 _INDEX = (
     "INSERT INTO step_index (harness, step, seq) SELECT :fork, step, :shift + step FROM step_index "
@@ -162,7 +163,10 @@ def _copy(db: sqlite3.Connection, fork: Fork, number: int, source: int) -> None:
     (before,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
     (oldest,) = db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (source,)).fetchone()
     where = {"fork": number, "origin": source, "step": fork.step, "shift": before + 1 - oldest}
-    copies, expected = db.execute(_COPY, where).rowcount, fork.step + 1 - oldest
+    expected = fork.step + 1 - oldest
+    # A portion at a time: SQLite holds what it reads from a table and writes to the same one in memory.
+    portions = [(first, min(first + _PORTION - 1, fork.step)) for first in range(oldest, fork.step + 1, _PORTION)]
+    copies = sum(db.execute(_COPY, {**where, "first": first, "last": last}).rowcount for first, last in portions)
     if copies != expected:
         raise StoreCorrupt(f"harness {fork.origin!r} can not be forked: expected {expected} steps, found {copies}")
     for statement in _INDEX:

@@ -223,6 +223,7 @@ class Operations:
         taken = self._db.execute("SELECT 1 FROM harnesses WHERE name = ?", (fork.name,)).fetchone() is not None
         if fork.past is not None:
             check_fork(fork, taken=taken, head=fork.step)
+            self._check_room(fork)
             past = fork.past
             origin = Origin(past.harness_class, past.initial_state, past.attempt, past.seq, past.run)
             return make_fork(self._db, fork, self._run, origin, None)
@@ -233,14 +234,14 @@ class Operations:
         (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", row).fetchone()
         (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", row).fetchone()
         check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1)
-        for owner in self._owners():
-            check_room(fork, pid_of(self._path, owner), self._location)
+        self._check_room(fork)
         return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0])
 
-    def _owners(self) -> list[str]:
-        """Return the living runs that have harnesses here; this one is among them, if it has."""
-        owners = self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL").fetchall()
-        return [owner for (owner,) in owners if owner == self._run or is_alive(self._path, owner)]
+    def _check_room(self, fork: Fork) -> None:
+        """Refuse a fork that would keep a living run waiting which has harnesses here, this one too."""
+        for (owner,) in self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL").fetchall():
+            if owner == self._run or is_alive(self._path, owner):
+                check_room(fork, pid_of(self._path, owner), self._location)
 
     def _insert_record(self, *values: object) -> int:
         cursor = self._db.execute(

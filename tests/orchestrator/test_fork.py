@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 import trio
 
+from harnesses import BaseHarness
+from harnesses.governance import Guardrails, NoProgress
+from harnesses.governance.watching import terms
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, Status, StoreUnusable, UnknownHarness, UsageError
 from orchestrator.fork import fork
 from orchestrator.history import diff, state_at, state_hash
@@ -70,6 +73,60 @@ class Looking(Buying):
         self.seen.append((self.current_step, self.state, [step.input for step in self.step_history]))
         async for pair in super().execute():
             yield pair
+
+
+class Ticking(BaseHarness[int, int, int]):
+    """Makes a step of each tick of a clock that ticks every ten seconds."""
+
+    def __init__(self, until: int) -> None:
+        super().__init__(0)
+        self.until = until
+
+    async def execute(self) -> Any:
+        async for tick in self.every(10):
+            yield int(tick), 0
+            if self.current_step >= self.until:
+                return
+
+
+async def test_tickers_go_on_where_they_were_at_that_step(autojump_clock: object) -> None:
+    store = MemoryStore()
+    await ticked(store, "one", 5)
+
+    fork(store, "one", 3, to="two")
+    await ticked(store, "two", 5)
+
+    one, two = [[step.input for step in store.steps(name)] for name in ("one", "two")]
+    assert two[:3] == one[:3]
+    assert two[3] > two[2]
+
+
+async def ticked(store: MemoryStore, name: str, until: int) -> None:
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Ticking(until), name=name)
+
+
+class Stuck(BaseHarness[int, str, str]):
+    """Does the same, twice or for good."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(0)
+        self.steps = steps
+
+    async def execute(self) -> Any:
+        while self.current_step < self.steps:
+            yield "the same", "as ever"
+
+
+async def test_guardrails_know_what_the_origin_had_done_up_to_that_step() -> None:
+    store, rails = MemoryStore(), Guardrails(no_progress=NoProgress(steps=3, policy="tell"))
+    for name, steps in (("one", 2), ("two", 4)):
+        async with Orchestrator(store, handle_signals=False) as orchestrator:
+            orchestrator.start(Stuck(steps), name=name, **terms(rails))
+        if name == "one":
+            fork(store, "one", 2, to="two")
+
+    assert [(record.harness, record.step) for record in store.records() if record.kind == "guardrail"] == [("two", 4)]
 
 
 async def test_step_0_is_the_initial_state(tmp_path: Path) -> None:
@@ -206,6 +263,10 @@ def test_a_long_fork_beside_another_process_belongs_into_another_store(tmp_path:
         fork(tmp_path / "run.db", "one", 4, to="two", into=tmp_path / "other.db")
         with pytest.raises(UsageError, match="expected at most 3 steps"):
             fork(store, "one", 4, to="three")
+        with closing(SqliteStore(tmp_path / "third.db")) as busy:
+            claim(busy, "busy")
+            with pytest.raises(UsageError, match="expected at most 3 steps"):
+                fork(store, "one", 4, to="two", into=tmp_path / "third.db")
         assert [known.current_step for known in store.harnesses()] == [5, 3]
 
     assert fork(tmp_path / "run.db", "one", 4, to="three").step == 4

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from harnesses import BaseHarness
-from orchestrator import MemoryStore, Orchestrator, Record, UsageError
+from orchestrator import MemoryStore, Orchestrator, Record, UnknownHarness, UsageError
 from orchestrator.codec import decode
 from orchestrator.history import replay, replay_into, replaying
 from orchestrator.store.conformance import TIME_US, claim
@@ -124,6 +124,11 @@ async def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 async def test_what_can_not_be_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"replay: (speed|longest_gap_s): expected"):
         await timed(stored(0), **options)
+
+
+async def test_a_name_that_the_store_does_not_know_is_told() -> None:
+    with pytest.raises(UnknownHarness, match=r"no harness 'three'.*one, two"):
+        await timed(stored(0), names=["one", "three"])
 
 
 async def test_a_time_without_a_zone_is_refused() -> None:
