@@ -122,10 +122,12 @@ def _metrics(options: argparse.Namespace) -> int:
     store = store_of(options)
     with closing(SqliteReader(store)) as reader:
         reader.last_seq()  # refuses what is not there, and what is no store
+        is_owned = any(record.owned for record in reader.harnesses())
         replies = list(ask_all(reader.path, "GET", "/metrics"))
         text = _text_of(replies, store) if replies else text_of(families(stored_snapshot(reader))).decode()
     if not replies:
-        streams.say(f"no program runs on {store}: this is what its records tell")
+        who = "the program that runs" if is_owned else "no program runs"
+        streams.say(f"{who} on {store}{' takes no questions' if is_owned else ''}: this is what its records tell")
     print_all(_json_lines(text) if options.json else text.splitlines())
     return ExitCode.OK
 

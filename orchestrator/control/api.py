@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from orchestrator.control.messages import JSON_LINES, Request, Response, answered, refusal
 from orchestrator.errors import UsageError
@@ -45,6 +45,7 @@ class Api:
     store: SqliteReader | None
     handles: Callable[[], Sequence[Handle]]
     metrics: Callable[[], Awaitable[bytes]]
+    threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
@@ -75,7 +76,7 @@ class Api:
     async def _status(self) -> Response:
         store = self.store
         assert store is not None
-        text = await aside(lambda: "".join(f"{line}\n" for line in json_status(store)))
+        text = await aside(lambda: "".join(f"{line}\n" for line in json_status(store)), self.threads)
         return Response(200, text.encode(), JSON_LINES)
 
     async def _order(self, name: str, verb: str, request: Request) -> Response:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,10 +15,10 @@ from urllib.parse import quote
 
 from attrs import frozen
 
-from orchestrator.control.places import address_of, sockets
+from orchestrator.control.places import address_of, sockets, user_of
 from orchestrator.errors import UsageError
 
-_LIMIT_S = 60.0
+_LIMIT_S = 45.0
 """Longer than the other side waits for anything."""
 
 
@@ -40,9 +42,10 @@ class Reply:
 class _Connection(http.client.HTTPConnection):
     """HTTP over a socket in the file system."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, owner: int) -> None:
         super().__init__("localhost", timeout=_LIMIT_S)
         self._path = path
+        self._owner = owner
 
     def connect(self) -> None:
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -50,10 +53,20 @@ class _Connection(http.client.HTTPConnection):
             connected.settimeout(self.timeout)
             with address_of(self._path) as address:
                 connected.connect(address)
+            if user_of(connected) not in (None, 0, os.geteuid(), self._owner):
+                raise PermissionError(errno.EPERM, "another user listens there")
         except BaseException:
             connected.close()
             raise
         self.sock = connected
+
+
+def _owner_of(store: Path) -> int:
+    """Return the user whose store it is: nobody else has anything to say about it."""
+    try:
+        return store.stat().st_uid
+    except OSError:
+        return os.geteuid()
 
 
 def ask_all(store: Path, method: str, target: str) -> Iterator[Reply]:
@@ -64,7 +77,7 @@ def ask_all(store: Path, method: str, target: str) -> Iterator[Reply]:
     """
     for path in sockets(store):
         try:
-            yield _ask(path, method, target)
+            yield _ask(path, _owner_of(store), method, target)
         except (ConnectionRefusedError, FileNotFoundError):
             continue
         except (OSError, http.client.HTTPException) as error:
@@ -86,8 +99,8 @@ def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
     return reply
 
 
-def _ask(path: Path, method: str, target: str) -> Reply:
-    with closing(_Connection(path)) as connection:
+def _ask(path: Path, owner: int, method: str, target: str) -> Reply:
+    with closing(_Connection(path, owner)) as connection:
         connection.request(method, target)
         response = connection.getresponse()
         return Reply(response.status, response.read().decode("utf-8", errors="replace"))

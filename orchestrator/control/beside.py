@@ -6,7 +6,6 @@ The law: none of it is needed. What can not be opened is said, and the run goes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,9 @@ from orchestrator.telemetry.meter import Meter, Program
 from orchestrator.telemetry.prometheus import text_of
 from orchestrator.telemetry.sdk import endpoint_of, exporter_to, sender
 from orchestrator.telemetry.tracing import TraceFollower
+
+_ANSWERS_S = 0.5
+"""How long whoever has asked gets at the end to hear the answer: who told the last harness to stop is still to hear of it."""
 
 
 def _metrics(given: str | int | None) -> Address | None:
@@ -75,6 +77,7 @@ class Beside:
         self._path: Path | None = None
         self._at: Address | None = None
         self._spans: TraceFollower | None = None
+        self._servers: list[serving.Server] = []
 
     @property
     def control_path(self) -> Path | None:
@@ -119,7 +122,7 @@ class Beside:
 
     async def _serve_control(self, listener: trio.SocketListener, api: Api, path: Path) -> None:
         try:
-            await serving.serve(listener, api.answer, welcome=lambda stream: is_ours(stream.socket))
+            await self._server(api, welcome=_is_ours).serve(listener)
         finally:
             listener.socket.close()
             _remove(path)
@@ -135,7 +138,7 @@ class Beside:
             say(f"metrics: at http://{self._at}/metrics, for everybody who can reach this machine")
         api = Api(None, self._handles, meter.text)
         for listener in listeners:
-            services.start_soon(partial(_serve_metrics, listener, api))
+            services.start_soon(_serve_metrics, listener, self._server(api))
 
     def _open_traces(self, services: trio.Nursery, given: object) -> None:
         store = self._recorder.store
@@ -153,8 +156,16 @@ class Beside:
 
     async def finish(self, seconds: float) -> None:
         """Return when what has to be told at the end is told, or so many seconds are over."""
+        with trio.move_on_after(_ANSWERS_S):
+            for server in self._servers:
+                await server.wait_answered()
         if self._spans is not None:
             await self._spans.finish(seconds)
+
+    def _server(self, api: Api, **options: Any) -> serving.Server:
+        server = serving.Server(api.answer, **options)
+        self._servers.append(server)
+        return server
 
     def _sent(self) -> tuple[int, int]:
         return (0, 0) if self._spans is None else (self._spans.sent, self._spans.dropped)
@@ -167,11 +178,15 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-async def _serve_metrics(listener: trio.SocketListener, api: Api) -> None:
+async def _serve_metrics(listener: trio.SocketListener, server: serving.Server) -> None:
     try:
-        await serving.serve(listener, api.answer)
+        await server.serve(listener)
     finally:
         listener.socket.close()
+
+
+def _is_ours(stream: trio.SocketStream) -> bool:
+    return is_ours(stream.socket)
 
 
 def _nothing() -> None:

@@ -98,10 +98,14 @@ class Connected(Protocol):
 
 def is_ours(connected: Connected) -> bool:
     """Return whether who has connected is this user, or root; where the system does not say, the file's rights have to do."""
+    return user_of(connected) in (None, 0, os.geteuid())
+
+
+def user_of(connected: Connected) -> int | None:
+    """Return the user at the other end; None where the system does not say."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    said = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    return _PEER.unpack(said)[1] in (0, os.geteuid())
+        return None
+    return int(_PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1])
 
 
 def _prefix(store: Path) -> str:

@@ -7,13 +7,13 @@ connection; a request has no more than a small head and body; what fails in an a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from http import HTTPStatus
 from importlib.util import find_spec
 
 import trio
 from attrs import frozen
 
+from orchestrator.bell import Bell
 from orchestrator.control.messages import Answer, Request, Response, refusal, request_of
 from orchestrator.signals import say
 
@@ -44,67 +44,76 @@ def is_there() -> bool:
     return find_spec("h11") is not None
 
 
-async def serve(
-    listener: trio.SocketListener,
-    answer: Answer,
-    *,
-    limits: Limits = LIMITS,
-    welcome: Callable[[trio.SocketStream], bool] = lambda stream: True,
-) -> None:
-    """Answer whoever connects, until cancelled.
+class Server:
+    """Answers whoever connects.
 
     Args:
+        answer: gives the answer to a request; what it raises is said, and answered as a failure.
         welcome: says whether a client is heard at all.
     """
-    places = trio.Semaphore(limits.connections)
-    async with trio.open_nursery() as nursery:
-        while True:
-            await places.acquire()
-            try:
-                stream = await listener.accept()
-            except trio.ClosedResourceError:
-                return
-            except OSError:
-                places.release()
-                await trio.sleep(_BUSY_S)
-                continue
-            nursery.start_soon(partial(_attend, stream, answer, limits, places, welcome))
 
+    def __init__(
+        self, answer: Answer, *, limits: Limits = LIMITS, welcome: Callable[[trio.SocketStream], bool] = lambda stream: True
+    ) -> None:
+        self._answer = answer
+        self._limits = limits
+        self._welcome = welcome
+        self._busy = 0
+        self._bell = Bell()
 
-async def _attend(
-    stream: trio.SocketStream,
-    answer: Answer,
-    limits: Limits,
-    places: trio.Semaphore,
-    welcome: Callable[[trio.SocketStream], bool],
-) -> None:
-    try:
-        async with stream:
-            if welcome(stream):
-                await _converse(stream, answer, limits)
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return
-    except Exception as error:
-        say(f"control: a client could not be answered: {error!r:.300}; the run goes on")
-    finally:
-        places.release()
+    async def serve(self, listener: trio.SocketListener) -> None:
+        """Answer, until cancelled."""
+        places = trio.Semaphore(self._limits.connections)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await places.acquire()
+                try:
+                    stream = await listener.accept()
+                except trio.ClosedResourceError:
+                    return
+                except OSError:
+                    places.release()
+                    await trio.sleep(_BUSY_S)
+                    continue
+                nursery.start_soon(self._attend, stream, places)
 
+    async def wait_answered(self) -> None:
+        """Return when everyone who has asked has an answer; who has only connected is not waited for."""
+        await self._bell.until(lambda: not self._busy)
 
-async def _converse(stream: trio.SocketStream, answer: Answer, limits: Limits) -> None:
-    """Hear one request, and answer it."""
-    import h11
+    async def _attend(self, stream: trio.SocketStream, places: trio.Semaphore) -> None:
+        try:
+            async with stream:
+                if self._welcome(stream):
+                    await self._converse(stream)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+        except Exception as error:
+            say(f"control: a client could not be answered: {error!r:.300}; the run goes on")
+        finally:
+            places.release()
 
-    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
-    asked: Request | Response | None = refusal(408, f"no whole request within {limits.read_s:g} s; ask again")
-    try:
-        with trio.move_on_after(limits.read_s):
-            asked = await _hear(stream, connection, limits)
-    except h11.RemoteProtocolError as error:
-        asked = refusal(error.error_status_hint, f"not understood: expected a request in HTTP/1.1: {error}")
-    response = await _answered(answer, asked, limits) if isinstance(asked, Request) else asked
-    if response is not None and connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-        with trio.move_on_after(limits.write_s):
-            await _send(stream, connection, response)
+    async def _converse(self, stream: trio.SocketStream) -> None:
+        """Hear one request, and answer it."""
+        import h11
+
+        limits = self._limits
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
+        asked: Request | Response | None = refusal(408, f"no whole request within {limits.read_s:g} s; ask again")
+        try:
+            with trio.move_on_after(limits.read_s):
+                asked = await _hear(stream, connection, limits)
+        except h11.RemoteProtocolError as error:
+            asked = refusal(error.error_status_hint, f"not understood: expected a request in HTTP/1.1: {error}")
+        self._busy += 1
+        try:
+            response = await _answered(self._answer, asked, limits) if isinstance(asked, Request) else asked
+            if response is not None and connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                with trio.move_on_after(limits.write_s):
+                    await _send(stream, connection, response)
+        finally:
+            self._busy -= 1
+            self._bell.ring()
 
 
 async def _hear(stream: trio.SocketStream, connection: object, limits: Limits) -> Request | Response | None:

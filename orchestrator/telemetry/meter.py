@@ -8,6 +8,7 @@ all of them get the same text; and what fails here is said, and ends only this.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
@@ -69,9 +70,11 @@ class Meter:
         self._follows = eager
         self._is_due = False
         self._asked = self._answered = 0
-        self._text = b""
-        self._failure: str | None = None
+        self._result: bytes | str = b""
+        """The text, or why there is none."""
+        self._has_ended = False
         self._bell = Bell()
+        self._thread = trio.CapacityLimiter(1)
 
     async def text(self) -> bytes:
         """Return the numbers of a moment after the call.
@@ -82,10 +85,10 @@ class Meter:
         self._asked += 1
         mine = self._asked
         self._bell.ring()
-        await self._bell.until(lambda: self._failure is not None or self._answered >= mine)
-        if self._failure is not None:
-            raise UsageError(self._failure)
-        return self._text
+        await self._bell.until(lambda: self._has_ended or self._answered >= mine)
+        if isinstance(self._result, str):
+            raise UsageError(self._result)
+        return self._result
 
     async def run(self) -> None:
         """Count and answer, until cancelled."""
@@ -95,13 +98,25 @@ class Meter:
                 while True:
                     await self._bell.until(lambda: self._is_due or self._asked > self._answered)
                     self._is_due, self._follows = False, True
-                    await self._count(self._recorder.last_seq)
-                    if self._asked > self._answered:
-                        await self._answer()
+                    await self._go_on()
         except Exception as error:
-            self._failure = f"metrics: not counted any further: {leaf_of(error)}; the run goes on"
-            say(self._failure)
+            self._result, self._has_ended = f"metrics: not counted any further: {leaf_of(error)}; the run goes on", True
+            say(self._result)
             self._bell.ring()
+
+    async def _go_on(self) -> None:
+        """Count what is new, and answer whoever has asked by now; what fails is told to them, and tried again for the next."""
+        asked, begin = self._asked, time.perf_counter()
+        try:
+            await self._count(self._recorder.last_seq)
+            if asked > self._answered:
+                self._result = await self._written()
+        except OrchestratorError as error:
+            self._result = str(error)
+        self._answered = asked
+        self._bell.ring()
+        # However many ask, one after the other, the run has the interpreter at least half of the time.
+        await trio.sleep(time.perf_counter() - begin)
 
     async def _heed_news(self) -> None:
         await self._bell.until(lambda: self._follows)
@@ -114,7 +129,7 @@ class Meter:
     async def _count(self, last: int) -> None:
         """Count all records up to `last`, those of other programs in between too; not what is written meanwhile."""
         while self._after < last:
-            read = await aside(self._count_page)
+            read = await aside(self._count_page, self._thread)
             if read < _PAGE:
                 return
 
@@ -125,12 +140,9 @@ class Meter:
             self._after = records[-1].seq
         return len(records)
 
-    async def _answer(self) -> None:
-        asked = self._asked
+    async def _written(self) -> bytes:
         snapshot = self._look()
-        self._text = await aside(lambda: self._write(list(families(self._complete(snapshot)))))
-        self._answered = asked
-        self._bell.ring()
+        return await aside(lambda: self._write(list(families(self._complete(snapshot)))), self._thread)
 
     def _look(self) -> Snapshot:
         """Return what only the loop's thread may look at."""

@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 import trio
 
-from harnesses.clock import jumps
 from orchestrator.recorder import Recorder
 from orchestrator.signals import say
 from orchestrator.store.protocol import Store
-from orchestrator.telemetry.aside import leaf_of
+from orchestrator.telemetry.aside import aside, leaf_of
 from orchestrator.telemetry.otlp import BATCH
 from orchestrator.telemetry.span import Span
 from orchestrator.telemetry.spans import Traces
@@ -57,7 +56,7 @@ class TraceFollower:
                 while not await self._catch_up(recorder):
                     with trio.move_on_after(_PAUSE_S):
                         await recorder.wait_ended()
-                await self._beside(self._close)
+                await aside(self._close, self._thread)
             except Exception as error:
                 self._failure = f"{leaf_of(error)}"
                 say(f"traces: not sent any further: {self._failure}; the run goes on")
@@ -75,15 +74,8 @@ class TraceFollower:
         """Send what has ended by now; return whether that was all."""
         ended = recorder.ended
         while True:
-            read = await self._beside(self._send_page)
-            if not read:
+            if not await aside(self._send_page, self._thread):
                 return ended
-
-    async def _beside(self, function: Callable[[], object]) -> object:
-        if jumps():
-            await trio.lowlevel.checkpoint()
-            return function()
-        return await trio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._thread)
 
     def _send_page(self) -> bool:
         """Send the spans of some records; return whether there may be more."""

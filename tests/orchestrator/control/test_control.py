@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -14,13 +15,14 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from orchestrator import Orchestrator, SqliteStore, UsageError
+from orchestrator import Orchestrator, SqliteStore, StoreBusy, UsageError
 from orchestrator.control.address import Address, address_of
+from orchestrator.control.asking import ask_all, order
 from orchestrator.control.places import is_ours, open_socket, socket_path, sockets
 from orchestrator.standing import json_status
 from orchestrator.telemetry.figures import Family
 from orchestrator.telemetry.prometheus import text_of
-from tests.orchestrator.control.asked import ask, connected, controlled, read_all
+from tests.orchestrator.control.asked import Said, ask, connected, controlled, read_all
 from tests.orchestrator.scripted import Scripted, Steps
 
 
@@ -278,3 +280,79 @@ def test_what_is_no_address_is_refused(wrong: object) -> None:
 def no_thread_is_left() -> Iterator[None]:
     yield
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("orchestrator")]
+
+
+async def test_numbers_that_can_not_be_written_are_a_sentence(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    async with controlled(store) as orchestrator:
+        handle = orchestrator.start(Scripted(quick, until=20), name="a")
+        said = [await ask(orchestrator.beside.control_path, "GET", "/metrics") for _ in range(2)]
+        outcome = await handle.wait()
+
+    assert outcome.ok
+    assert [one.status for one in said] == [501, 501]
+    assert "pip install 'harness-orchestrator[metrics]'" in said[0].fields["error"]
+
+
+async def test_traces_without_the_extra_are_a_word(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+
+    async with Orchestrator(store, traces="http://127.0.0.1:1", handle_signals=False) as orchestrator:
+        outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
+
+    assert outcome.ok
+    assert "pip install 'harness-orchestrator[telemetry]'" in capfd.readouterr().err
+
+
+async def test_who_tells_the_last_harness_to_stop_hears_that_it_has(store: Path) -> None:
+    async with Orchestrator(store, control=True, handle_signals=False) as orchestrator:
+        orchestrator.start(Scripted(quick), name="a")
+        path = orchestrator.beside.control_path
+        said: list[Said] = []
+
+        async def tell() -> None:
+            said.append(await ask(path, "POST", "/harnesses/a/stop"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tell)
+
+    assert [one.fields["status"] for one in said] == ["stopped"]
+
+
+def test_a_program_of_somebody_else_is_not_asked(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.touch()
+    with open_socket(store, "abc"):
+        monkeypatch.setattr("orchestrator.control.asking.user_of", lambda connected: os.geteuid() + 1)
+
+        with pytest.raises(UsageError, match="another user listens there"):
+            order(store, "a", "stop")
+
+
+def test_a_store_that_nobody_runs_has_nobody_to_ask(store: Path) -> None:
+    store.touch()
+    open_socket(store, "dead").close()
+
+    assert order(store, "a", "stop") is None
+    assert list(ask_all(store, "GET", "/status")) == []
+
+
+async def test_numbers_that_could_not_be_read_once_can_be_read_the_next_time(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with controlled(store) as orchestrator:
+        handle = orchestrator.start(Scripted(quick, until=50), name="a")
+        await anext(handle.steps())
+        with monkeypatch.context() as broken:
+            broken.setattr(SqliteStore, "records", _busy)
+            failed = await ask(orchestrator.beside.control_path, "GET", "/metrics")
+        after = await ask(orchestrator.beside.control_path, "GET", "/metrics")
+        await handle.wait()
+
+    assert (failed.status, after.status) == (501, 200)
+    assert "locked for a moment" in failed.fields["error"]
+
+
+def _busy(*_: object, **__: object) -> None:
+    raise StoreBusy("locked for a moment")

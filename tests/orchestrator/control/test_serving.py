@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 import trio
@@ -12,7 +11,7 @@ from attrs import evolve
 from trio.testing import wait_all_tasks_blocked
 
 from orchestrator.control.messages import Request, Response, answered
-from orchestrator.control.serving import Limits, serve
+from orchestrator.control.serving import Limits, Server
 from tests.orchestrator.control.asked import Said, read_all, said
 
 SHORT = Limits(connections=3, read_s=0.3, answer_s=0.1, write_s=0.3, body_bytes=100)
@@ -29,7 +28,7 @@ async def echo(request: Request) -> Response:
     return answered(200, {"method": request.method, "parts": request.parts, "options": request.options})
 
 
-class Served:
+class Running:
     """A server on a port of this machine."""
 
     def __init__(self, port: int) -> None:
@@ -48,11 +47,11 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(limits: Limits = SHORT) -> AsyncGenerator[Served]:
+async def serving(limits: Limits = SHORT) -> AsyncGenerator[Running]:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery, listener:
-        nursery.start_soon(partial(serve, listener, echo, limits=limits))
-        yield Served(listener.socket.getsockname()[1])
+        nursery.start_soon(Server(echo, limits=limits).serve, listener)
+        yield Running(listener.socket.getsockname()[1])
         nursery.cancel_scope.cancel()
 
 
