@@ -83,15 +83,7 @@ def survey(path: str | Path, rule: Rule, names: Collection[str] = ()) -> Pruned:
         StoreError: it is not a store of ours, or it is not what was written.
         UnknownHarness: there is no such harness.
     """
-    store, tally = Path(path).resolve(), _Tally()
-    with closing(open_reader(store)) as db, translated(str(path)):
-        db.execute("BEGIN")
-        plan, base, latest = read_plan(db, rule, names), read_base(db), Latest()
-        if plan.by_number:
-            latest.read(db)
-            for portion in portions(db, plan, base, latest):
-                tally.add(portion)
-    return tally.pruned(plan, base)
+    return _look(path, rule, names)[1]
 
 
 def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str, busy_s: float = 10.0) -> Pruned:
@@ -105,17 +97,27 @@ def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str,
         StoreError: it is not a store of ours, it is not what was written, or somebody else prunes it at this moment.
         UnknownHarness: there is no such harness.
     """
+    plan, would = _look(path, rule, names)
+    if not would.records:
+        return would
     store = Path(path).resolve()
-    with closing(open_reader(store)) as db, translated(str(path)):
-        db.execute("BEGIN")
-        plan = read_plan(db, rule, names)
-        base = read_base(db)
-    if not plan.by_number:
-        return _Tally().pruned(plan, base)
     with closing(open_writer(store, busy_s)) as db:
         db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
         with translated(str(path)):
             return _Pruner(db, store, plan, by).run(rule)
+
+
+def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, Pruned]:
+    """Return what has to stay and what would go, every record of it held against its seal."""
+    tally = _Tally()
+    with closing(open_reader(Path(path).resolve())) as db, translated(str(path)):
+        db.execute("BEGIN")
+        plan, base, latest = read_plan(db, rule, names), read_base(db), Latest()
+        if plan.until:
+            latest.read(db)
+            for portion in portions(db, plan, base, latest):
+                tally.add(portion)
+    return plan, tally.pruned(plan, base)
 
 
 class _Pruner:

@@ -5,7 +5,8 @@ stays   every step from a harness's *floor* on: the newest snapshot up to the fi
         belongs to these steps: effects, output, what is attached, spends, the messages that they have used up
 stays   what people have said: requests, answers and uses of approvals, latches, for ever; what concerns all harnesses
 stays   a message that waits, a reservation that is open, the last lifecycle event of each harness, the newest record
-goes    the rest: steps below the floor, what belongs to them, and lifecycle events before the last of them
+goes    the rest: steps below the floor, and what belongs to them; by age also lifecycle events, wherever they are: a harness
+        that has crashed for weeks has many of them, and no steps
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class Found:
     seq: int
     harness: int
     step: int
+    time_us: int
     kind: str
 
 
@@ -116,11 +118,14 @@ class Plan:
     """The last record: the next one gets its number from it."""
     until: int
     """The last record that may go."""
+    since_us: int = 0
+    """Lifecycle events before that go."""
     by_number: Mapping[int, int] = field(init=False)
-    """The floor of each harness of which any steps go."""
+    """The floor of each harness that is pruned; 0 if none of its steps go."""
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "by_number", {floor.number: floor.first for floor in self.floors if floor.goes})
+        floors = {floor.number: floor.first if floor.goes else 0 for floor in self.floors}
+        object.__setattr__(self, "by_number", floors)
 
     def goes(self, record: Found, used_up: Mapping[int, int]) -> bool:
         """Return whether a record goes.
@@ -128,14 +133,15 @@ class Plan:
         Args:
             used_up: the step that has used up each message, by its number; one that waits is not in it.
         """
-        floor = self.by_number.get(record.harness, 0)
-        if not floor or record.seq > self.until or record.kind in SAID:
+        floor = self.by_number.get(record.harness)
+        if floor is None or record.seq > self.until or record.kind in SAID or record.seq == self.newest:
             return False
         if record.kind == "message":
             return used_up.get(record.seq, floor) < floor
         if record.kind in LIFECYCLE:
-            return record.step + 1 < floor and record.seq not in self.last_events
-        return 0 < record.step < floor and record.seq not in self.reserved and record.seq != self.newest
+            is_old = record.step + 1 < floor or record.time_us < self.since_us
+            return is_old and record.seq not in self.last_events
+        return 0 < record.step < floor and record.seq not in self.reserved
 
 
 # reading
@@ -145,6 +151,7 @@ _TAIL = """
 SELECT harness, step, seq, time_us, state IS NOT NULL FROM records
 WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, step
 """
+_AT = "SELECT seq, time_us FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
 _STAMP = "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?"
 
 
@@ -184,10 +191,26 @@ def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -
             if floor.goes:
                 until = max(until, _seq_of(db, number, floor.first, tails.get(number, [])) - 1)
     (newest,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+    if rule.since_us is not None:
+        until = max(until, _last_before(db, rule.since_us, newest))
     kinds = ", ".join(map(repr, sorted(LIFECYCLE)))
     events = db.execute(f"SELECT max(seq) FROM records WHERE kind IN ({kinds}) GROUP BY harness") if until else ()
     reserved = db.execute("SELECT id FROM open_reservations")
-    return Plan(floors, frozenset(seq for (seq,) in events), frozenset(id for (id,) in reserved), newest, until)
+    last = frozenset(seq for (seq,) in events)
+    return Plan(floors, last, frozenset(id for (id,) in reserved), newest, until, rule.since_us or 0)
+
+
+def _last_before(db: sqlite3.Connection, since_us: int, newest: int) -> int:
+    """Return the last record before a moment: by the stamps, as in a sorted list."""
+    low, high = 0, newest
+    while low < high:
+        middle = (low + high + 1) // 2
+        seq, time_us = db.execute(_AT, (middle,)).fetchone()
+        if time_us < since_us:
+            low = seq
+        else:
+            high = middle - 1
+    return low
 
 
 def _read_floor(db: sqlite3.Connection, rule: Rule, harness: tuple[int, str, str], tail: Sequence[_Tail]) -> Floor:

@@ -32,7 +32,7 @@ _SEALS = """
 SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position > ? AND first_seq <= ? ORDER BY position
 """
 _RECORDS = f"""
-SELECT seq, harness, step, kind, CAST({RECORD_TEXT} AS BLOB) FROM records WHERE seq > ? AND seq <= ? ORDER BY seq
+SELECT seq, harness, step, time_us, kind, CAST({RECORD_TEXT} AS BLOB) FROM records WHERE seq > ? AND seq <= ? ORDER BY seq
 """
 _NOTES = "SELECT position, notes FROM seals WHERE position > ? ORDER BY position"
 _USED_UP = "SELECT seq, consumed_step FROM mailbox WHERE seq > ? AND seq <= ? AND consumed_step IS NOT NULL"

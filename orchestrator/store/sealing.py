@@ -113,8 +113,8 @@ class Sealer:
         noted = self._head.read()
         if noted is not None and not self._has(noted):
             raise StoreCorrupt(
-                f"{self._location} is older than its head, {self._head.path}, or another store: expected seal "
-                f"{noted.position} over record {noted.last_seq}, its last is seal {position} over record {last_seq}; "
+                f"{self._location} is older than its head, {self._head.path}, or another store, or was pruned since: expected "
+                f"seal {noted.position} over record {noted.last_seq}, its last is seal {position} over record {last_seq}; "
                 "restore the newer one, or remove the head if you have put an older one here yourself"
             )
         strange = self._db.execute(_STRANGE, (last_seq,)).fetchone()

@@ -9,11 +9,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import StoreCorrupt, UnknownHarness, UsageError
-from orchestrator.events import Completed, Stopped
+from orchestrator.events import Completed, Failed, Stopped
 from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, numbers, step_row
@@ -227,6 +228,21 @@ def test_the_last_lifecycle_event_of_a_harness_stays(path: Path) -> None:
     assert proof_of(path).findings == []
 
 
+def test_what_a_harness_that_never_got_far_has_left_goes_by_its_age(path: Path) -> None:
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        for number in range(20):
+            event = event_row(claimed, Failed("E", f"crash {number}"), Status.FAILED)
+            do(store, evolve(event, time_us=TIME_US + number))
+
+    prune(path, Rule(since_us=TIME_US + 15), by="ann")
+    assert [seq for (seq,) in ask(path, "SELECT seq FROM records WHERE kind = 'failed'")] == [16, 17, 18, 19, 20]
+    prune(path, Rule(since_us=TIME_US + 1000), by="ann")
+
+    assert ask(path, "SELECT seq, kind FROM records") == [(20, "failed"), (21, "pruned"), (22, "pruned")]
+    assert proof_of(path).findings == []
+
+
 def test_a_seal_that_does_not_fit_stops_it_before_anything_of_it_goes(path: Path) -> None:
     made(path)
     tell(path, "UPDATE records SET time_us = time_us + 1 WHERE seq = 7")
@@ -314,7 +330,8 @@ def test_of_any_run_every_harness_goes_on_as_if_nothing_was_pruned(folder: Path,
     copy_store(folder / "whole.db", folder / "pruned.db")
     names = chance.sample(["one", "two", "three"], chance.randrange(4))
 
-    prune(folder / "pruned.db", Rule(keep=keep, context=chance.choice([0, 20])), names, by="ann")
+    rules = (Rule(keep=keep, context=chance.choice([0, 20])), Rule(since_us=TIME_US + keep, context=chance.choice([0, 20])))
+    prune(folder / "pruned.db", chance.choice(rules), names, by="ann")
     prune(folder / "pruned.db", Rule(keep=max(1, keep // 2), context=0), by="ann")
 
     assert proof_of(folder / "pruned.db").findings == []
