@@ -66,10 +66,10 @@ VIEWS: dict[str, View] = {
         (
             *WHERE,
             Column("key", "VARCHAR", "", "its name within the step"),
-            Column("outcome", "VARCHAR", "", "`done`, `refused`, `not_done`, `unknown`; `begun` if that is all there is"),
+            Column("outcome", "VARCHAR", "", "`confirmed`, `refused`, `not_done`, `unknown`; `begun` if that is all there is"),
             Column("arguments", "JSON", "", "what it was given"),
-            Column("result", "JSON", "", "what it came to, if it is done"),
-            Column("reason", "VARCHAR", "", "why, if it is not done or not known; else empty"),
+            Column("result", "JSON", "", "what it came to, if it is confirmed"),
+            Column("reason", "VARCHAR", "", "why, if it is not confirmed; else empty"),
             Column("idempotent", "BOOLEAN", "", "whether doing it twice is the same as doing it once"),
             Column("settled_by", "VARCHAR", "", "`operator` if a person has said what became of it; else empty"),
             at("ended", "its outcome was recorded"),
@@ -148,7 +148,7 @@ VIEWS: dict[str, View] = {
         "a row for each change of a budget",
         (
             *WHERE,
-            Column("change", "VARCHAR", "", "`funded`, `reserved`, `settled` or `forfeited`"),
+            Column("change", "VARCHAR", "", "`funded`, `reserved`, `settled`, `overspent` or `forfeited`"),
             Column("pools", "VARCHAR[]", "", "the budgets that it concerns"),
             Column("reservation", "BIGINT", "", "`seq` of the reservation that it is about"),
             Column("amounts", "JSON", "", "what was reserved, by field"),

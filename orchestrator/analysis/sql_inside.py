@@ -79,15 +79,13 @@ def _answer(db: DuckDBPyConnection, query: str, views: frozenset[str], limit: in
         if not page:
             yield {"end": given, "more": False}
             return
-        said = _clean(columns, [[plain(cell) for cell in row] for row in page])
+        said = [[plain(cell) for cell in row] for row in page]
         given, left = given + len(page), None if left is None else left - len(page)
         size = len(msgspec.json.encode(said))
         if size > _LARGEST:
-            raise Refused(
-                f"row {given} or one before it is larger than {_LARGEST // 1_000_000} MB: expected less; leave columns out"
-            )
+            raise Refused(f"a row is larger than {_LARGEST // 1_000_000} MB: expected less; leave columns out")
         rows = max(1, min(_MOST_ROWS, rows * 8, len(page) * _PAGE_BYTES // size))
-        yield {"rows": said}
+        yield {"rows": _clean(columns, said)}
     yield {"end": given, "more": source.fetchone() is not None}
 
 

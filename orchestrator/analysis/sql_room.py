@@ -95,8 +95,9 @@ class Room:
             while True:
                 said = self._hear(process)
                 if "error" in said:
-                    whole = True
-                    raise (QueryStopped if said.get("spent") else QueryFailed)(f"sql: {said['error']}")
+                    # After a query that has taken all, what is left of the process is too little for another one.
+                    whole = not said.get("spent")
+                    raise (QueryFailed if whole else QueryStopped)(f"sql: {said['error']}")
                 if "end" in said:
                     whole = True
                     yield End(said["end"], said["more"])

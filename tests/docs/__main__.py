@@ -1,0 +1,13 @@
+"""Write the pages anew; with `record`, first the run that they are about."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.docs.pages import LOG, write
+from tests.docs.recording import record
+
+if sys.argv[1:] == ["record"]:
+    LOG.unlink(missing_ok=True)
+    record(LOG)
+print(*write(), sep="\n")
