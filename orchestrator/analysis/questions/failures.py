@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 from attrs import define, field
 
 from orchestrator.analysis.answer import Answer, Cell, Table
+from orchestrator.analysis.bad_lines import MOST
 from orchestrator.analysis.questions.folding import folded, innermost, without_class
 from orchestrator.analysis.questions.told import Said, harnesses, moment, said
 from orchestrator.analysis.run import Run
@@ -59,7 +60,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         group.where = innermost(traces.get(group.each[-1].seq) or "")
     halts = [one for name in names for one in _halts(told.get(name, ()))]
     effects = run.rows(_EFFECTS, [names])
-    bad = _bad_lines(run)
+    bad = [] if harness is not None else [(one.file, one.line, one.problem) for one in run.bad_lines]
     tables = (
         Table("failures", _COLUMNS, map(_row, groups), _NOTE if groups else ""),
         Table("halts", ("harness", "status", "attempt", "step", "since", "cause"), halts),
@@ -68,7 +69,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
             ("harness", "step", "key", "outcome", "reason", "attempt", "timestamp"),
             [(*row[:6], moment(row[6])) for row in effects],
         ),
-        Table("bad_lines", ("file", "line", "why"), bad),
+        Table("bad_lines", ("file", "line", "problem"), bad, f"at most {MOST} are named" if len(bad) == MOST else ""),
     )
     return Answer("failures", tables, _sentences(groups, halts, [row[3] for row in effects], len(bad)))
 
@@ -111,11 +112,6 @@ def _halts(events: Sequence[Said]) -> Iterator[tuple[Cell, ...]]:
         yield (last.harness, last.kind, last.attempt, last.step, moment(last.at), one_line(last.cause or "", 1000))
 
 
-def _bad_lines(run: Run) -> list[tuple[Cell, ...]]:
-    """Return the lines of a log that are none, as far as the run tells of them."""
-    return []
-
-
 def _sentences(
     groups: Sequence[Group], halts: Sequence[tuple[Cell, ...]], outcomes: Sequence[str], bad_lines: int
 ) -> Iterator[str]:
@@ -142,4 +138,5 @@ def _sentences(
     if refused := len(outcomes) - open_ones:
         yield f"{times(refused, 'effect')} {'was' if refused == 1 else 'were'} refused."
     if bad_lines:
-        yield f"{times(bad_lines, 'line')} of the log can not be read."
+        count = f"{bad_lines} lines or more" if bad_lines == MOST else times(bad_lines, "line")
+        yield f"{count} of the log can not be read, and are left out."
