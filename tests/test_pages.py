@@ -1,0 +1,54 @@
+"""What the README and the pages of `docs` show works as it is written: a block marked `python` is a whole program, `py` a part."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(python|py)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+BLOCKS = [
+    pytest.param(mark, code, id=f"{page.name}:{number}")
+    for page in PAGES
+    for number, (mark, code) in enumerate(_BLOCK.findall(page.read_text(encoding="utf-8")), 1)
+]
+
+
+@pytest.mark.parametrize(("mark", "code"), [block for block in BLOCKS if block.values[0] == "python"])
+def test_a_program_that_is_shown_runs(mark: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "shown.py").write_text(code, encoding="utf-8")
+
+    ran = subprocess.run(
+        [sys.executable, "shown.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(("mark", "code"), [block for block in BLOCKS if block.values[0] == "py"])
+def test_a_part_that_is_shown_is_python(mark: str, code: str) -> None:
+    compile(code, "shown.py", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_points_at_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)}
+
+    missing = {link for link in links if link and "://" not in link and not (page.parent / link).exists()}
+
+    assert not missing
