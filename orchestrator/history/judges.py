@@ -10,7 +10,7 @@ One of them serves for one pass over the steps of one harness: guardrails and lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
@@ -188,10 +188,10 @@ def _of_evidence(check: Check) -> bool:
 def actions(
     command_of: Callable[[Mapping[str, Any]], Command | None] | None = None, *, disposable: Collection[str] = ()
 ) -> Judge:
-    """Return a judge of the commands that effects on record have run; a verdict is what each needs an approval for.
+    """Return a judge of the commands on record: that effects have run, and that people were asked for.
 
-    `{"git push -f": ["git-force", "publish"]}`; nothing is run, the commands are read. The verdict on record is of those that
-    a person was asked for.
+    A verdict is what each needs an approval for, `{"git push -f": ["git-force", "publish"]}`; on record is what a person was
+    asked for. The commands are read, and not run.
 
     Args:
         command_of: from the body of an intent to its command; by default, what `GovernedCommands` records.
@@ -200,22 +200,44 @@ def actions(
     command_of = command_of or _governed
 
     def today(look: Look) -> object:
-        found: dict[str, list[str]] = {}
-        for record in look.beside:
-            if record.kind == "intent" and (command := command_of(decode(record.body))) is not None:
-                root = _root(decode(record.body))
-                found[_text(command)] = sorted({one.category for one in classify(command, disposable=disposable, root=root)})
-        return found or None
+        return {
+            _text(command): sorted({one.category for one in classify(command, disposable=disposable, root=root)})
+            for command, root, _ in _commands(look, command_of)
+        } or None
 
     def stored(look: Look) -> object:
-        run: dict[str, list[str]] = {}
-        asked = {key: sorted(said) for key, said in _asked(look).items()}
-        for record in look.beside:
-            if record.kind == "intent" and (command := command_of(body := decode(record.body))) is not None:
-                run[_text(command)] = asked.get(body["key"], [])
-        return run or None
+        asked = {body["key"]: _categories(body) for kind, body in _bodies(look) if kind == "approval_requested"}
+        return {_text(command): asked.get(key, []) for command, _, key in _commands(look, command_of)} or None
 
     return Judge("actions", today, stored)
+
+
+def _commands(look: Look, command_of: Callable[[Mapping[str, Any]], Command | None]) -> Iterator[tuple[Command, str, str]]:
+    """Yield each command of a step, the folder it works in, and the key of its effect."""
+    for kind, body in _bodies(look):
+        command, folder = None, ""
+        if kind == "intent":
+            command, folder = command_of(body), _folder(body)
+        elif kind == "approval_requested":
+            match body.get("arguments"):
+                case {"command": asked, **more} if _is_command(asked):
+                    command, folder = cast(Command, asked), str(more.get("cwd", ""))
+                case _:
+                    pass
+        if command is not None:
+            yield command, folder, body["key"]
+
+
+def _folder(body: Mapping[str, Any]) -> str:
+    match body.get("arguments"):
+        case [_, str() as folder]:
+            return folder
+        case _:
+            return ""
+
+
+def _bodies(look: Look) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((record.kind, decode(record.body)) for record in look.beside)
 
 
 def _governed(body: Mapping[str, Any]) -> Command | None:
@@ -231,24 +253,13 @@ def _is_command(command: Any) -> bool:
     return bool(command) and (isinstance(command, str) or all(isinstance(word, str) for word in command))
 
 
-def _root(body: Mapping[str, Any]) -> str:
+def _categories(body: Mapping[str, Any]) -> list[str]:
+    """Return what a person was asked for."""
     match body.get("arguments"):
-        case [_, str() as folder]:
-            return folder
+        case {"categories": [*names]}:
+            return sorted(map(str, names))
         case _:
-            return ""
-
-
-def _asked(look: Look) -> dict[str, Sequence[str]]:
-    """Return what people were asked for in a step: the categories, by the key of the effect."""
-    asked: dict[str, Sequence[str]] = {}
-    for record in look.beside:
-        if record.kind == "approval_requested":
-            body = decode(record.body)
-            arguments = body.get("arguments")
-            named = cast(Mapping[str, Any], arguments).get("categories") if isinstance(arguments, dict) else None
-            asked[str(body.get("key"))] = named or [str(body.get("category"))]
-    return asked
+            return [str(body.get("category"))]
 
 
 def _text(command: Command) -> str:

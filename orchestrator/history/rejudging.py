@@ -18,7 +18,7 @@ import trio
 from attrs import field, frozen
 
 from harnesses.delta import apply_to_state
-from orchestrator.codec import decode, decode_step, encode, kept_of
+from orchestrator.codec import decode, decode_step, encode_private, kept_of
 from orchestrator.errors import UsageError
 from orchestrator.history.sources import Past, Source, known, oldest_step, opened
 from orchestrator.history.states import Like, types_of
@@ -178,7 +178,7 @@ class _Walk:
         before, kept = self._state, self._kept
         if delta:
             self._data = apply_to_state(self._data, delta)
-            self._state = self._typed(encode(self._data))
+            self._state = self._typed(encode_private(self._data))
         self._kept = kept_of(record.body)
         return Look(step if self._types is None else self._types.record(step), before, self._state, kept=kept)
 

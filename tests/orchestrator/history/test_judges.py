@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ from harnesses.features.validators import accept_all, all_of
 from harnesses.governance import EvidencePolicy, Grade, Guardrails, NoProgress
 from harnesses.governance.commands import GovernedCommands
 from harnesses.governance.watching import terms
+from harnesses.step import StateDelta
 from orchestrator import Backoff, MemoryStore, Orchestrator, UsageError
-from orchestrator.history import Rejudged, judges, rejudge
+from orchestrator.codec import encode
+from orchestrator.history import Look, Rejudged, judges, rejudge
 from orchestrator.history.rejudging import Judge
+from orchestrator.records import Record, StepRecord
 from tests.harnesses.features.worked import harness as feature_harness
 from tests.harnesses.governance.test_watching import Trading, figures
 from tests.harnesses.pipeline.scripted import Builders, honest, pipeline
@@ -47,6 +51,7 @@ async def rejudged(store: MemoryStore, judge: Judge, **options: Any) -> list[Rej
 # guardrails
 
 
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
 LOSING = Guardrails(max_drawdown=Decimal("0.2"))
 LOOPING = Guardrails(no_progress=NoProgress(steps=3, policy="tell", ignore=("count",)))
 
@@ -182,6 +187,18 @@ async def test_commands_on_record_are_classified_anew(tmp_path: Path) -> None:
     assert not any(one.differs for one in found)
     assert [one.differs for one in by_hand] == [True, True, True]
     assert "git-force" in by_hand[2].today["git push --force origin main"]
+
+
+def test_a_command_that_was_asked_for_and_not_run_is_classified_too() -> None:
+    asked = {"key": "it", "category": "publish", "arguments": {"command": "git push", "cwd": "/w", "categories": ["publish"]}}
+    other = {"key": "b", "category": "order", "arguments": {"side": "buy"}}
+    step = StepRecord("one", 1, 9, 1, NOW, None, None, StateDelta())
+    records = [
+        Record(number, "one", 1, 1, 0, "approval_requested", encode(body)) for number, body in enumerate((asked, other))
+    ]
+    look = Look(step, {}, {}, tuple(records))
+
+    assert judges.actions().today(look) == {"git push": ["publish"]} == judges.actions().stored(look)
 
 
 async def _act(word: str) -> None:
