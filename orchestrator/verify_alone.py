@@ -76,9 +76,8 @@ def walk(db, base, found):
         pruned = seal[0] <= base[0]
         found += [(sealed + 1, "dropped", f"seal {position + 1}")] * (seal[0] != position + 1 and not pruned)
         position, first, last, text, marks, hash = seal
-        read, digest, seen = read_residue(first, last, marks) if pruned else read_seal(first, last, text, marks), sha256(), {}
-        digest.update(utf8("" if pruned else before))
-        before = hash
+        read = read_residue(first, last, marks) if pruned else read_seal(first, last, text, marks)
+        digest, seen, before = sha256(utf8("" if pruned else before)), {}, hash
         if read is None:
             found.append((None, "edited", f"seal {position}"))
             continue

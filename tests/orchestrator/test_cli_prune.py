@@ -15,6 +15,7 @@ from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, step_row
 from orchestrator.store.conformance.tools import TIME_US, do
 from orchestrator.store.protocol import Post
+from tests.benchmarks.keeping import measured
 from tests.orchestrator.commanding import Command
 
 
@@ -136,3 +137,11 @@ def test_an_age_is_a_number_and_a_unit(text: str, seconds: float) -> None:
 def test_anything_else_is_no_age(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         age(text)
+
+
+def test_the_measure_of_a_million_steps_works_with_fewer(tmp_path: Path) -> None:
+    store, parquet, pruned = measured(tmp_path, 2000, [("records.parquet",)])
+
+    assert store.startswith("2,000 steps of 100 harnesses")
+    assert parquet.startswith("2000 records written to records.parquet: ")
+    assert "untouched" in pruned
