@@ -250,7 +250,10 @@ def _governed(body: Mapping[str, Any]) -> Command | None:
 
 
 def _is_command(command: Any) -> bool:
-    return bool(command) and (isinstance(command, str) or all(isinstance(word, str) for word in command))
+    if isinstance(command, list):
+        words = cast(list[object], command)
+        return bool(words) and all(isinstance(word, str) for word in words)
+    return isinstance(command, str) and bool(command)
 
 
 def _categories(body: Mapping[str, Any]) -> list[str]:

@@ -72,7 +72,8 @@ class _Run:
 
     def make(self, store: SqliteStore, chance: Random, looks: int) -> None:
         """Record all steps, the last ones so that they are in no index; note some hashes."""
-        wanted = {*chance.sample(range(self.steps + 1), looks), *range(3), *range(self.steps - 20, self.steps + 1)}
+        tail = range(max(0, self.steps - _TAIL), self.steps + 1)
+        wanted = {*chance.sample(range(self.steps + 1), looks), *chance.sample(tail, looks // 10 + 1), 0, 1, self.steps}
         savings, last = Savings(snapshot_bytes=len(self.claimed.state)), 0
         rows: list[StepRow] = []
         for step in range(1, self.steps + 1):
