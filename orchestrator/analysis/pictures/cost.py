@@ -9,6 +9,7 @@ from attrs import frozen
 from orchestrator.analysis.pictures.names import row_height
 from orchestrator.analysis.pictures.paper import FAINT, INK, STEPS, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
+from orchestrator.analysis.pictures.tries import read_tries
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import number, seconds, share, times
 
@@ -33,9 +34,9 @@ _SETTLED = """
 """
 MEASURES = (
     Measure("of money", _SETTLED.format(field="money"), lambda amount: f"{amount:,.2f}"),
-    Measure("of money", "SELECT harness, step_number, money::DOUBLE AS amount FROM features", lambda amount: f"{amount:,.2f}"),
+    Measure("of money", "SELECT harness, step_number, money AS amount FROM drawn_tries", lambda amount: f"{amount:,.2f}"),
     Measure("tokens", _SETTLED.format(field="tokens"), lambda amount: number(round(amount))),
-    Measure("tokens", "SELECT harness, step_number, tokens AS amount FROM features", lambda amount: number(round(amount))),
+    Measure("tokens", "SELECT harness, step_number, tokens AS amount FROM drawn_tries", lambda amount: number(round(amount))),
     Measure(
         "of working time", "SELECT harness, step_number, work_s - waiting_s AS amount FROM steps WHERE work_s > 0", seconds
     ),
@@ -44,19 +45,21 @@ MEASURES = (
 _QUERY = """
     WITH spent AS ({rows}),
     tries AS (
-        SELECT harness, step_number, bool_or(passed) AS passed FROM features WHERE is_try AND passed IS NOT NULL GROUP BY ALL
+        SELECT harness, step_number, bool_or(passed) AS passed FROM drawn_tries
+        WHERE is_try AND passed IS NOT NULL GROUP BY ALL
     )
     SELECT harness, coalesce(sum(amount) FILTER (passed), 0), coalesce(sum(amount) FILTER (passed IS NULL), 0),
            coalesce(sum(amount) FILTER (NOT passed), 0)
     FROM spent LEFT JOIN tries USING (harness, step_number)
     WHERE amount > 0 AND list_contains(?, harness) GROUP BY harness
 """
-_PASSED = "SELECT harness, count(*) FROM feature_standing WHERE passed_step IS NOT NULL GROUP BY harness"
+_PASSED = "SELECT harness, passed FROM drawn_features"
 
 
 def cost(run: Run, harness: str | None = None) -> Picture:
     """Draw cost by harness."""
     cast = roll(run, harness)
+    read_tries(run)
     for measure in MEASURES:
         found = {row[0]: row[1:] for row in run.rows(_QUERY.format(rows=measure.rows), [list(cast.names)])}
         if found:

@@ -10,8 +10,8 @@ from orchestrator.analysis.wording import times
 
 MOST_BARS = 20
 _QUERY = """
-    SELECT harness, coalesce(error, ended_by), count(*) AS crashes, arg_max(coalesce(cause, ''), seq)
-    FROM attempts WHERE ended_by IN ('failed', 'killed', 'gave_up') AND list_contains(?, harness)
+    SELECT harness, coalesce(error, ended_by), count(*) AS crashes, coalesce(arg_max(cause, attempt), '')
+    FROM lives WHERE ended_by IN ('failed', 'killed', 'gave_up') AND list_contains(?, harness)
     GROUP BY ALL ORDER BY crashes DESC, harness, 2
 """
 

@@ -10,6 +10,7 @@ from attrs import frozen
 from orchestrator.analysis.pictures.names import row_height
 from orchestrator.analysis.pictures.paper import FAINT, INK, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
+from orchestrator.analysis.questions.gathered import gather
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import seconds
 
@@ -17,7 +18,7 @@ PER_DECADE = 8
 _LEAST_S = 1e-6
 """What is shorter is drawn as this long: the clock knows no less."""
 _BODY = "#7fa3c7"
-_TIMED = "SELECT harness, work_s AS took_s FROM steps WHERE work_s IS NOT NULL AND list_contains($names, harness)"
+_TIMED = "SELECT harness, unnest(works) / 1e6 AS took_s FROM gathered WHERE list_contains($names, harness)"
 _BETWEEN = """
     SELECT harness, epoch_us("timestamp") / 1e6 - lag(epoch_us("timestamp") / 1e6) OVER (
         PARTITION BY harness, attempt ORDER BY seq) AS took_s
@@ -68,6 +69,7 @@ def latency(run: Run, harness: str | None = None) -> Picture:
 
 def spreads(run: Run, names: tuple[str, ...]) -> tuple[list[Spread], tuple[str, ...]]:
     """Return how long the steps of each harness took, and what is to be said of that."""
+    gather(run)
     notes: tuple[str, ...] = ()
     if not (rows := _rows(run, _TIMED, names)):
         rows, notes = _rows(run, _BETWEEN, names), ("no times on record: from one step's record to the next one's",)

@@ -9,16 +9,17 @@ from orchestrator.analysis.pictures.paper import ALARM, FAINT, WIDTH, Picture, S
 from orchestrator.analysis.pictures.roll import Roll, roll
 from orchestrator.analysis.pictures.spells import SIGNS
 from orchestrator.analysis.pictures.times import Span, span_of
+from orchestrator.analysis.pictures.tries import read_tries
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import times
 
 _HEIGHT = 260
 _MOST_CROSSES = 400
 _TRIED = """
-    SELECT harness, feature, epoch_us("timestamp"), passed, coalesce(regressed, false) FROM features
+    SELECT harness, feature, epoch_us("timestamp"), passed, coalesce(regressed, false) FROM drawn_tries
     WHERE (passed IS NOT NULL OR regressed) AND list_contains(?, harness) ORDER BY seq
 """
-_LISTED = "SELECT harness, count(*) FROM feature_standing WHERE list_contains(?, harness) GROUP BY harness"
+_LISTED = "SELECT harness, listed FROM drawn_features WHERE list_contains(?, harness)"
 
 
 @frozen
@@ -57,6 +58,7 @@ def progress(run: Run, harness: str | None = None) -> Picture:
 
 def climbs(run: Run, cast: Roll) -> list[Climb]:
     """Return how features came to pass, by harness."""
+    read_tries(run)
     listed = dict(run.rows(_LISTED, [list(cast.names)]))
     rows: dict[str, list[tuple[str, int, bool | None, bool]]] = {}
     for name, feature, time_us, passed, regressed in run.rows(_TRIED, [list(cast.names)]):

@@ -1,4 +1,4 @@
-"""Which harnesses a picture shows, how they are written, and over what time: one look at the headers of the records."""
+"""Which harnesses a picture shows, how they are written, and over what time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from attrs import frozen
 
 from orchestrator.analysis.pictures.names import MOST_ROWS, labels
 from orchestrator.analysis.pictures.times import Span, span_of
+from orchestrator.analysis.questions.gathered import gather
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import times
 
@@ -36,10 +37,11 @@ class Roll:
 
 def roll(run: Run, harness: str | None = None, most: int = MOST_ROWS) -> Roll:
     """Return the harnesses to be shown: all, or one; of more than `most` those with the most steps."""
+    gather(run)
     found = run.rows(
         """
-        SELECT harness, count(*) FILTER (kind = 'step') AS steps, min(epoch_us("timestamp")), max(epoch_us("timestamp"))
-        FROM records WHERE harness <> '' AND harness = coalesce(?, harness) GROUP BY harness ORDER BY min(seq)
+        SELECT harness, sum(steps)::BIGINT AS steps, min(epoch_us(first)), max(epoch_us(last))
+        FROM gathered WHERE harness <> '' AND harness = coalesce(?, harness) GROUP BY harness ORDER BY min(first_seq)
         """,
         [harness],
     )

@@ -21,14 +21,10 @@ _DARK = ("own work", "agent", "effects")
 _LEAST_WRITTEN, _LEAST_NAMED = 0.045, 0.17
 """Shares that have room for their figure, and for their name too."""
 _QUERY = """
-    WITH spent AS (
-        SELECT harness, sum(greatest(work_s - agent_s - effects_s - waiting_s, 0)) AS own, sum(agent_s) AS agent,
-               sum(effects_s) AS effects, sum(coalesce(previous_commit_s, 0)) AS "commit", sum(waiting_s) AS waiting,
-               sum(held_s) AS held
-        FROM steps WHERE work_s IS NOT NULL AND list_contains(?, harness) GROUP BY harness
-    ), again AS (SELECT harness, sum(restart_delay_s) AS backing_off FROM attempts GROUP BY harness)
-    SELECT harness, own, agent, effects, "commit", waiting, held + coalesce(backing_off, 0)
-    FROM spent LEFT JOIN again USING (harness)
+    SELECT harness, sum(greatest(work_us - agent_us - effects_us - waiting_us, 0)) / 1e6, sum(agent_us) / 1e6,
+           sum(effects_us) / 1e6, sum(commit_us) / 1e6, sum(waiting_us) / 1e6, sum(held_us) / 1e6 + coalesce(sum(delay_s), 0)
+    FROM gathered LEFT JOIN lives USING (harness, attempt)
+    WHERE list_contains(?, harness) GROUP BY harness HAVING sum(work_us + commit_us) > 0
 """
 
 

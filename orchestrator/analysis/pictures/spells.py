@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from orchestrator.analysis.pictures.roll import Roll
+from orchestrator.analysis.questions.gathered import ENDS
 from orchestrator.analysis.run import Run
 
 MOST_SPELLS = 2_000
@@ -27,12 +28,12 @@ SIGNS = {
     "blocked": Sign("blocked", "triangle-up"),
     "budget_spent": Sign("budget spent", "triangle-left"),
     "stopped": Sign("stopped", "square"),
+    "taken_down": Sign("restarted with a sibling", "cross"),
     "exhausted": Sign("had no more to do", "diamond"),
     "completed": Sign("completed", "circle"),
     "": Sign("was running", "triangle-right"),
 }
 """By the kind of the event; `killed` if there is none and it is over, nothing if it may be running."""
-_ENDS = tuple(kind for kind in SIGNS if kind not in ("", "killed"))
 
 
 @frozen
@@ -51,27 +52,13 @@ class Spell:
 def spells(run: Run, cast: Roll) -> list[Spell]:
     """Return the attempts, by harness, oldest first."""
     query = """
-        SELECT harness, attempt, epoch_us(started), epoch_us(ended), steps, ended_by FROM attempts
-        WHERE list_contains(?, harness) ORDER BY seq
+        SELECT harness, epoch_us(began), epoch_us(coalesce(ended, last)), attempt, coalesce(ended_by, ''), steps FROM lives
+        WHERE list_contains(?, harness) ORDER BY harness, attempt
     """
-    found = run.rows(query, [list(cast.names)])
-    last = _last_seen(run, [(row[0], row[1]) for row in found if row[3] is None])
-    ended = [
-        Spell(harness, begin, max(begin, end or last[harness, attempt]), attempt, by or "", steps)
-        for harness, attempt, begin, end, steps, by in found
-    ]
+    found = [Spell(*row) for row in run.rows(query, [list(cast.names)])]
+    ended = [evolve(one, end_us=max(one.begin_us, one.end_us)) for one in found]
     place = {name: index for index, name in enumerate(cast.names)}
     return sorted(_thinned(ended), key=lambda one: (place[one.harness], one.attempt))
-
-
-def _last_seen(run: Run, whose: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Return when attempts that have no end on record were heard of last."""
-    query = """
-        SELECT harness, attempt, max(epoch_us("timestamp")) FROM records
-        WHERE list_contains(?, harness) AND attempt > 0 GROUP BY harness, attempt
-    """
-    names = sorted({name for name, _ in whose})
-    return {(name, attempt): time_us for name, attempt, time_us in run.rows(query, [names])} if names else {}
 
 
 def _thinned(found: list[Spell]) -> list[Spell]:
@@ -85,12 +72,12 @@ def _thinned(found: list[Spell]) -> list[Spell]:
 def pauses(run: Run, cast: Roll) -> list[Spell]:
     """Return when an operator held a harness; a pause that nobody has ended lasts as long as the picture."""
     query = """
-        SELECT harness, kind, epoch_us("timestamp") FROM records
+        SELECT harness, kind, epoch_us("timestamp") FROM said
         WHERE list_contains(?, harness) AND (kind IN ('paused', 'resumed') OR list_contains(?, kind)) ORDER BY seq
     """
     since: dict[str, int] = {}
     found: list[Spell] = []
-    for harness, kind, time_us in run.rows(query, [list(cast.names), _ENDS]):
+    for harness, kind, time_us in run.rows(query, [list(cast.names), ENDS]):
         if kind == "paused":
             since.setdefault(harness, time_us)
         elif harness in since:

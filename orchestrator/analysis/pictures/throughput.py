@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from orchestrator.analysis.pictures.names import row_height
+from orchestrator.analysis.pictures.pace import pace, stretches
 from orchestrator.analysis.pictures.paper import DEEP, STEPS, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
 from orchestrator.analysis.pictures.times import Span, moment
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import number, seconds, times
 
-MOST_STRETCHES = 6_000
 _UNITS = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"), (86_400.0, "a day"), (365.25 * 86_400, "a year"))
-_QUERY = """
-    SELECT harness, greatest(least(floor((epoch_us("timestamp") - ?) / ?), ?), 0)::INTEGER AS stretch, count(*)
-    FROM records WHERE kind = 'step' AND list_contains(?, harness) GROUP BY ALL
-"""
 
 
 def throughput(run: Run, harness: str | None = None) -> Picture:
@@ -22,8 +18,8 @@ def throughput(run: Run, harness: str | None = None) -> Picture:
     cast = roll(run, harness)
     if not cast.all_steps:
         return nothing("throughput", "No step has been recorded")
-    count = max(40, min(120, MOST_STRETCHES // len(cast.names)))
-    counts = stretches(run, cast, count)
+    count = stretches(cast, 120)
+    counts = pace(run, cast, count)
     width_s = cast.span.seconds / count
     total = [sum(row.get(stretch, 0) for row in counts.values()) for stretch in range(count)]
     is_alone = len(cast.names) == 1
@@ -34,15 +30,6 @@ def throughput(run: Run, harness: str | None = None) -> Picture:
         "; below, each harness: a gap is a stretch without a step" * (len(counts) > 1)
     )
     return sheet("throughput", _title(cast.span, total, width_s), (key,), body, cast.notes)
-
-
-def stretches(run: Run, cast: Roll, count: int) -> dict[str, dict[int, int]]:
-    """Return how many steps each harness made in each of `count` equal stretches of the time."""
-    width = (cast.span.end_us - cast.span.begin_us) / count
-    found: dict[str, dict[int, int]] = {}
-    for name, stretch, steps in run.rows(_QUERY, [cast.span.begin_us, width, count - 1, list(cast.names)]):
-        found.setdefault(name, {})[stretch] = steps
-    return found
 
 
 def _unit(total: list[int], width_s: float) -> tuple[float, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrator.analysis.pictures.names import row_height
+from orchestrator.analysis.pictures.pace import pace, stretches
 from orchestrator.analysis.pictures.paper import (
     ALARM,
     DEEP,
@@ -26,8 +27,6 @@ from orchestrator.analysis.pictures.spells import SIGNS, Spell, pauses, spells
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import seconds, times
 
-MOST_STRETCHES = 6_000
-"""Stretches of time in all rows together, each of which may become a mark."""
 _CHANCE = 3
 """Where no stretch has more steps than these, it is chance which has more."""
 _LEVELS = ("few", "more", "most")
@@ -40,7 +39,7 @@ def timeline(run: Run, harness: str | None = None) -> Picture:
     if not cast.names:
         return nothing("timeline", "No harness has run")
     found, held = spells(run, cast), pauses(run, cast)
-    count = max(60, min(240, MOST_STRETCHES // len(cast.names)))
+    count = stretches(cast)
     layers = [
         _bars(cast, found),
         _work(cast, run, count),
@@ -108,17 +107,10 @@ def _work(cast: Roll, run: Run, count: int) -> Spec:
 def _stretches(cast: Roll, run: Run, count: int) -> Iterator[dict[str, Any]]:
     """Yield where steps were made, neighbours that are alike as one."""
     begin, width = cast.span.begin_us, (cast.span.end_us - cast.span.begin_us) / count
-    busy: dict[str, dict[int, int]] = {}
-    query = """
-        SELECT harness, least(floor((epoch_us("timestamp") - ?) / ?), ?)::INTEGER AS stretch, count(*)
-        FROM records WHERE kind = 'step' AND list_contains(?, harness) GROUP BY ALL
-    """
-    for name, stretch, steps in run.rows(query, [begin, width, count - 1, list(cast.names)]):
-        busy.setdefault(name, {})[stretch] = steps
-    for name, stretches in busy.items():
-        most, start, previous = max(stretches.values()), 0, -1
+    for name, busy in pace(run, cast, count).items():
+        most, start, previous = max(busy.values()), 0, -1
         for stretch in range(count + 1):
-            steps = stretches.get(stretch, 0)
+            steps = busy.get(stretch, 0)
             level = -1 if not steps else 0 if most <= _CHANCE else min(2, 3 * (steps - 1) // most)
             if level != previous:
                 if previous >= 0:
