@@ -1,7 +1,8 @@
 """Nothing is run: neither a program is started nor a connection opened by whoever is asked within `still()`.
 
 How it is known: Python itself reports both, before it does them, to audit hooks (PEP 578), and a hook that raises prevents it.
-It sees what goes through Python; what a library in C does by itself is not seen. The hook stays for good, since there is no
+It sees what goes through Python; what a library in C does by itself is not seen, nor is a process that `multiprocessing`
+spawns (forks, and a fork server, are). The hook stays for good, since there is no
 way to take one away, and does nothing but where the context says so: other tasks and threads go on as ever.
 """
 
