@@ -71,7 +71,7 @@ class LogSource:
             lambda group: (
                 f"""
                 SELECT seq, "timestamp", run, harness, attempt, step, {_KIND} AS kind,
-                       CASE WHEN regexp_matches(own, {quoted(_CLASHING)}) THEN own_names(own)::JSON ELSE own END AS body
+                       CASE WHEN regexp_matches(own, {quoted(_CLASHING)}) THEN json(own_names(own)) ELSE own END AS body
                 FROM (SELECT {head}, own FROM (
                     SELECT json_transform(json, {_HEAD_OF}) AS head, {_NO_HEAD} AS own
                     FROM read_ndjson_objects({group.files}) WHERE {which}

@@ -40,19 +40,24 @@ class ParquetSource:
             UsageError: there is none.
         """
         files = sorted(glob.glob(f"{glob.escape(str(folder))}/**/*.parquet", recursive=True))
-        if not files:
+        state = folder / STATE
+        if not files and not state.exists():
             raise UsageError(f"{folder} holds no Parquet files: expected what `orchestrator export` writes; check its name")
         last_seq = None
         with suppress(OSError, msgspec.DecodeError, KeyError, TypeError, ValueError):
-            last_seq = int(msgspec.json.decode((folder / STATE).read_bytes())["last_seq"])
+            last_seq = int(msgspec.json.decode(state.read_bytes())["last_seq"])
         return cls(files, last_seq)
 
     def prepare(self, db: DuckDBPyConnection) -> None:
         """Raises: `UsageError`: they are no exported records."""
+        db.execute(f"CREATE VIEW exported AS {self._every(db) if self._files else _NOTHING}")
+        db.execute(f"CREATE VIEW records AS {self.but(())}")
+
+    def _every(self, db: DuckDBPyConnection) -> str:
+        """Return a query for all records, each once."""
         import duckdb
 
-        files = ", ".join(map(quoted, self._files))
-        read = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+        read = f"read_parquet([{', '.join(map(quoted, self._files))}], union_by_name = true, hive_partitioning = false)"
         try:
             found = {name for name, *_ in db.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()}
         except duckdb.Error as error:
@@ -67,12 +72,10 @@ class ParquetSource:
         listed = ", ".join(f"{named(name)}::{TYPES[name]} AS {named(name)}" for name in RECORD)
         every = f"SELECT {listed}, body::VARCHAR AS body FROM {read} WHERE {which}"
         count, distinct = db.execute(f"SELECT count(seq), count(DISTINCT seq) FROM ({every})").fetchone() or (0, 0)
-        if count != distinct:
-            every = (
-                f'SELECT * FROM ({every}) QUALIFY row_number() OVER (PARTITION BY seq ORDER BY "timestamp" DESC, run DESC) = 1'
-            )
-        db.execute(f"CREATE VIEW exported AS {every}")
-        db.execute(f"CREATE VIEW records AS {self.but(())}")
+        if count == distinct:
+            return every
+        newest = 'row_number() OVER (PARTITION BY seq ORDER BY "timestamp" DESC, run DESC) = 1'
+        return f"SELECT * FROM ({every}) QUALIFY {newest}"
 
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         return f"SELECT {_HEADER}{from_body(fields)} FROM exported WHERE kind IN ({among(kinds)})"
@@ -89,3 +92,6 @@ class ParquetSource:
 
 
 _HEADER = ", ".join(map(named, RECORD))
+_NOTHING = f"""
+    SELECT {", ".join(f"NULL::{TYPES[name]} AS {named(name)}" for name in RECORD)}, NULL::VARCHAR AS body WHERE false
+"""
