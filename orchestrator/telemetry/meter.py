@@ -106,17 +106,19 @@ class Meter:
 
     async def _go_on(self) -> None:
         """Count what is new, and answer whoever has asked by now; what fails is told to them, and tried again for the next."""
-        asked, begin = self._asked, time.perf_counter()
+        asked, took_s = self._asked, 0.0
         try:
             await self._count(self._recorder.last_seq)
             if asked > self._answered:
+                begin = time.perf_counter()
                 self._result = await self._written()
+                took_s = time.perf_counter() - begin
         except OrchestratorError as error:
             self._result = str(error)
         self._answered = asked
         self._bell.ring()
         # However many ask, one after the other, the run has the interpreter at least half of the time.
-        await trio.sleep(time.perf_counter() - begin)
+        await trio.sleep(min(took_s, _PAUSE_S))
 
     async def _heed_news(self) -> None:
         await self._bell.until(lambda: self._follows)
@@ -134,7 +136,9 @@ class Meter:
                 return
 
     def _count_page(self) -> int:
-        records = self._store.records(after=self._after, limit=_PAGE)
+        store = self._store
+        read = store.outlines if isinstance(store, SqliteReader) else store.records
+        records = read(after=self._after, limit=_PAGE)
         self._counts.take(records)
         if records:
             self._after = records[-1].seq

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -44,6 +45,8 @@ def exporter_to(url: str | None) -> SpanExporter:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise UsageError(MISSING) from error
+    # What does not arrive is said once, and counted; its own line for every try is for those who have set up logging.
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     return OTLPSpanExporter(endpoint=endpoint)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from harnesses.errors import OrchestratorError
@@ -25,7 +25,7 @@ def stored_snapshot(reader: SqliteReader) -> Snapshot:
         OrchestratorError: it can not be read.
     """
     counts = Counts()
-    counts.take(_records(reader, 0))
+    counts.take(_all(reader, reader.outlines))
     harnesses = [HarnessFigures(one.name, shown_status(one), one.current_step) for one in reader.harnesses()]
     return Snapshot(
         store=reader.location,
@@ -55,16 +55,16 @@ def stored_spans(reader: SqliteReader, name: str | None = None, *, after: int = 
         reader.steps(name, limit=1)  # raises with the known names
     traces = Traces()
     gone = [one.name for one in reader.harnesses() if not one.owned]
-    for record in _records(reader, 0):
+    for record in _all(reader, reader.records):
         if name is None or record.harness == name:
             made = traces.take(record)
             yield from made if record.seq > after else ()
     yield from traces.interrupt(gone)
 
 
-def _records(reader: SqliteReader, after: int) -> Iterator[Record]:
+def _all(reader: SqliteReader, read: Callable[..., list[Record]]) -> Iterator[Record]:
     """Yield what is recorded now, and nothing that is recorded meanwhile."""
-    last = reader.last_seq()
-    while after < last and (records := reader.records(after=after, limit=_PAGE)):
+    after, last = 0, reader.last_seq()
+    while after < last and (records := read(after=after, limit=_PAGE)):
         yield from (record for record in records if record.seq <= last)
         after = records[-1].seq

@@ -345,7 +345,7 @@ async def test_numbers_that_could_not_be_read_once_can_be_read_the_next_time(
         handle = orchestrator.start(Scripted(quick, until=50), name="a")
         await anext(handle.steps())
         with monkeypatch.context() as broken:
-            broken.setattr(SqliteStore, "records", _busy)
+            broken.setattr(SqliteStore, "outlines", _busy)
             failed = await ask(orchestrator.beside.control_path, "GET", "/metrics")
         after = await ask(orchestrator.beside.control_path, "GET", "/metrics")
         await handle.wait()

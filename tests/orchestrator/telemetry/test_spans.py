@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from orchestrator import MemoryStore
+from orchestrator.log import record_of
 from orchestrator.records import Record
 from orchestrator.telemetry.span import Span
 from orchestrator.telemetry.spans import spans
@@ -38,6 +41,15 @@ async def test_a_run_is_told_as_attempts_with_steps_and_effects_below(autojump_c
     assert first.moments[-1].attributes["exception.message"] == "the second time is the worst"
     assert len({span.span_id for span in told}) == len(told)
     assert len({span.trace_id for span in told}) == 2
+
+
+async def test_the_log_tells_the_same_spans_as_the_store(tmp_path: Path, autojump_clock: MockClock) -> None:
+    store, log = MemoryStore(), tmp_path / "steps.jsonl"
+    await run_busy(store, "ab", log=log)
+
+    read = [record_of(json.loads(line)) for line in log.read_text(encoding="utf-8").splitlines()]
+
+    assert list(spans(read)) == list(spans(store.records()))
 
 
 def test_a_step_begins_when_its_work_began_and_ends_when_it_was_made() -> None:
