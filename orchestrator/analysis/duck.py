@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MEMORY = "256MB"
 """What the engine may take; what does not fit goes to a temporary folder. With Python and the frames it stays below 500 MB."""
+USUAL = 16 << 20
+"""Bytes of a line of JSON that DuckDB is ready for by itself; its buffers are twice that, for each thread."""
 _MISSING = "analysis needs {what}: expected the extra `analysis`; pip install 'harness-orchestrator[analysis]'"
 _SETTINGS: dict[str, Any] = {
     "autoinstall_known_extensions": "false",
@@ -36,6 +38,12 @@ def connect() -> DuckDBPyConnection:
     db = duckdb.connect(config=_SETTINGS)
     db.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false; SET TimeZone = 'UTC'")
     return db
+
+
+def make_room(db: DuckDBPyConnection, longest: int) -> None:
+    """Let the engine have what lines of so many bytes need: it holds several copies of them, for each thread."""
+    if longest > USUAL:
+        db.execute(f"SET threads = 1; SET memory_limit = '{(256 << 20) + 16 * longest >> 20}MiB'")
 
 
 def load_sqlite(db: DuckDBPyConnection) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 from attrs import frozen
 
-from orchestrator.analysis.duck import quoted
+from orchestrator.analysis.duck import USUAL, make_room, quoted
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 COMPRESSED = (".gz", ".zst")
 LONGEST = 256 << 20
 """Bytes of a line that is read."""
-_USUAL = 16 << 20
-"""Bytes of a line that DuckDB is ready for by itself; its buffers are twice that, for each thread."""
 _CHUNK = 1 << 20
 _TAIL = 1 << 20
 
@@ -63,7 +61,7 @@ class Group:
     paths: tuple[str, ...]
     last_seq: int | None = None
     """What is newer is left out."""
-    longest: int = _USUAL
+    longest: int = USUAL
 
     @property
     def files(self) -> str:
@@ -99,7 +97,8 @@ def survey(db: DuckDBPyConnection, paths: Sequence[str]) -> Survey:
     groups: list[Group] = []
     if files:
         last = max((file.last for file in files if file.last is not None), default=None)
-        longest = max(_USUAL, *(file.longest for file in files))
+        longest = max(USUAL, *(file.longest for file in files))
+        make_room(db, longest)
         groups.append(Group(tuple(file.path for file in files), last, longest))
     if packed:
         groups.append(Group(packed, longest=_longest_of(db, packed)))
@@ -197,7 +196,7 @@ def _longest_of(db: DuckDBPyConnection, paths: Sequence[str]) -> int:
     """Return how long the lines of compressed files are at most, rounded up: only reading them tells."""
     import duckdb
 
-    longest = _USUAL
+    longest = USUAL
     while True:
         try:
             db.execute(f"SELECT count(*) FROM ({_seqs([Group(tuple(paths), longest=longest)])})").fetchone()
@@ -205,5 +204,6 @@ def _longest_of(db: DuckDBPyConnection, paths: Sequence[str]) -> int:
             if "maximum_object_size" not in str(error) or longest >= LONGEST:
                 raise UsageError(f"log {', '.join(paths):.300} can not be read: {error}") from error
             longest *= 4
+            make_room(db, longest)
         else:
             return longest

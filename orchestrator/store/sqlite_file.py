@@ -15,6 +15,9 @@ from orchestrator.store.open_here import Writing
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from orchestrator.store.sealing import seal_anew
 
+_SMALLEST = 512
+"""Bytes of a database: SQLite takes a smaller file for one that is just being made."""
+
 
 def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
     """Open the file for writing, making or migrating it as needed.
@@ -78,7 +81,7 @@ def is_database(path: Path) -> bool:
         StoreUnusable: it can not be read.
     """
     _look(path)
-    if not path.stat().st_size:
+    if path.stat().st_size < _SMALLEST:
         return False
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as db:

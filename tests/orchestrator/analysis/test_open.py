@@ -1,0 +1,232 @@
+"""Opening what was recorded: what can be read is read, what can not is named, and a run that goes on is not hurt."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from orchestrator import SqliteStore, UsageError, analysis
+from orchestrator.errors import StoreError
+from orchestrator.store.protocol import Claim, StepRow
+from tests.orchestrator.analysis.three_ways import exported, rows
+
+BODY = '{"input":1,"output":2,"delta":{}}'
+
+
+def line(seq: int, **more: Any) -> str:
+    head = {"timestamp": f"2026-11-22T00:00:{seq % 60:02}.000000Z", "level": "info", "event": "harness.step", "run": "r"}
+    return json.dumps({**head, "harness": "h", "attempt": 1, "step": seq, "seq": seq, "input": seq, "delta": {}, **more})
+
+
+def log(path: Path, lines: list[str], end: str = "\n") -> Path:
+    path.write_text("\n".join(lines) + end)
+    return path
+
+
+def seqs(*paths: Path) -> list[int]:
+    with analysis.open(list(paths)) as run:
+        return [seq for (seq,) in run.rows("SELECT seq FROM steps ORDER BY seq")]
+
+
+def stored(path: Path, steps: int = 3) -> Path:
+    with closing(SqliteStore(path)) as store:
+        write(store, range(1, steps + 1))
+    return path
+
+
+def write(store: SqliteStore, steps: range) -> None:
+    claimed: Any = store.commit([], [Claim("a", "0")]).results[0]
+    store.commit([StepRow(claimed.harness, claimed.epoch, 1, step, 1, BODY) for step in steps])
+
+
+def test_a_log_in_many_files_is_one_run(tmp_path: Path) -> None:
+    log(tmp_path / "a.1.jsonl", [line(1), line(2)])
+    (tmp_path / "a.2.jsonl.gz").write_bytes(gzip.compress(f"{line(3)}\n".encode()))
+    duckdb.sql(f"COPY (SELECT unnest(['{line(4)}']) AS l) TO '{tmp_path / 'a.3.jsonl.zst'}' "
+               "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '|', COMPRESSION zstd)")  # fmt: skip
+    log(tmp_path / "a.4.jsonl", [])
+
+    assert seqs(tmp_path / "a.*.jsonl*") == [1, 2, 3, 4]
+
+
+def test_a_torn_last_line_is_left_out_and_is_not_bad(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1), line(2)], end='\n{"timestamp":"2026')
+
+    with analysis.open(path) as run:
+        assert len(run.rows("FROM records")) == 2
+        assert run.bad_lines == ()
+
+
+def test_bad_lines_are_named(tmp_path: Path) -> None:
+    bad = ['{"event":"harn', "[1]", '{"event":"other","seq":3}', line(4).replace('"attempt": 1, ', "")]
+    path = log(tmp_path / "a.jsonl", [line(1), *bad[:3], "", line(2), bad[3].replace('"seq": 4', '"seq": "x"')])
+
+    with analysis.open(path) as run:
+        assert len(run.rows("FROM steps")) == 2
+        assert [one.line for one in run.bad_lines] == [2, 3, 4, 7]
+        assert [one.problem.split(":")[0] for one in run.bad_lines][:3] == [
+            "is not JSON",
+            "is no object, but [1]",
+            "is not ours",
+        ]
+
+
+def test_bad_lines_show_no_secret_and_are_bounded(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", ['{"event":"password=hunter2 \x1b[31m ' + "x" * 10_000 + '","seq":1}'] * 300)
+
+    with analysis.open(path) as run:
+        assert len(run.bad_lines) == 100
+        assert not any("hunter2" in one.problem or "\x1b" in one.problem or len(one.problem) > 200 for one in run.bad_lines)
+
+
+def test_a_record_that_is_told_twice_counts_once(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1), line(2), line(1), line(2), line(3, input="else"), line(3)])
+
+    with analysis.open(path) as run:
+        assert [seq for (seq,) in run.rows("SELECT seq FROM steps ORDER BY seq")] == [1, 2, 3]
+        assert [str(one) for one in run.bad_lines] == [f"{path}:6: tells of seq 3 otherwise than {path}:5"]
+
+
+def test_the_logs_of_two_stores_are_not_one_run(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1), line(2), line(1, run="other")])
+
+    with pytest.raises(UsageError, match=r"two stores: seq 1 was written by run 'other' and by run 'r'"):
+        analysis.open(path)
+
+
+def test_a_line_may_be_long(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1), line(2, input="x" * 40_000_000), line(3)])
+
+    with analysis.open(path) as run:
+        assert run.rows("SELECT seq, length(input) FROM steps ORDER BY seq") == [(1, 1), (2, 40_000_002), (3, 1)]
+
+
+def test_what_is_appended_later_is_not_seen(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1), line(2)])
+
+    with analysis.open(path) as run, path.open("a") as file:
+        file.write(f"{line(3)}\n")
+        file.flush()
+
+        assert len(run.rows("FROM steps")) == len(run.rows("FROM records")) == 2
+
+
+@pytest.mark.parametrize("name", ["run.db", "steps.jsonl", "exported"])
+def test_what_is_empty_has_empty_frames(tmp_path: Path, name: str) -> None:
+    store = stored(tmp_path / "run.db", 0)
+    (tmp_path / "steps.jsonl").touch()
+    with closing(sqlite3.connect(store)) as db:
+        db.execute("DELETE FROM records")
+        db.commit()
+    exported(store)
+
+    with analysis.open(tmp_path / name) as run:
+        assert run.frame("steps", flatten=True).fetchall() == rows(run, "harnesses") == rows(run, "records") == []
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (["nowhere.db"], "is not there"),
+        (["*.nothing"], "fits no file"),
+        (["run.db", "a.jsonl"], "expected files of one kind"),
+        (["run.db", "other.db"], "are two stores"),
+        (["a.jsonl.bz2"], "packed in a way that is not read"),
+        (["folder"], "holds no Parquet files"),
+        (["foreign.parquet"], "has no column 'seq'"),
+        ([], "nothing to open"),
+    ],
+)
+def test_what_can_not_be_read_is_said(tmp_path: Path, paths: list[str], said: str) -> None:
+    stored(tmp_path / "run.db")
+    stored(tmp_path / "other.db")
+    log(tmp_path / "a.jsonl", [line(1)])
+    shutil.copy(tmp_path / "a.jsonl", tmp_path / "a.jsonl.bz2")
+    (tmp_path / "folder").mkdir()
+    duckdb.sql(f"COPY (SELECT 1 AS x) TO '{tmp_path / 'foreign.parquet'}'")
+
+    with pytest.raises(UsageError, match=said):
+        analysis.open([tmp_path / path for path in paths])
+
+
+def test_a_store_that_is_none_of_ours_or_damaged_is_said(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "foreign.db")) as db:
+        db.execute("CREATE TABLE t (x)")
+    damaged = stored(tmp_path / "damaged.db")
+    damaged.write_bytes(damaged.read_bytes()[:100] + b"\xff" * 5000)
+
+    for name, said in (("foreign.db", "another program"), ("damaged.db", "damaged")):
+        with pytest.raises(StoreError, match=said):
+            analysis.open(tmp_path / name)
+
+
+def test_the_engine_reads_a_copy_of_what_this_process_writes(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with closing(SqliteStore(path)) as store:
+        write(store, range(1, 11))
+        with analysis.open(path) as run:
+            store.commit([StepRow(1, 1, 1, 11, 1, BODY)])
+            locations = [file for (file,) in run.rows("SELECT path FROM duckdb_databases() WHERE database_name = 'store'")]
+
+            assert len(run.rows("FROM steps")) == 10
+            assert str(path) not in locations
+    assert not Path(str(locations[0])).exists()
+
+
+def test_the_engine_lets_go_of_a_file_that_this_process_begins_to_write(tmp_path: Path) -> None:
+    path = stored(tmp_path / "run.db", 10)
+
+    with analysis.open(path) as run:
+        assert len(run.rows("FROM steps")) == 10
+        with closing(SqliteStore(path)):
+            assert len(run.rows("FROM steps")) == 10
+            assert run.rows("SELECT path FROM duckdb_databases() WHERE database_name = 'store'") != [(str(path),)]
+
+
+BESIDE = """
+import sys
+from orchestrator import analysis
+from orchestrator.store import SqliteStore
+from orchestrator.store.protocol import Claim, StepRow
+store = SqliteStore(sys.argv[1])
+claimed = store.commit([], [Claim("a", "0")]).results[0]
+for last in (10, 20):
+    steps = range(last - 9, last + 1)
+    store.commit([StepRow(claimed.harness, claimed.epoch, 1, n, 1, '{"input":1,"output":2,"delta":{}}') for n in steps])
+    with analysis.open(sys.argv[1]) as run:
+        assert len(run.rows("FROM steps")) == last
+        assert run.rows("SELECT count(*) FROM records") == [(last,)]
+    print(last, flush=True)
+    sys.stdin.readline()
+"""
+ANOTHER = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT max(step) FROM records').fetchone()[0])"
+
+
+def test_asking_a_run_in_its_own_process_takes_no_step_along(tmp_path: Path) -> None:
+    """Where the locks of the writer are lost, the other program that looks and leaves takes the write-ahead log along."""
+    path = tmp_path / "run.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", BESIDE, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        first = writer.stdout.readline()
+        seen = subprocess.run([sys.executable, "-c", ANOTHER, str(path)], capture_output=True, text=True, check=True)
+        writer.stdin.write("go on\n")
+        writer.stdin.flush()
+        second = writer.stdout.readline()
+        writer.kill()
+
+    assert (first, seen.stdout, second) == ("10\n", "10\n", "20\n")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT max(step) FROM records").fetchone() == (20,)
