@@ -17,6 +17,7 @@ SELECT step, state FROM records
 WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step <= :step AND state IS NOT NULL
 ORDER BY seq DESC LIMIT 1
 """
+_MOST = (1 << 63) - 1
 _PAGE = 1024
 _READ = "SELECT count(*), max(step), group_concat(body) FROM ({}) "
 _BODIES = _READ.format("""
@@ -68,6 +69,8 @@ def find_state(db: sqlite3.Connection, harness: int, step: int) -> Found:
     Raises:
         StoreCorrupt: what is there is not what was written.
     """
+    # No number that SQLite can not hold: there is no such step either.
+    step = max(-1, min(step, _MOST))
     where = {"harness": harness, "step": step}
     saved, state = db.execute(_LAST_IN_TAIL, where).fetchone() or db.execute(LAST_SNAPSHOT, where).fetchone()
     pages = list(_pages(db, harness, saved, step))

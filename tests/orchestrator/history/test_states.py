@@ -94,7 +94,7 @@ async def test_step_0_is_the_initial_state() -> None:
     assert state_at(store, "buying", 0) == {"cash": 100, "fills": []}
 
 
-@pytest.mark.parametrize("step", [-1, 4, 10**9])
+@pytest.mark.parametrize("step", [-(10**30), -1, 4, 10**9, 10**30])
 async def test_a_step_that_is_not_there_is_told(step: int, tmp_path: Path) -> None:
     await run(tmp_path / "run.db", 3)
 
