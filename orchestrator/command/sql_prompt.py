@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from orchestrator.analysis.sql_columns import VIEWS
@@ -33,6 +33,7 @@ _HELP = (
     (".examples", "queries to begin with"),
     (".mode table|json|csv", "how rows are shown"),
     (".limit N|off", f"how many rows are shown (at first {_ROWS:,})"),
+    (".anew", "looks at the run as it is now, and not as it was when it was opened"),
     (".quit", "ends; so does Ctrl-D. Ctrl-C ends a query"),
 )
 
@@ -48,42 +49,47 @@ class Prompt:
         self._room, self._mode, self._timeout_s = room, mode, timeout_s
         self._limit: int | None = _ROWS if limit is None else limit
         self._is_terminal = sys.stdin.isatty()
+        self._text = ""
+        """What was typed of a query that has not ended yet."""
+        self._is_asking = False
 
     def run(self) -> int:
         """Answer until the end, and return the exit code."""
         if self._is_terminal:
             streams.say(f"{one_line(self._room.location)}: read-only; .help tells more, Ctrl-D ends")
         with History(self._is_terminal, [*VIEWS, *self._VERBS]) as history:
-            for text in self._typed(history):
-                if text in (".quit", ".exit"):
-                    break
-                self._guarded(text)
+            goes_on = True
+            while goes_on:
+                try:
+                    goes_on = self._turn(history)
+                except KeyboardInterrupt:
+                    self._interrupted()
         return ExitCode.OK
 
-    def _typed(self, history: History) -> Iterator[str]:
-        """Yield each query and each word of the prompt."""
-        text = ""
-        while True:
-            try:
-                line = self._line(_NEXT if text else _FIRST)
-            except KeyboardInterrupt:
-                text = ""
+    def _turn(self, history: History) -> bool:
+        """Do what the next line has completed; return whether there may be another."""
+        line = self._line(_NEXT if self._text else _FIRST)
+        if line is None:
+            if self._is_terminal:
                 streams.say("")
-                continue
-            if line is None:
-                if self._is_terminal:
-                    streams.say("")
-                elif text.strip():
-                    yield text
-                return
-            if not text and line.lstrip().startswith("."):
-                history.add(line)
-                yield line.strip()
-                continue
-            queries, text = split(f"{text}\n{line}" if text else line)
-            for query in queries:
-                history.add(f"{query};")
-                yield query
+            elif self._text:
+                self._ask(self._text)
+            return False
+        if not self._text and line.lstrip().startswith("."):
+            history.add(line)
+            return self._obey(line.strip())
+        queries, self._text = split(f"{self._text}\n{line}" if self._text else line)
+        for query in queries:
+            history.add(f"{query};")
+            self._ask(query)
+        return True
+
+    def _interrupted(self) -> None:
+        """Forget what was typed, and end the query under way."""
+        said = "the query was ended" if self._is_asking else ""
+        self._text, self._is_asking = "", False
+        self._room.close()
+        streams.say(said)
 
     def _line(self, prompt: str) -> str | None:
         """Return the next line; None if there is none any more."""
@@ -93,32 +99,35 @@ class Prompt:
         except EOFError:
             return None
 
-    def _guarded(self, text: str) -> None:
-        """Do what was typed, and say what is wrong with it."""
+    def _ask(self, query: str) -> None:
+        """Carry a query out, or say what is wrong with it."""
+        tally, self._is_asking = Tally(), True
         try:
-            self._obey(text) if text.startswith(".") else self._ask(text)
+            for line in MODES[self._mode](self._room.ask(query, limit=self._limit, timeout_s=self._timeout_s), tally):
+                print_all([line])
+            sys.stdout.flush()
+            for said in remarks(tally, self._mode):
+                streams.say(said)
         except OrchestratorError as error:
             streams.say(one_line(str(error), 2000))
-        except KeyboardInterrupt:
-            self._room.close()
-            streams.say("the query was ended")
+        self._is_asking = False
 
-    def _ask(self, query: str) -> None:
-        tally = Tally()
-        for line in MODES[self._mode](self._room.ask(query, limit=self._limit, timeout_s=self._timeout_s), tally):
-            print_all([line])
-        sys.stdout.flush()
-        for said in remarks(tally, self._mode):
-            streams.say(said)
-
-    def _obey(self, text: str) -> None:
+    def _obey(self, text: str) -> bool:
+        """Do what a word of the prompt says; return whether it goes on."""
         verb, *rest = text.split()
+        if verb in (".quit", ".exit"):
+            return False
         obey = self._VERBS.get(verb)
         if obey is None:
             streams.say(f"{one_line(verb)} is not known: expected one of {', '.join(self._VERBS)}")
-            return
-        obey(self, rest)
-        sys.stdout.flush()
+        else:
+            obey(self, rest)
+            sys.stdout.flush()
+        return True
+
+    def _anew(self, _: Sequence[str]) -> None:
+        self._room.close()
+        streams.say("the run is looked at anew")
 
     def _help(self, _: Sequence[str]) -> None:
         print_all(columns(_HELP[0], _HELP[1:]))
@@ -158,6 +167,7 @@ class Prompt:
         ".examples": _examples,
         ".mode": _set_mode,
         ".limit": _set_limit,
+        ".anew": _anew,
         ".help": _help,
         ".quit": _help,
     }

@@ -61,7 +61,8 @@ _STORE = f"""\
 # The views in the file of a store
 
 A store is a file of SQLite, and has views of its own, for `sqlite3`, DuckDB, or whatever else reads such files, also while
-a run goes on: readers do not hold up who writes, nor he them. They are those of schema version {SCHEMA} (`PRAGMA user_version`).
+a run goes on: readers do not hold up who writes, nor he them. They are those of schema version {SCHEMA}
+(`PRAGMA user_version`).
 
 ```console
 $ sqlite3 -readonly run.db "select harness, status, current_step from harness_status"

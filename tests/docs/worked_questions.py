@@ -184,7 +184,7 @@ WITH gaps AS (
 SELECT g.harness, g.step_number, round(g.gap_s, 1) AS gap_s,
        string_agg(DISTINCT e.kind, ', ' ORDER BY e.kind) AS meanwhile
 FROM gaps g LEFT JOIN events e ON e.harness = g.harness AND e.seq BETWEEN g.last_seq AND g.seq
-GROUP BY ALL ORDER BY gap_s DESC LIMIT 5""",
+GROUP BY g.harness, g.step_number, g.gap_s ORDER BY g.gap_s DESC, g.harness, g.step_number LIMIT 5""",
     ),
     Worked(
         "What was reserved, and what of it was needed?",
