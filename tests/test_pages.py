@@ -1,4 +1,4 @@
-"""What the README and the pages of `docs` show works as it is written: a block marked `python` is a whole program, `py` a part."""
+"""What the README and `docs` show works as it is written: a block marked `python` is a whole program, `py` a part of one."""
 
 from __future__ import annotations
 
