@@ -1,8 +1,8 @@
 """When the whole state is saved beside a step, so that any state can be had soon. Pure, but for the counting.
 
-The law: what is saved weighs at most what was recorded since the last time, a small step counted as `LEAST_BYTES`; so growth
-stays linear, whatever the state has become. And what has to be read and replayed for any state weighs at most as much as the
-state, or `MOST_BYTES`.
+The law: what is saved weighs at most what was recorded since the last time, a small step counted as `LEAST_OF_LARGE` at most;
+so growth stays linear, whatever the state has become. And what has to be read and replayed for any state weighs at most as
+much as the state, or `MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ LEAST_STEPS = 32
 MOST_BYTES = 4_000_000
 """Of steps, after which a snapshot is due however few they are, unless the state is larger: reading them takes about 10 ms."""
 LEAST_BYTES = 256
-"""What a step counts for, however small its delta: so a state of 1 MB is at most 4,000 deltas away from a snapshot, which
-take about 20 ms."""
+"""What a step counts for, however small its delta …"""
+LEAST_OF_LARGE = 512
+"""… and of a state of 1 MB and more. So one of up to 1 MB is at most 2,000 deltas away from a snapshot: about 10 ms."""
+FAR_STEPS = 2_000
+"""After as many a snapshot is due, as long as no step counts for more than that."""
 UNCHANGED = 4
 """Part of that which counts for a step that has changed nothing: it is read and passed over."""
 
@@ -43,7 +46,7 @@ class Savings:
     """What its governor has kept with the last step."""
 
     def __attrs_post_init__(self) -> None:
-        self.bytes = max(self.bytes, self.steps * LEAST_BYTES)
+        self.bytes = max(self.bytes, self.steps * self._least)
 
     def snapshot(self, body: str, delta: Delta, state: Callable[[], object]) -> str | None:
         """Return the state after a step, to be saved beside it, if that is due.
@@ -52,7 +55,7 @@ class Savings:
             body: of the step's record.
         """
         self.steps += 1
-        weight = max(len(body), LEAST_BYTES)
+        weight = max(len(body), self._least)
         self.bytes += weight if delta else weight // UNCHANGED
         is_far = self.steps >= LEAST_STEPS or self.bytes >= MOST_BYTES
         if not is_far or self.bytes < self.snapshot_bytes:
@@ -60,3 +63,8 @@ class Savings:
         text = encode_private(state())
         self.steps, self.bytes, self.snapshot_bytes = 0, 0, len(text)
         return text
+
+    @property
+    def _least(self) -> int:
+        """What a step of a state of this size counts for at least."""
+        return max(LEAST_BYTES, min(self.snapshot_bytes // FAR_STEPS, LEAST_OF_LARGE))

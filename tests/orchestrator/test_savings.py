@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.savings import LEAST_BYTES, LEAST_STEPS, MOST_BYTES, UNCHANGED, Savings
+from orchestrator.savings import FAR_STEPS, LEAST_BYTES, LEAST_OF_LARGE, LEAST_STEPS, MOST_BYTES, UNCHANGED, Savings
 
 BODIES = st.lists(st.tuples(st.sampled_from([10, 100, 600, 5_000]), st.booleans(), st.integers(0, 200)), max_size=400)
 
@@ -23,10 +23,10 @@ def test_what_is_saved_weighs_no_more_than_what_was_recorded(steps: list[tuple[i
     savings, size, recorded, written = Savings(), 2, 0, 0
     for body, changed, more in steps:
         size += more * scale if changed else 0
-        recorded += max(body, LEAST_BYTES) + more * scale
+        recorded += max(body, LEAST_OF_LARGE) + more * scale
         written += saved(savings, body, changed=changed, state=size)
 
-    assert written <= 2 * recorded + LEAST_BYTES
+    assert written <= 2 * recorded + LEAST_OF_LARGE
 
 
 @pytest.mark.parametrize(("changed", "part"), [(True, 1), (False, UNCHANGED)])
@@ -40,7 +40,7 @@ def test_a_state_is_never_further_from_a_snapshot_than_it_weighs(state: int, cha
         if saved(savings, 100, changed=changed, state=state):
             gaps.append(0)
 
-    assert max(gaps) <= max(LEAST_STEPS, state * part // LEAST_BYTES + 1)
+    assert max(gaps) <= max(LEAST_STEPS, (min(state // LEAST_BYTES, FAR_STEPS) + 1) * part)
 
 
 def test_large_steps_are_not_read_by_the_dozen() -> None:
