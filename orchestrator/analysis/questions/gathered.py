@@ -4,8 +4,9 @@ Temporary tables, made when they are first asked for:
 
 gathered   a row for each attempt, and one (attempt 0) for what is said of a harness from outside: counts, first and last
            moment, sums of microseconds, and the time of each step as lists
-said       lifecycle events and what is on record of approvals, with the fields that questions look at
+heard      lifecycle events and what is on record of approvals: what they are, and their causes
 lives      a row for each attempt: when it began and ended, and by what
+said       as `heard`, with all fields that questions look at; read in a pass of its own
 
 `ended_by` is the kind of the event; `taken_down` if it ended for the sake of a sibling; `killed` if nothing was recorded of
 its end, but a later attempt; NULL if it may be under way.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
+from orchestrator.analysis.reading import KINDS
 from orchestrator.analysis.run import Run
 from orchestrator.events import EVENTS, Forked, Paused, Restarting, Resumed, Started
 
@@ -28,22 +30,10 @@ LIFE = tuple(event.kind for event in EVENTS)
 ENDS = tuple(event.kind for event in EVENTS if event not in (Started, Paused, Resumed, Restarting, Forked))
 """Kinds of events after which an attempt is over."""
 APPROVALS = ("approval_requested", "approval_answered", "approval_used")
-_KINDS = (
-    "step",
-    "intent",
-    "outcome",
-    "message",
-    "output",
-    "latch",
-    "evidence",
-    "task",
-    "guardrail",
-    "budget",
-    *APPROVALS,
-    *LIFE,
-)
+HEARD = ("seq", "timestamp", "step", "kind", "cause", "id")
+"""Columns of `heard`, besides harness and attempt."""
 _PARTS = ("work", "agent", "effects", "waiting", "commit", "held")
-_FIELDS = {
+FIELDS = {
     "cause": "VARCHAR",
     "error": "VARCHAR",
     "delay_s": "DOUBLE",
@@ -65,18 +55,17 @@ _FIELDS = {
 _LIVES = f"""
     CREATE OR REPLACE TEMP TABLE lives AS
     WITH told AS (
-        SELECT harness, attempt, any_value(run) AS run, min("timestamp") FILTER (kind = 'started') AS began,
-               min(step) FILTER (kind = 'started') AS after_step,
-               arg_min({{'kind': kind, 'timestamp': "timestamp", 'cause': cause, 'error': error, 'seq': seq,
-                         'program_ended': program_ended}}, seq) FILTER (kind IN ({_quoted((*ENDS, "restarting"))})) AS "end",
-               max(delay_s) FILTER (kind = 'restarting') AS delay_s
-        FROM said WHERE attempt > 0 GROUP BY harness, attempt
+        SELECT harness, attempt, min("timestamp") FILTER (kind = 'started') AS began,
+               min(step) FILTER (kind = 'started') AS after_step, bool_or(kind = 'restarting') AS is_restarted,
+               arg_min({{'kind': kind, 'timestamp': "timestamp", 'cause': cause}}, seq)
+                   FILTER (kind IN ({_quoted((*ENDS, "restarting"))})) AS "end"
+        FROM heard WHERE attempt > 0 GROUP BY harness, attempt
     )
-    SELECT g.harness AS harness, g.attempt AS attempt, t.run AS run, coalesce(t.began, g.first) AS began,
+    SELECT g.harness AS harness, g.attempt AS attempt, coalesce(t.began, g.first) AS began,
            t.began IS NOT NULL AS is_started, t."end"."timestamp" AS ended, g.last AS last,
            coalesce(t.after_step, g.first_step - 1, 0) AS after_step,
            coalesce(g.last_step, t.after_step, 0) AS last_step, g.steps AS steps, t."end".cause AS cause,
-           t."end".error AS error, t."end".seq AS end_seq, t."end".program_ended AS program_ended, t.delay_s AS delay_s,
+           coalesce(t.is_restarted, false) AS is_restarted,
            CASE WHEN t."end".kind = 'restarting' THEN 'taken_down' WHEN t."end" IS NOT NULL THEN t."end".kind
                 WHEN lead(g.attempt) OVER one IS NOT NULL THEN 'killed' END AS ended_by,
            lead(coalesce(t.began, g.first)) OVER one AS next_began
@@ -84,23 +73,22 @@ _LIVES = f"""
     WHERE g.attempt > 0 WINDOW one AS (PARTITION BY g.harness ORDER BY g.attempt)
 """
 _gathered: WeakSet[Run] = WeakSet()
+_said: WeakSet[Run] = WeakSet()
 
 
 def gather(run: Run) -> None:
-    """Make the tables, unless they are there."""
+    """Make the tables `gathered`, `heard` and `lives`, unless they are there."""
     if run in _gathered:
         return
     took = "STRUCT(" + ", ".join(f'"{part}" BIGINT' for part in _PARTS) + ")"
-    every = run.source.sweep(_KINDS, {"took_us": took, "outcome": "VARCHAR", **_FIELDS})
-    fields = ", ".join(f"'{name}': \"{name}\"" for name in ("seq", "timestamp", "run", "step", "kind", *_FIELDS))
+    every = run.source.sweep(KINDS, {"took_us": took, "outcome": "VARCHAR", "cause": "VARCHAR", "id": "VARCHAR"})
+    fields = ", ".join(f"'{name}': \"{name}\"" for name in HEARD)
     sums = ", ".join(f'coalesce(sum(took_us."{part}"), 0)::BIGINT AS {part}_us' for part in _PARTS)
     run.db.execute(f"""
         CREATE OR REPLACE TEMP TABLE gathered AS
-        SELECT harness, attempt, count(*) AS records, min(seq) AS first_seq, min("timestamp") AS first,
-               max("timestamp") AS last,
+        SELECT harness, attempt, min("timestamp") AS first, max("timestamp") AS last,
                count(*) FILTER (kind = 'step') AS steps, min(step) FILTER (kind = 'step') AS first_step,
-               max(step) FILTER (kind = 'step') AS last_step,
-               count(*) FILTER (kind = 'intent') AS intents,
+               max(step) FILTER (kind = 'step') AS last_step, count(*) FILTER (kind = 'intent') AS intents,
                histogram(outcome) FILTER (kind = 'outcome') AS outcomes, {sums},
                list(took_us."work") FILTER (took_us IS NOT NULL) AS works,
                list(took_us."commit") FILTER (took_us."commit" IS NOT NULL) AS commits,
@@ -108,8 +96,16 @@ def gather(run: Run) -> None:
         FROM ({every}) GROUP BY harness, attempt
     """)
     run.db.execute("""
-        CREATE OR REPLACE TEMP TABLE said AS
+        CREATE OR REPLACE TEMP TABLE heard AS
         SELECT harness, attempt, unnest(told, max_depth := 2) FROM gathered WHERE told IS NOT NULL
     """)
     run.db.execute(_LIVES)
     _gathered.add(run)
+
+
+def say(run: Run) -> None:
+    """Make the table `said`, unless it is there."""
+    if run not in _said:
+        every = run.source.own((*LIFE, *APPROVALS), FIELDS)
+        run.db.execute(f"CREATE OR REPLACE TEMP TABLE said AS {every}")
+        _said.add(run)

@@ -100,7 +100,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
 
 _PUT_OFF = """
     SELECT harness, sum(date_diff('microsecond', coalesce(ended, last), next_began)) / 1e6
-    FROM lives WHERE delay_s IS NOT NULL AND next_began IS NOT NULL GROUP BY harness
+    FROM lives WHERE is_restarted AND next_began IS NOT NULL GROUP BY harness
 """
 
 

@@ -100,7 +100,7 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
     def keyed(query: str, **more: str) -> dict[str | None, Any]:
         return {row[0]: row[1:] for row in run.rows(query.format(where=where, quantiles=_QUANTILES, **more), given)}
 
-    told = said(run, names)
+    told = said(run, names, fully=False)
     stands = standings(run, told, names)
     counts = keyed(_COUNTS)
     times = keyed(_TIMES, sums=", ".join(f"sum({part}_us)::BIGINT" for part in _TOOK))

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from orchestrator.analysis.questions.gathered import LIFE, gather
+from orchestrator.analysis.questions.gathered import FIELDS, HEARD, LIFE, gather, say
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.sources import StoreSource
 from orchestrator.errors import StoreError, UsageError
@@ -21,11 +21,6 @@ from orchestrator.store.sqlite_reader import SqliteReader
 INTERRUPTED = "interrupted"
 """Of a harness that is on record as running, and whose program is gone; only a store tells that."""
 _TYPES = {event.kind: event for event in EVENTS}
-_COLUMNS = (
-    *("seq", "timestamp", "run", "harness", "attempt", "step", "kind", "cause", "error", "delay_s", "due", "restarts"),
-    *("period_s", "program_ended", "paused", "origin", "origin_step", "id", "verdict", "by", "reason", "category", "summary"),
-    "expires_us",
-)
 
 
 @frozen
@@ -35,7 +30,6 @@ class Said:
     seq: int
     at: datetime
     """UTC, without a zone."""
-    run: str
     harness: str
     attempt: int
     step: int
@@ -91,12 +85,22 @@ def harnesses(run: Run, harness: str | None = None) -> list[str]:
     return [harness]
 
 
-def said(run: Run, names: Iterable[str]) -> dict[str, list[Said]]:
-    """Return what is on record of each of these harnesses, in order."""
+def said(run: Run, names: Iterable[str], *, fully: bool = True) -> dict[str, list[Said]]:
+    """Return what is on record of each of these harnesses, in order.
+
+    Args:
+        fully: whether all fields are wanted, or only those of `HEARD`.
+    """
     gather(run)
-    columns = ", ".join(f'"{name}"' for name in _COLUMNS)
-    rows = run.rows(f"SELECT {columns} FROM said WHERE list_contains(?, harness) ORDER BY harness, seq", [list(names)])
-    return {name: list(group) for name, group in groupby((Said(*row) for row in rows), key=lambda one: one.harness)}
+    if fully:
+        say(run)
+    columns = ("harness", "attempt", *HEARD, *(name for name in FIELDS if fully and name not in HEARD))
+    picked = ", ".join(f'"{name}"' for name in columns)
+    table = "said" if fully else "heard"
+    rows = run.rows(f"SELECT {picked} FROM {table} WHERE list_contains(?, harness) ORDER BY harness, seq", [list(names)])
+    named = ["at" if name == "timestamp" else name for name in columns]
+    events = (Said(**dict(zip(named, row, strict=True))) for row in rows)
+    return {name: list(group) for name, group in groupby(events, key=lambda one: one.harness)}
 
 
 def ended_at(run: Run) -> datetime | None:

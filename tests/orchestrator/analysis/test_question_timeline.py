@@ -98,7 +98,7 @@ def test_spans_follow_each_other_whatever_happened(happened: list[tuple[str, int
     begin, attempt, events = BEGIN.replace(tzinfo=None), 0, []
     for seq, (kind, after_s) in enumerate(happened):
         begin, attempt = begin + timedelta(seconds=after_s), attempt + (kind == "started")
-        events.append(Said(seq, begin, "r", "a", attempt, seq, kind, id=str(seq)))
+        events.append(Said(seq, begin, "a", attempt, seq, kind, id=str(seq)))
 
     found = spans("a", events, {1: Life(begin, 3, is_killed=True)}, begin, is_gone=len(events) % 2 == 1)
 
