@@ -11,6 +11,7 @@ Each is judged by its parsed form, and carried out in a process of its own, behi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -64,7 +65,7 @@ class Answered:
 
 
 def query(run: Run, sql: str, *, limit: int = MOST_ROWS, timeout_s: float | None = None) -> Answered:
-    """Return what a query over the views of a run gives.
+    """Return what a query over the views of a run gives. It is opened anew for that: what came since then is seen, too.
 
     Args:
         sql: one query. Whatever else it is, it is refused.
@@ -76,7 +77,7 @@ def query(run: Run, sql: str, *, limit: int = MOST_ROWS, timeout_s: float | None
         QueryStopped: it takes more time, memory or disk than it may.
     """
     head, rows, end = Head((), ()), list[tuple[Any, ...]](), End(0, False)
-    with Room(run.location) as room:
+    with Room(*_paths(run.location)) as room:
         for said in room.ask(sql, limit=limit, timeout_s=timeout_s):
             if isinstance(said, Page):
                 rows.extend(tuple(map(made, row, head.types)) for row in said.rows)
@@ -85,3 +86,10 @@ def query(run: Run, sql: str, *, limit: int = MOST_ROWS, timeout_s: float | None
             else:
                 end = said
     return Answered(head.columns, head.types, rows, end.more)
+
+
+def _paths(location: str) -> list[str]:
+    """Return the paths of a run by what it is called: one, or several logs."""
+    if Path(location).exists() or ", " not in location:
+        return [location]
+    return location.split(", ")

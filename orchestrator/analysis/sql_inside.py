@@ -41,8 +41,8 @@ def serve(boot: Mapping[str, Any]) -> None:
     asked = _listen(boot["temporary"])
     bound_this_process()
     try:
-        run = open_run(boot["location"])
-        db = wall_in(run, boot["location"], boot["temporary"])
+        run = open_run(boot["paths"])
+        db = wall_in(run, boot["paths"], boot["temporary"])
     except OrchestratorError as error:
         _say(out, {"error": str(error)})
         return

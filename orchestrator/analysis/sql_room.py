@@ -65,11 +65,12 @@ class Room:
     """Asked by one thread at a time; `stop` may be called from any other.
 
     Args:
-        location: a store, a log, a pattern, or exported Parquet.
+        paths: a store, a log, a pattern, or exported Parquet; or several logs.
     """
 
-    def __init__(self, location: str) -> None:
-        self.location = location
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths
+        self.location = ", ".join(paths)
         self._process: subprocess.Popen[bytes] | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._stopped = ""
@@ -149,7 +150,7 @@ class Room:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._tell(process, {"path": sys.path, "location": self.location, "temporary": self._temporary.name})
+        self._tell(process, {"path": sys.path, "paths": self.paths, "temporary": self._temporary.name})
         said = self._hear(process)
         if "error" in said:
             self.close()

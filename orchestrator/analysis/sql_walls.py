@@ -1,4 +1,4 @@
-"""The walls around a connection that strangers may ask: they hold even if a query got past the judge.
+"""The walls around a connection that strangers may ask. All but one hold even if a query got past the judge.
 
 files       none can be opened but those of the run; none at all be written but in the room's own temporary folder
 extensions  none can be loaded or installed; there is no network without one
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import glob
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,16 +30,16 @@ ENGINE = "512MB"
 TEMPORARY = "2GB"
 
 
-def wall_in(run: Run, location: str, temporary: str) -> DuckDBPyConnection:
+def wall_in(run: Run, paths: Sequence[str], temporary: str) -> DuckDBPyConnection:
     """Put the walls up around the connection of a run, for good, and return it.
 
     Args:
-        location: what was opened: a file, a folder, or a pattern.
+        paths: what was opened: files, folders, patterns.
         temporary: a folder that is there, and nobody else's.
     """
     db = run.db
     db.execute(f"CREATE VIEW views AS {about()}")
-    files, folders = _readable(location)
+    files, folders = _readable(paths)
     db.execute("SET errors_as_json = true")
     db.execute(f"SET memory_limit = {quoted(ENGINE)}")
     db.execute(f"SET temp_directory = {quoted(temporary)}")
@@ -60,13 +61,16 @@ def views_of(run: Run) -> frozenset[str]:
     return frozenset(VIEWS)
 
 
-def _readable(location: str) -> tuple[list[str], list[str]]:
+def _readable(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the files and the folders that the views of a run read."""
-    if Path(location).is_dir():
-        return [], [str(Path(location))]
-    if Path(location).exists():
-        return [location], []
-    return [], sorted({str(Path(file).parent) for file in glob.glob(location, recursive=True)})
+    files: list[str] = []
+    folders: list[str] = []
+    for path in paths:
+        if Path(path).is_dir():
+            folders.append(path)
+        else:
+            files += [path] if Path(path).exists() else glob.glob(path, recursive=True)
+    return files, folders
 
 
 def bound_this_process() -> None:

@@ -61,6 +61,8 @@ async def flaky(scripted: Scripted) -> Steps:
     while scripted.current_step < 14:
         number = scripted.current_step + 1
         scripted.update_state(partial(see, f"part {number}"))
+        scripted.log(f"GET /part/{number} 200", source="stdout")
+        scripted.attach("evidence", {"part": number, "checksum": f"{number * 7919:08x}"})
         yield {"part": number}, {"status": "fetched", "bytes": number * 100}
         await scripted.sleep(4 + number % 3)
         if scripted.current_step in (3, 6, 7, 10) and scripted.current_step not in scripted.ran:
