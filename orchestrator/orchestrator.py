@@ -71,7 +71,8 @@ class Orchestrator:
             and what is attached. The state, messages, and what effects are given and give back have to come back as they
             were, and are stored so. Whatever is shown, logged or exported is without secrets either way.
         control: whether a socket beside the store takes questions and orders from `orchestrator pause`, `metrics` and so on.
-        metrics: where the numbers are served for Prometheus, HOST:PORT; a port alone is one of this machine.
+        metrics: where the numbers are served for Prometheus, HOST:PORT; a port alone is one of this machine. Or a
+            `MetricExporter` of OpenTelemetry, through which they are pushed every minute, and at the end.
         traces: where a span for each attempt, step and effect is sent: a `SpanExporter` of OpenTelemetry, the URL of a
             collector, or True for what OpenTelemetry's variables say.
 
@@ -96,7 +97,7 @@ class Orchestrator:
         budget: Budget | None = None,
         redact: bool = True,
         control: bool = False,
-        metrics: str | int | None = None,
+        metrics: object = None,
         traces: object = None,
     ) -> None:
         if not isinstance(cast(object, redact), bool):

@@ -270,7 +270,7 @@ ORCHESTRATOR = (
     ("telemetry.aside", "telemetry.counts", "telemetry.span"),
     ("telemetry.figures", "telemetry.otlp", "telemetry.spans"),
     ("telemetry.meter", "telemetry.prometheus", "telemetry.sdk"),
-    ("telemetry.stored", "telemetry.tracing"),
+    ("telemetry.pushing", "telemetry.stored", "telemetry.tracing"),
     ("control.address", "control.messages", "control.places"),
     ("control.api", "control.asking", "control.serving"),
     ("control.beside",),

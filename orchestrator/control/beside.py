@@ -6,6 +6,7 @@ The law: none of it is needed. What can not be opened is said, and the run goes 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.telemetry.figures import HarnessFigures
 from orchestrator.telemetry.meter import Meter, Program
 from orchestrator.telemetry.prometheus import text_of
+from orchestrator.telemetry.pushing import push_for_ever, pusher
 from orchestrator.telemetry.sdk import endpoint_of, exporter_to, sender
 from orchestrator.telemetry.tracing import TraceFollower
 
@@ -31,8 +33,8 @@ _ANSWERS_S = 0.5
 """How long whoever has asked gets at the end to hear the answer: who told the last harness to stop is still to hear of it."""
 
 
-def _metrics(given: str | int | None) -> Address | None:
-    return None if given is None else address_of(given)
+def _metrics(given: Any) -> Address | object | None:
+    return given if given is None or hasattr(given, "export") else address_of(given)
 
 
 def _control(given: object) -> bool:
@@ -55,7 +57,7 @@ class Wanted:
 
     Args:
         control: whether orders and questions are taken, on a socket beside the store.
-        metrics: where the numbers are served besides, as HOST:PORT.
+        metrics: where the numbers are served besides, as HOST:PORT, or a `MetricExporter` that they are pushed through.
         traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for what OpenTelemetry's variables say.
 
     Raises:
@@ -63,7 +65,7 @@ class Wanted:
     """
 
     control: bool = field(default=False, converter=_control)
-    metrics: Address | None = field(default=None, converter=_metrics)
+    metrics: object = field(default=None, converter=_metrics)
     traces: object = field(default=None, converter=_traces)
 
 
@@ -78,6 +80,7 @@ class Beside:
         self._at: Address | None = None
         self._spans: TraceFollower | None = None
         self._servers: list[serving.Server] = []
+        self._pushed: Meter | None = None
 
     @property
     def control_path(self) -> Path | None:
@@ -94,17 +97,20 @@ class Beside:
         wanted = self._wanted
         if wanted.traces is not None:
             self._open_traces(services, wanted.traces)
-        if not wanted.control and wanted.metrics is None:
+        at = wanted.metrics if isinstance(wanted.metrics, Address) else None
+        if wanted.metrics is not None and at is None:
+            self._push_metrics(services, wanted.metrics)
+        if not wanted.control and at is None:
             return
         if not serving.is_there():
             say(serving.MISSING)
             return
-        meter = Meter(self._recorder, Program(self._look, self._sent), text_of, eager=wanted.metrics is not None)
+        meter = Meter(self._recorder, Program(self._look, self._sent), text_of, eager=at is not None)
         services.start_soon(meter.run)
         if wanted.control:
             self._open_control(services, meter)
-        if wanted.metrics is not None:
-            await self._open_metrics(services, meter, wanted.metrics)
+        if at is not None:
+            await self._open_metrics(services, meter, at)
 
     def _open_control(self, services: trio.Nursery, meter: Meter) -> None:
         store = self._recorder.store
@@ -140,6 +146,12 @@ class Beside:
         for listener in listeners:
             services.start_soon(_serve_metrics, listener, self._server(api))
 
+    def _push_metrics(self, services: trio.Nursery, exporter: Any) -> None:
+        meter = Meter(self._recorder, Program(self._look, self._sent), pusher(exporter, self._recorder.store.run), eager=True)
+        services.start_soon(meter.run)
+        services.start_soon(push_for_ever, meter)
+        self._pushed = meter
+
     def _open_traces(self, services: trio.Nursery, given: object) -> None:
         store = self._recorder.store
         try:
@@ -156,11 +168,17 @@ class Beside:
 
     async def finish(self, seconds: float) -> None:
         """Return when what has to be told at the end is told, or so many seconds are over."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._wait_answered)
+            if self._pushed is not None:
+                nursery.start_soon(_push_last, self._pushed, seconds)
+            if self._spans is not None:
+                nursery.start_soon(self._spans.finish, seconds)
+
+    async def _wait_answered(self) -> None:
         with trio.move_on_after(_ANSWERS_S):
             for server in self._servers:
                 await server.wait_answered()
-        if self._spans is not None:
-            await self._spans.finish(seconds)
 
     def _server(self, api: Api, **options: Any) -> serving.Server:
         server = serving.Server(api.answer, **options)
@@ -183,6 +201,11 @@ async def _serve_metrics(listener: trio.SocketListener, server: serving.Server) 
         await server.serve(listener)
     finally:
         listener.socket.close()
+
+
+async def _push_last(meter: Meter, seconds: float) -> None:
+    with trio.move_on_after(seconds), suppress(UsageError):
+        await meter.text()
 
 
 def _is_ours(stream: trio.SocketStream) -> bool:

@@ -60,7 +60,7 @@ def sender(exporter: SpanExporter, run: str) -> Callable[[Sequence[Span]], bool]
         from opentelemetry.sdk.trace.export import SpanExportResult
     except ImportError as error:
         raise UsageError(MISSING) from error
-    resource = _resource(run)
+    resource = resource_of(run)
 
     def send(spans: Sequence[Span]) -> bool:
         return exporter.export([readable(span, resource) for span in spans]) is SpanExportResult.SUCCESS
@@ -82,7 +82,7 @@ def readable(span: Span, resource: Resource) -> ReadableSpan:
         attributes=span.attributes,
         events=[Event(one.name, dict(one.attributes), one.time_us * 1000) for one in span.moments],
         kind=SpanKind.INTERNAL,
-        instrumentation_scope=_scope(),
+        instrumentation_scope=scope(),
         status=Status(StatusCode.ERROR, span.error) if failed else Status(StatusCode.UNSET),
         start_time=span.start_us * 1000,
         end_time=span.end_us * 1000,
@@ -96,13 +96,14 @@ def _context(trace_id: str, span_id: str) -> Any:
 
 
 @cache
-def _scope() -> Any:
+def scope() -> Any:
+    """Return what spans and numbers are said to come from."""
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
     return InstrumentationScope(SCOPE)
 
 
-def _resource(run: str) -> Resource:
+def resource_of(run: str) -> Resource:
     """Return what the spans are about; OpenTelemetry's variables may say another name."""
     from opentelemetry.sdk.resources import Resource
 

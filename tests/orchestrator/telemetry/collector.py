@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from attrs import define, field
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
 
@@ -34,7 +35,8 @@ class Collector:
         ]
 
     def take(self, path: str, body: bytes) -> None:
-        request = ExportTraceServiceRequest()
+        of_traces = path.endswith("/v1/traces")
+        request = ExportTraceServiceRequest() if of_traces else ExportMetricsServiceRequest()
         request.ParseFromString(body)
         self.paths.append(path)
         self.requests.append(request)
