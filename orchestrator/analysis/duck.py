@@ -37,6 +37,8 @@ def connect() -> DuckDBPyConnection:
         raise UsageError(_MISSING.format(what="DuckDB")) from None
     db = duckdb.connect(config=_SETTINGS)
     db.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false; SET TimeZone = 'UTC'")
+    # It would be drawn on standard output, into what others are to read.
+    db.execute("SET enable_progress_bar = false")
     return db
 
 

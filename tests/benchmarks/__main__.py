@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.benchmarks.analysis import analysis
 from tests.benchmarks.features import features
 from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
@@ -15,7 +16,15 @@ from tests.benchmarks.redaction import redaction
 from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
 
-MEASURES = {**OTHERS, "features": features, "memory": memory, "redaction": redaction, "travel": travel, "watching": watching}
+MEASURES = {
+    **OTHERS,
+    "analysis": analysis,
+    "features": features,
+    "memory": memory,
+    "redaction": redaction,
+    "travel": travel,
+    "watching": watching,
+}
 
 
 def main(names: list[str]) -> int:
