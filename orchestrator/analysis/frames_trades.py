@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.analysis.frames_equity import told
-from orchestrator.analysis.frames_features import MONEY
+from orchestrator.analysis.frames_features import MONEY, exact
 from orchestrator.analysis.reading import Source
 
 _REALISED = "coalesce(json_extract_string(delta, '$.in.book.set.realised'), json_extract_string(delta, '$.set.book.realised'))"
@@ -22,7 +22,7 @@ def query(source: Source) -> str:
         WITH steps AS ({told(source)}),
         gains AS (
             SELECT harness, step, total, total - lag(total) OVER (PARTITION BY harness ORDER BY step) AS gain
-            FROM (SELECT harness, step, TRY_CAST({_REALISED} AS {MONEY}) AS total FROM steps) WHERE total IS NOT NULL
+            FROM (SELECT harness, step, {exact(_REALISED)} AS total FROM steps) WHERE total IS NOT NULL
         ),
         fills AS (
             SELECT *, made.fill AS fill,
@@ -34,8 +34,8 @@ def query(source: Source) -> str:
             )
         )
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, TRY_CAST(fill.time AS TIMESTAMP) AS time,
-               bar_time, fill.symbol AS symbol, fill.side AS side, TRY_CAST(fill.units AS {MONEY}) AS quantity,
-               TRY_CAST(fill.price AS {MONEY}) AS price, TRY_CAST(fill.fee AS {MONEY}) AS fee,
+               bar_time, fill.symbol AS symbol, fill.side AS side, {exact("fill.units")} AS quantity,
+               {exact("fill.price")} AS price, {exact("fill.fee")} AS fee,
                (CASE WHEN fill.side = 'buy' OR (sales = 1 AND total IS NULL) THEN 0 WHEN sales = 1 THEN gain END)::{MONEY}
                    AS realised,
                fill.client_id AS order_id, fill.fill_id AS fill_id, made.wanted_by AS wanted_by

@@ -105,8 +105,15 @@ class Worked:
         return interval_of_sum(gaps, self.left, PROJECTED)
 
 
+def has_lists(run: Run) -> bool:
+    """Return whether a list of features or tasks may be worked in a run; it is soon told, where frames take passes over it."""
+    return bool(run.rows("SELECT 1 FROM steps WHERE json_type(input, '$.kind') = 'VARCHAR' LIMIT 1"))
+
+
 def worked(run: Run, harness: str | None = None) -> list[Worked]:
     """Return how far each harness that works a list has come, by name."""
+    if not has_lists(run):
+        return []
     of, given = ("", []) if harness is None else ("WHERE harness = ?", [harness])
     standings = run.rows(
         f"""SELECT harness, feature, status, tries, tries_to_pass, interruptions, regressions, passed_step, last_step,

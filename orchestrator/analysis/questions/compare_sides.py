@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from orchestrator.analysis.questions.coding import has_lists
 from orchestrator.analysis.questions.trading import accounts
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.statistics import BATCHES, LEAST, LENGTH
@@ -115,6 +116,8 @@ def _add_steps(run: Run, found: Mapping[str, Side]) -> None:
 
 
 def _add_features(run: Run, found: Mapping[str, Side]) -> None:
+    if not has_lists(run):
+        return
     for name, feature, status, tries_to_pass, set_backs in run.rows(
         "SELECT harness, feature, status, tries_to_pass, regressions FROM feature_standing ORDER BY harness, feature"
     ):
@@ -130,19 +133,20 @@ def _add_features(run: Run, found: Mapping[str, Side]) -> None:
 
 
 def _add_books(run: Run, found: Mapping[str, Side], harness: str | None) -> None:
+    books = accounts(run, harness)
     returns: dict[str, dict[str, float]] = {}
     rows: list[tuple[Any, ...]] = run.rows(
         """
         SELECT harness, day, close / lag(close) OVER (PARTITION BY harness ORDER BY day) - 1 AS gain FROM (
             SELECT harness, strftime(time, '%Y-%m-%d') AS day, arg_max(equity, step_number)::DOUBLE AS close
-            FROM equity GROUP BY harness, day
+            FROM walked GROUP BY harness, day
         ) WHERE close > 0 ORDER BY harness, day
         """
     )
     for name, day, gain in rows:
         if gain is not None:
             returns.setdefault(name, {})[day] = gain
-    for account in accounts(run, harness):
+    for account in books:
         if (side := found.get(account.harness)) is not None:
             depth = account.deepest.depth if account.deepest else 0.0
             side.books = Books(float(account.gain), depth, returns.get(account.harness, {}))

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from orchestrator.analysis.answer import Answer, Cell, Table
+from orchestrator.analysis.questions.coding import has_lists
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import listed, seconds, share, times
 from orchestrator.text import one_line
@@ -99,6 +100,7 @@ def _of(harness: str | None, begin: str = "WHERE") -> tuple[str, list[Any]]:
 
 def _harnesses(run: Run, harness: str | None) -> list[Row]:
     of, given = _of(harness)
+    worked = "" if has_lists(run) else "WHERE false"
     rows = run.rows(
         f"""
         WITH made AS (SELECT harness, count(*) AS steps, sum(work_s) AS work_s, sum(agent_s) AS agent_s,
@@ -106,7 +108,7 @@ def _harnesses(run: Run, harness: str | None) -> list[Row]:
         charged AS (SELECT harness, sum(turns)::BIGINT AS turns, sum(tool_calls)::BIGINT AS tool_calls,
                            sum(tokens)::BIGINT AS tokens, sum(money) AS money FROM ({_SPENT}) GROUP BY harness),
         told AS (SELECT harness, count(*) FILTER (is_try) AS turns, sum(tool_calls)::BIGINT AS tool_calls,
-                        sum(tokens)::BIGINT AS tokens, sum(money) AS money FROM features GROUP BY harness)
+                        sum(tokens)::BIGINT AS tokens, sum(money) AS money FROM features {worked} GROUP BY harness)
         SELECT harness, coalesce(m.steps, 0), m.work_s, m.agent_s, m.effects_s, m.waiting_s,
                coalesce(nullif(c.turns, 0), nullif(t.turns, 0)), coalesce(nullif(c.tool_calls, 0), t.tool_calls),
                coalesce(nullif(c.tokens, 0), t.tokens), coalesce(nullif(c.money, 0), t.money)
@@ -119,6 +121,8 @@ def _harnesses(run: Run, harness: str | None) -> list[Row]:
 
 
 def _tries(run: Run, harness: str | None) -> list[Tries]:
+    if not has_lists(run):
+        return []
     of, given = _of(harness)
     rows = run.rows(
         f"""

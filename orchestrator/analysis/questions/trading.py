@@ -6,15 +6,16 @@ The law: sums of money are exact, and every figure that the report has too is th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime
-from decimal import Decimal, localcontext
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation, localcontext
 from math import sqrt
+from typing import Any
 
 import msgspec
 from attrs import define, field, frozen
 
 from harnesses.trading.account import with_splits
-from harnesses.trading.account_nouns import TradingOutput
+from harnesses.trading.account_nouns import Execution
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book, Position
 from harnesses.trading.instruments import EXACT
@@ -23,12 +24,12 @@ from orchestrator.analysis.run import Run
 
 YEAR_S = 365.25 * 86_400
 _PAGE = 10_000
-_SAID = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"], "fills": ["JSON"],
-    "adopted": {"cash": "VARCHAR"}}"""
+_SAID = '{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"]}'
 _SPLIT = r"""'"split": *"(1[^"]|[^1])'"""
 """In a slice, a split that is not 1."""
-_output = msgspec.json.Decoder(TradingOutput).decode
 _market = msgspec.json.Decoder(MarketSlice | None).decode
+_fills = msgspec.json.Decoder(tuple[Execution, ...]).decode
+_positions = msgspec.json.Decoder(dict[str, Decimal]).decode
 
 
 @define
@@ -165,15 +166,15 @@ class Account:
             return None
         return daily.mean / daily.deviation * sqrt(daily.count / (self.span_s / YEAR_S))
 
-    def read(self, time: datetime, equity: str, cash: str, refused: int) -> None:
-        """Take in where the account stands after a step; numbers as they are written."""
+    def read(self, time: datetime, equity: str, cash: float, refused: int) -> None:
+        """Take in where the account stands after a step: the equity as it is written."""
         value = float(equity)
         if not self.steps:
             self._first, self.begin = equity, time
         self.steps, self._last, self.end = self.steps + 1, equity, time
         self.total += value
         self.refused += refused
-        self.exposure += 1 - float(cash) / value if value > 0 else 0.0
+        self.exposure += 1 - cash / value if value > 0 else 0.0
         self.returns.take(time.date(), value)
         self._sink(time, value)
 
@@ -204,13 +205,13 @@ class Account:
         if self._below is not None and self.end is not None:
             self._close(self.end, is_over=False)
 
-    def trade(self, market: MarketSlice | None, output: TradingOutput) -> None:
-        """Take in splits, an account that was taken over, and fills."""
-        self.book = with_splits(self.book, market)
-        if output.adopted is not None:
-            held = {symbol: Position(units) for symbol, units in output.positions.items()}
-            self.book = Book(output.cash, held)
-        for one in output.fills:
+    def trade(self, market: str | None, fills: str | None, cash: str | None, positions: str | None) -> None:
+        """Take in splits, an account that was taken over, and fills, each as JSON where there is any."""
+        if market is not None:
+            self.book = with_splits(self.book, _market(market))
+        if cash is not None and positions is not None:
+            self.book = Book(Decimal(cash), {symbol: Position(units) for symbol, units in _positions(positions).items()})
+        for one in () if fills is None else _fills(fills):
             self._fill(one.fill)
 
     def _fill(self, fill: Fill) -> None:
@@ -232,41 +233,63 @@ class Account:
 
 
 def accounts(run: Run, harness: str | None = None) -> list[Account]:
-    """Return the account of each trading harness, by name."""
+    """Return the account of each trading harness, by name; the temporary table `walked` says where each stood when."""
+    _walk(run, harness)
     found: dict[str, Account] = {}
+    strange: set[str] = set()
+    traded = iter(_traded(run))
+    due = next(traded, None)
     with localcontext(EXACT):
-        for name, time, equity, cash, refused, traded, given, said in _rows(run, harness):
-            account = found.setdefault(name, Account(name))
-            if traded:
+        for name, step, time, equity, cash, refused in _pages(run, "SELECT * FROM walked ORDER BY harness, step_number"):
+            account = found.get(name) or found.setdefault(name, Account(name))
+            while due is not None and due[:2] == (name, step):
                 try:
-                    account.trade(_market(given or "null"), _output(said))
-                except msgspec.ValidationError:
+                    account.trade(*due[2:])
+                except (msgspec.ValidationError, InvalidOperation):
                     # A harness of another kind, whose steps read alike.
-                    found.pop(name)
-                    continue
-            account.read(datetime.fromisoformat(time), equity, cash, refused)
+                    strange.add(name)
+                due = next(traded, None)
+            account.read(time.replace(tzinfo=UTC), equity, cash, refused)
         for account in found.values():
             account.finish()
-    return [found[name] for name in sorted(found)]
+    return [found[name] for name in sorted(found.keys() - strange)]
 
 
-def _rows(run: Run, harness: str | None) -> Iterator[tuple[str, str, str, str, int, bool, str | None, str]]:
-    """Yield the steps of trading harnesses in order; what went in and came out only where something was traded."""
-    of = "" if harness is None else "AND harness = ?"
-    cursor = run.db.execute(
+def _walk(run: Run, harness: str | None) -> None:
+    """Put down where each account stood after each step: narrow, so that many of them can be put in order."""
+    of = "" if harness is None else "WHERE harness = ?"
+    run.db.execute(
         f"""
-        SELECT harness, said.time, said.equity, said.cash, coalesce(len(said.refused), 0), traded,
-               CASE WHEN traded THEN input END, CASE WHEN traded THEN output END
-        FROM (
-            SELECT harness, step_number, input, output, said,
-                   coalesce(len(said.fills) > 0 OR said.adopted IS NOT NULL OR regexp_matches(input::VARCHAR, {_SPLIT}), false)
-                       AS traded
-            FROM (SELECT harness, step_number, input, output, json_transform(output, '{_SAID}') AS said FROM steps)
-            WHERE TRY_CAST(said.time AS TIMESTAMP) IS NOT NULL AND TRY_CAST(said.equity AS DOUBLE) IS NOT NULL
-              AND TRY_CAST(said.cash AS DOUBLE) IS NOT NULL {of}
-        ) ORDER BY harness, step_number
+        CREATE OR REPLACE TEMP TABLE walked AS
+        SELECT harness, step_number, time, said.equity AS equity, said.cash::DOUBLE AS cash,
+               coalesce(len(said.refused), 0) AS refused
+        FROM (SELECT harness, step_number, TRY_CAST(said.time AS TIMESTAMP) AS time, said
+              FROM (SELECT harness, step_number, json_transform(output, '{_SAID}') AS said FROM steps {of}))
+        WHERE time IS NOT NULL AND TRY_CAST(said.equity AS DOUBLE) IS NOT NULL AND TRY_CAST(said.cash AS DOUBLE) IS NOT NULL
         """,
         [] if harness is None else [harness],
     )
+
+
+def _traded(run: Run) -> list[tuple[Any, ...]]:
+    """Return what was filled, split or taken over, in the order of `walked`, as JSON."""
+    return run.rows(
+        f"""
+        SELECT harness, step_number, CASE WHEN is_split THEN input END,
+               CASE WHEN is_filled THEN json_extract(output, '$.fills') END,
+               CASE WHEN is_adopted THEN json_extract_string(output, '$.cash') END,
+               CASE WHEN is_adopted THEN json_extract(output, '$.positions') END
+        FROM (
+            SELECT *, json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL AS is_filled,
+                   json_type(output, '$.adopted') = 'OBJECT' AS is_adopted,
+                   coalesce(regexp_matches(input::VARCHAR, {_SPLIT}), false) AS is_split
+            FROM (SELECT harness, step_number, input, output FROM steps SEMI JOIN walked USING (harness, step_number))
+        ) WHERE is_filled OR is_adopted OR is_split ORDER BY harness, step_number
+        """
+    )
+
+
+def _pages(run: Run, query: str) -> Iterator[tuple[Any, ...]]:
+    cursor = run.db.execute(query)
     while page := cursor.fetchmany(_PAGE):
         yield from page
