@@ -324,7 +324,7 @@ ORCHESTRATOR = (
     ),
     ("analysis.questions",),
     ("analysis.pictures.names", "analysis.pictures.paper", "analysis.pictures.times"),
-    ("analysis.pictures.lines", "analysis.pictures.roll", "analysis.pictures.tries"),
+    ("analysis.pictures.lines", "analysis.pictures.roll", "analysis.pictures.tables"),
     ("analysis.pictures.pace", "analysis.pictures.spells"),
     (
         "analysis.pictures.cost",

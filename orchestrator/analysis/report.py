@@ -36,10 +36,12 @@ figure svg { max-width: 100%; height: auto; background: #fff; border-radius: 4px
 .table { overflow-x: auto; } table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--rule); vertical-align: top;
   min-width: 2.5rem; }
-.long { overflow-wrap: anywhere; min-width: 16rem; }
+td { white-space: nowrap; }
+td.long { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; }
 th { color: var(--faint); font-weight: normal; } .figure { text-align: right; white-space: nowrap; }
 @media screen and (prefers-color-scheme: dark) { figure svg { filter: invert(.91) hue-rotate(180deg); } }
 @media print { body { margin: 0; max-width: none; font-size: 10pt; } nav { display: none; }
+  td { white-space: normal; }
   figure, tr, h2, h3 { break-inside: avoid; } h2, h3 { break-after: avoid; } .table, figure { overflow: visible; } }
 """
 _IDS = re.compile(r"""(\bid="|url\(#|href="#)(?=[A-Za-z])""")

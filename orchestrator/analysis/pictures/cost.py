@@ -9,7 +9,7 @@ from attrs import frozen
 from orchestrator.analysis.pictures.names import row_height
 from orchestrator.analysis.pictures.paper import FAINT, INK, STEPS, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
-from orchestrator.analysis.pictures.tries import read_tries
+from orchestrator.analysis.pictures.tables import read_tries
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import number, seconds, share, times
 

@@ -85,7 +85,7 @@ def _body(run: Run, cast: Roll, shown: list[Account], span: Span) -> Spec:
     for one in shown:
         rows = sorted(run.rows(_POINTS, [max(1, -(-5 * one.count // MOST_POINTS)), one.harness]))
         name = cast.labels[one.harness]
-        worth[name] = [(span.at(at), value if is_alone else value / one.first - 1) for at, value, _ in rows]
+        worth[name] = [(span.at(at), value if is_alone else value / (one.first or 1) - 1) for at, value, _ in rows]
         losses[name] = [(span.at(at), -lost) for at, _, lost in rows]
     every = [value for line in worth.values() for _, value in line]
     margin = (max(every) - min(every)) * 0.04 or abs(every[0]) * 0.001 or 1.0
@@ -100,12 +100,16 @@ def _body(run: Run, cast: Roll, shown: list[Account], span: Span) -> Spec:
         "scale": {"domain": [deepest * 1.05, 0]},
         "axis": {"format": ".0%" if deepest < -0.05 else ".2%", "tickCount": 4},
     }
-    upper = {
+    upper: Spec = {
         "width": WIDTH,
         "height": _HEIGHTS[0],
         **drawn(worth, span.x(is_written=False), above, is_stepped=False, height=_HEIGHTS[0]),
     }
-    lower = {"width": WIDTH, "height": _HEIGHTS[1], **drawn(losses, span.x(), below, is_stepped=False, height=_HEIGHTS[1])}
+    lower: Spec = {
+        "width": WIDTH,
+        "height": _HEIGHTS[1],
+        **drawn(losses, span.x(), below, is_stepped=False, height=_HEIGHTS[1]),
+    }
     if is_alone:
         lower["layer"][0]["mark"] = {"type": "area", "color": "#9aa5b1", "line": {"strokeWidth": 1, "color": "#1b1f24"}}
         for key in ("color", "strokeDash"):

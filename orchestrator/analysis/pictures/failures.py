@@ -5,13 +5,14 @@ from __future__ import annotations
 from orchestrator.analysis.pictures.names import labels, short
 from orchestrator.analysis.pictures.paper import FAINT, INK, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import roll
+from orchestrator.analysis.pictures.tables import read_attempts
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import times
 
 MOST_BARS = 20
 _QUERY = """
     SELECT harness, coalesce(error, ended_by), count(*) AS crashes, coalesce(arg_max(cause, attempt), '')
-    FROM lives WHERE ended_by IN ('failed', 'killed', 'gave_up') AND list_contains(?, harness)
+    FROM drawn_attempts WHERE ended_by IN ('failed', 'killed', 'gave_up') AND list_contains(?, harness)
     GROUP BY ALL ORDER BY crashes DESC, harness, 2
 """
 
@@ -19,11 +20,12 @@ _QUERY = """
 def failures(run: Run, harness: str | None = None) -> Picture:
     """Draw how often attempts failed, by error."""
     cast = roll(run, harness)
+    read_attempts(run)
     found = run.rows(_QUERY, [list(cast.names)])
     if not found:
         return nothing("failures", "No attempt has failed" if cast.names else "No harness has run")
     written = labels((f"{cast.labels[name]} · {short(error, 24)}" for name, error, _, _ in found[:MOST_BARS]), 60)
-    rows = [
+    rows: list[dict[str, object]] = [
         {"what": what, "count": count, "said": f"{count:,}  {short(cause, 60)}"}
         for what, (_, _, count, cause) in zip(written.values(), found, strict=False)
     ]

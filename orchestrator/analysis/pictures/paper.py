@@ -145,7 +145,12 @@ def sheet(name: str, title: str, subtitle: Sequence[str], body: Spec, notes: Seq
 
 def nothing(name: str, why: str) -> Picture:
     """Return a picture that says there is nothing to be seen, and why."""
-    text = {"data": {"values": [{}]}, "width": WIDTH, "height": 60, "mark": {"type": "text", "color": FAINT, "fontSize": 13}}
+    text: Spec = {
+        "data": {"values": [{}]},
+        "width": WIDTH,
+        "height": 60,
+        "mark": {"type": "text", "color": FAINT, "fontSize": 13},
+    }
     return evolve(sheet(name, why, (), {**text, "encoding": {"text": {"value": "nothing to draw"}}}), is_empty=True)
 
 

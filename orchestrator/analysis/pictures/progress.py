@@ -8,8 +8,8 @@ from orchestrator.analysis.pictures.lines import MOST_LINES, drawn, thinned
 from orchestrator.analysis.pictures.paper import ALARM, FAINT, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
 from orchestrator.analysis.pictures.spells import SIGNS
+from orchestrator.analysis.pictures.tables import read_tries
 from orchestrator.analysis.pictures.times import Span, span_of
-from orchestrator.analysis.pictures.tries import read_tries
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import times
 
@@ -52,7 +52,7 @@ def progress(run: Run, harness: str | None = None) -> Picture:
     notes = (f"{times(gone, 'harness', 'harnesses')} with fewer features not shown",) if gone else ()
     heard = [time_us for one in shown for time_us, _ in (*one.points, *one.failed)]
     span = span_of(min(heard), max(heard))
-    key = "line: features that pass; thin line: all of them; cross: a try that failed"
+    key = "line: features that pass; cross under it: a try that failed; thin line: all there are"
     return sheet("progress", _title(found), (key,), _body(cast, shown, span), (*notes, *cast.notes))
 
 
@@ -133,7 +133,15 @@ def _crosses(shown: list[Climb], span: Span, y: Spec) -> Spec:
     failed = [point for one in shown for point in one.failed]
     kept = failed[:: -(-len(failed) // _MOST_CROSSES) or 1]
     rows = [{"at": span.at(at), "value": value} for at, value in kept]
-    cross = {"type": "point", "shape": SIGNS["failed"].shape, "size": 36, "color": ALARM, "strokeWidth": 1.5, "opacity": 1}
+    cross = {
+        "type": "point",
+        "shape": SIGNS["failed"].shape,
+        "size": 32,
+        "color": ALARM,
+        "strokeWidth": 1.6,
+        "opacity": 1,
+        "yOffset": 8,
+    }
     return {
         "data": values(rows),
         "mark": cross,

@@ -7,7 +7,7 @@ from collections import Counter
 from orchestrator.analysis.pictures.names import row_height, short
 from orchestrator.analysis.pictures.paper import ALARM, FAINT, INK, LIGHT, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
-from orchestrator.analysis.pictures.spells import SIGNS, Spell, spells
+from orchestrator.analysis.pictures.spells import SIGNS, Spell, spells, thinned
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import times
 
@@ -28,19 +28,20 @@ def restarts(run: Run, harness: str | None = None) -> Picture:
     shaken = [name for name in cast.names if len(by[name]) > 1 or any(SIGNS[one.end].is_alarming for one in by[name])]
     if not shaken:
         return nothing("restarts", _calm(cast))
-    kept = [one for one in found if one.harness in shaken]
+    every = [one for one in found if one.harness in shaken]
+    kept, notes = thinned(every)
     axis = {"domain": False, "ticks": False}
     order = [cast.labels[name] for name in shaken]
     body: Spec = {
         "width": WIDTH,
         "height": {"step": row_height(len(shaken))},
         "encoding": {"y": {"field": "harness", "type": "nominal", "sort": order, "title": None, "axis": axis}},
-        "layer": [_bars(cast, kept), _numbers(cast, kept), *_crosses(cast, kept), _said(cast, by, shaken)],
+        "layer": [_bars(cast, kept), _numbers(cast, kept), *_crosses(cast, every), _said(cast, by, shaken)],
     }
     rest = len(cast.names) - len(shaken)
     more = (f"{times(rest, 'harness', 'harnesses')} more ran without a crash or a restart",) if rest else ()
     key = "bars: attempts, with their numbers; cross: a crash, or as many as its figure says"
-    return sheet("restarts", _title(cast, kept, shaken), (key, *more), body, cast.notes)
+    return sheet("restarts", _title(cast, every, shaken), (key, *more), body, (*notes, *cast.notes))
 
 
 def _calm(cast: Roll) -> str:

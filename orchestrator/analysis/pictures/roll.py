@@ -41,7 +41,7 @@ def roll(run: Run, harness: str | None = None, most: int = MOST_ROWS) -> Roll:
     found = run.rows(
         """
         SELECT harness, sum(steps)::BIGINT AS steps, min(epoch_us(first)), max(epoch_us(last))
-        FROM gathered WHERE harness <> '' AND harness = coalesce(?, harness) GROUP BY harness ORDER BY min(first_seq)
+        FROM gathered WHERE harness <> '' AND harness = coalesce(?, harness) GROUP BY harness ORDER BY min(first), harness
         """,
         [harness],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrator.analysis.pictures.names import row_height
 from orchestrator.analysis.pictures.paper import FAINT, INK, STEPS, WIDTH, Picture, Spec, nothing, sheet, values
 from orchestrator.analysis.pictures.roll import Roll, roll
+from orchestrator.analysis.pictures.tables import read_attempts
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import seconds, share
 
@@ -22,8 +23,9 @@ _LEAST_WRITTEN, _LEAST_NAMED = 0.045, 0.17
 """Shares that have room for their figure, and for their name too."""
 _QUERY = """
     SELECT harness, sum(greatest(work_us - agent_us - effects_us - waiting_us, 0)) / 1e6, sum(agent_us) / 1e6,
-           sum(effects_us) / 1e6, sum(commit_us) / 1e6, sum(waiting_us) / 1e6, sum(held_us) / 1e6 + coalesce(sum(delay_s), 0)
-    FROM gathered LEFT JOIN lives USING (harness, attempt)
+           sum(effects_us) / 1e6, sum(commit_us) / 1e6, sum(waiting_us) / 1e6,
+           sum(held_us) / 1e6 + coalesce(sum(restart_delay_s), 0)
+    FROM gathered LEFT JOIN drawn_attempts USING (harness, attempt)
     WHERE list_contains(?, harness) GROUP BY harness HAVING sum(work_us + commit_us) > 0
 """
 
@@ -31,6 +33,7 @@ _QUERY = """
 def shares(run: Run, harness: str | None = None) -> Picture:
     """Draw where the time went."""
     cast = roll(run, harness)
+    read_attempts(run)
     spent = {name: dict(zip(PARTS, parts, strict=True)) for name, *parts in run.rows(_QUERY, [list(cast.names)])}
     spent = {name: spent[name] for name in cast.names if sum(spent.get(name, {}).values()) > 0}
     if not spent:

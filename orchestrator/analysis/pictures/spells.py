@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from orchestrator.analysis.pictures.roll import Roll
-from orchestrator.analysis.questions.gathered import ENDS
+from orchestrator.analysis.pictures.tables import read_attempts
 from orchestrator.analysis.run import Run
 
 MOST_SPELLS = 2_000
@@ -50,34 +50,41 @@ class Spell:
 
 
 def spells(run: Run, cast: Roll) -> list[Spell]:
-    """Return the attempts, by harness, oldest first."""
+    """Return the attempts, by harness, oldest first; one whose start is not on record begins with what is."""
+    read_attempts(run)
     query = """
-        SELECT harness, epoch_us(began), epoch_us(coalesce(ended, last)), attempt, coalesce(ended_by, ''), steps FROM lives
-        WHERE list_contains(?, harness) ORDER BY harness, attempt
+        SELECT harness, epoch_us(coalesce(started, first)), epoch_us(coalesce(ended, last)), attempt,
+               coalesce(ended_by, ''), g.steps
+        FROM gathered g LEFT JOIN drawn_attempts USING (harness, attempt)
+        WHERE attempt > 0 AND list_contains(?, harness) ORDER BY harness, attempt
     """
     found = [Spell(*row) for row in run.rows(query, [list(cast.names)])]
     ended = [evolve(one, end_us=max(one.begin_us, one.end_us)) for one in found]
     place = {name: index for index, name in enumerate(cast.names)}
-    return sorted(_thinned(ended), key=lambda one: (place[one.harness], one.attempt))
+    return sorted(ended, key=lambda one: (place[one.harness], one.attempt))
 
 
-def _thinned(found: list[Spell]) -> list[Spell]:
+def thinned(found: list[Spell]) -> tuple[list[Spell], tuple[str, ...]]:
+    """Return as many attempts as a picture has room for, and what is to be said of the others."""
     if len(found) <= MOST_SPELLS:
-        return found
+        return found, ()
     newest = {one.harness: one for one in found}
     rest = sorted((one for one in found if one is not newest[one.harness]), key=lambda one: one.begin_us - one.end_us)
-    return [*newest.values(), *rest[: MOST_SPELLS - len(newest)]]
+    kept = {(one.harness, one.attempt) for one in (*newest.values(), *rest[: MOST_SPELLS - len(newest)])}
+    note = f"{MOST_SPELLS:,} of {len(found):,} attempts are drawn: those that lasted longest, and the newest ones"
+    return [one for one in found if (one.harness, one.attempt) in kept], (note,)
 
 
 def pauses(run: Run, cast: Roll) -> list[Spell]:
     """Return when an operator held a harness; a pause that nobody has ended lasts as long as the picture."""
+    read_attempts(run)
     query = """
-        SELECT harness, kind, epoch_us("timestamp") FROM said
-        WHERE list_contains(?, harness) AND (kind IN ('paused', 'resumed') OR list_contains(?, kind)) ORDER BY seq
+        SELECT harness, kind, epoch_us("timestamp") FROM drawn_pauses
+        WHERE list_contains(?, harness) ORDER BY seq
     """
     since: dict[str, int] = {}
     found: list[Spell] = []
-    for harness, kind, time_us in run.rows(query, [list(cast.names), ENDS]):
+    for harness, kind, time_us in run.rows(query, [list(cast.names)]):
         if kind == "paused":
             since.setdefault(harness, time_us)
         elif harness in since:

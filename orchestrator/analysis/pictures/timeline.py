@@ -23,7 +23,7 @@ from orchestrator.analysis.pictures.paper import (
     values,
 )
 from orchestrator.analysis.pictures.roll import Roll, roll
-from orchestrator.analysis.pictures.spells import SIGNS, Spell, pauses, spells
+from orchestrator.analysis.pictures.spells import SIGNS, Spell, pauses, spells, thinned
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import seconds, times
 
@@ -38,7 +38,8 @@ def timeline(run: Run, harness: str | None = None) -> Picture:
     cast = roll(run, harness)
     if not cast.names:
         return nothing("timeline", "No harness has run")
-    found, held = spells(run, cast), pauses(run, cast)
+    every, held = spells(run, cast), pauses(run, cast)
+    found, notes = thinned(every)
     count = stretches(cast)
     layers = [
         _bars(cast, found),
@@ -63,7 +64,7 @@ def timeline(run: Run, harness: str | None = None) -> Picture:
     }
     stretch = seconds(cast.span.seconds / count)
     grey = f"stronger: more steps in {stretch}, against the busiest {stretch} of the same harness; hollow: held by an operator"
-    return sheet("timeline", _title(cast, found), (grey,), body, cast.notes)
+    return sheet("timeline", _title(cast, every), (grey,), body, (*notes, *cast.notes))
 
 
 def _title(cast: Roll, found: list[Spell]) -> str:

@@ -252,3 +252,28 @@ def test_slow_runs_are_counted_by_the_minute_or_by_the_year(diary: Diary, every_
     diary.life("one", 20, every_s=every_s)
 
     assert f"steps {unit} on average" in picture(diary.open(), "throughput").title
+
+
+def test_what_is_said_of_a_storm_counts_what_is_not_drawn_too(vast: Run) -> None:
+    drawn = picture(vast, "restarts")
+
+    assert drawn.title == "storm crashed 3,000 times in 3,001 attempts"
+    assert "2,000 of 3,001 attempts are drawn" in drawn.notes[0]
+
+
+def test_a_picture_holds_no_secret(diary: Diary) -> None:
+    diary.say("started", "one", 0)
+    diary.say("failed", "one", 1, error="KeyError", cause="no sk-ant-api03-" + "A" * 90)
+
+    drawn = picture(diary.open(), "failures")
+
+    assert "KeyError" in words(drawn)
+    assert "AAAA" not in drawn.svg()
+
+
+def test_an_account_that_began_with_nothing_is_drawn(diary: Diary) -> None:
+    for step in range(1, 4):
+        traded(diary, "poor", step, step, BEGIN + timedelta(days=step), 0, 0)
+        traded(diary, "rich", step, step, BEGIN + timedelta(days=step), 1000 * step, 0)
+
+    assert "+200.00% (rich) to +0.00%" in picture(diary.open(), "equity").title
