@@ -44,6 +44,7 @@ def asked():
 
 def bare(what):
     with duckdb.connect() as db:
+        db.execute("SET enable_progress_bar = false")
         db.execute(f"SELECT {what} FROM read_json_auto({quoted})").fetchall()
 
 found = [(timed(asked), timed(lambda: bare("count(*)")), timed(lambda: bare(every))) for _ in range(rounds)]
