@@ -53,7 +53,7 @@ class Answered:
 
     def df(self) -> pandas.DataFrame:
         """Return the rows as a frame of pandas."""
-        import pandas
+        import pandas  # pyright: ignore[reportMissingTypeStubs]
 
         return pandas.DataFrame(self.rows, columns=list(self.columns))
 

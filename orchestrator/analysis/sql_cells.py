@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
 
@@ -41,9 +41,10 @@ def plain(value: Any) -> Plain:
     if isinstance(value, float):
         return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [plain(part) for part in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {str(name): plain(part) for name, part in value.items()}
+        entries: dict[Any, Any] = value
+        return {str(name): plain(part) for name, part in entries.items()}
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, bytes | bytearray):

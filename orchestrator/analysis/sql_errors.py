@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 _MEMORY = re.compile(r"\s*Possible solutions:.*", re.DOTALL)
 _CANDIDATES = re.compile(r"\s*Candidate functions:.*", re.DOTALL)
@@ -43,7 +43,7 @@ def _fields(text: str) -> dict[str, Any]:
         said = json.loads(text)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
 
 
 def _position(said: dict[str, Any]) -> int | None:

@@ -7,7 +7,7 @@ named in FROM is a view of the run, or a name that WITH has given at that place;
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from orchestrator.analysis.sql_functions import FUNCTIONS, TABLES, WINDOWS
 
@@ -66,14 +66,15 @@ class _Judge:
     def look(self, node: Any, given: Names) -> None:
         """Go through a part of the tree; `given` are the names of WITH that hold there."""
         if isinstance(node, list):
-            for part in node:
+            parts: list[Any] = node
+            for part in parts:
                 self.look(part, given)
         elif isinstance(node, dict):
-            self._look_at(node, given)
+            self._look_at(cast("dict[str, Any]", node), given)
 
     def _look_at(self, node: dict[str, Any], given: Names) -> None:
         self._known(node)
-        rest = node
+        rest: dict[str, Any] = node
         if "cte_map" in node:
             given = self._with(node["cte_map"], given)
             rest = {name: part for name, part in node.items() if name != "cte_map"}
@@ -87,7 +88,7 @@ class _Judge:
         elif kind == "SHOW_REF":
             _show(node)
         elif kind == "TABLE_FUNCTION":
-            function = node.get("function") or {}
+            function: dict[str, Any] = node.get("function") or {}
             _callable(function, TABLES, "in FROM")
             rest = {**rest, "function": function.get("children")}
         elif node.get("class") in ("FUNCTION", "WINDOW"):

@@ -73,7 +73,7 @@ MODES: dict[str, Callable[[Said, Tally], Iterator[str]]] = {"table": text_rows, 
 
 def remarks(tally: Tally, mode: str) -> list[str]:
     """Return what is to be said about an answer besides."""
-    said = []
+    said: list[str] = []
     if not tally.rows and mode == "table":
         said.append("no rows")
     if tally.more:
@@ -119,7 +119,7 @@ def _shown(cell: Any, tally: Tally) -> str:
         return "NULL"
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    text = brief(cell, CELL) if isinstance(cell, str | list | dict) else str(cell)
+    text = str(cell) if isinstance(cell, int | float) else brief(cell, CELL)
     tally.cut = tally.cut or text.endswith("…")
     return text
 
@@ -149,7 +149,7 @@ def _opened(cell: Any, type: str) -> Any:
 def _apart(names: Sequence[str]) -> list[str]:
     """Return the names of columns with those told apart that are the same."""
     seen: dict[str, int] = {}
-    apart = []
+    apart: list[str] = []
     for name in names:
         count = seen[name] = seen.get(name, 0) + 1
         apart.append(name if count == 1 else f"{name}_{count}")
