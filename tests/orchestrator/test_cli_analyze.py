@@ -18,7 +18,7 @@ from trio.testing import MockClock
 from orchestrator import Orchestrator
 from orchestrator.analysis.questions import QUESTIONS
 from orchestrator.cli import main
-from tests.orchestrator.commanding import Command, Ended, ended
+from tests.orchestrator.commanding import Command, Ended, ended, heads, wait_until
 from tests.orchestrator.scripted import STEADY, Scripted, crash, three
 
 HOSTILE = '<script>alert(1)</script> "\x1b[31m =1+1'
@@ -237,6 +237,21 @@ def test_asking_changes_nothing_of_the_run(folder: Path) -> None:
     ask("run.db", "summary")
 
     assert {file: file.read_bytes() for file in before} == before
+
+
+def test_a_harness_whose_program_was_killed_is_told_as_interrupted(tmp_path: Path) -> None:
+    with Command(tmp_path) as command:
+        process = command.start("run", command.run_file("Ticking"), "--store", "run.db")
+        wait_until(lambda: heads(tmp_path / "run.db").get("ticking", 0) >= 2)
+        process.kill()
+        process.wait()
+    store = str(tmp_path / "run.db")
+
+    why, timeline = ask(store, "why", "ticking"), ask(store, "timeline", "--json")
+
+    assert why.out.startswith("ticking was interrupted: it is on record as alive, in attempt 1, and its program is gone.")
+    kinds = [row["kind"] for row in timeline.objects if row["table"] == "spans"]
+    assert kinds == ["running", "gone"]
 
 
 def test_it_is_a_verb_of_the_command(folder: Path) -> None:

@@ -41,8 +41,8 @@ class Group:
     harness: str
     error: str
     message: str
-    each: list[Said] = field(factory=list)
-    then: Counter[str] = field(factory=Counter)
+    each: list[Said] = field(factory=list[Said])
+    then: Counter[str] = field(factory=Counter[str])
     where: str = ""
 
 

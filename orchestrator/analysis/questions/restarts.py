@@ -124,8 +124,8 @@ def _row(name: str, events: Sequence[Said], attempts: Sequence[Attempt], put_off
 
 def _counted(event: Said) -> int:
     """Return how many restarts counted against the intensity then: a list of moments, or a number."""
-    counted = json.loads(event.restarts or "0")
-    return len(counted) if isinstance(counted, list) else int(counted)
+    counted: Any = json.loads(event.restarts or "0")
+    return counted if isinstance(counted, int) else len(counted)
 
 
 def storms(name: str, events: Iterable[Said]) -> list[Storm]:

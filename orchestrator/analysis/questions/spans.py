@@ -98,7 +98,7 @@ def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
             case "forked":
                 continue
             case "started":
-                rest, cause, asked = "", "", set()
+                rest, cause, asked = "", "", set[str | None]()
             case "paused":
                 is_held = True
             case "resumed":

@@ -93,8 +93,9 @@ def _filled(counted: Sequence[tuple[Any, ...]], length_us: int, *, one_harness: 
     """Return a row for each bucket in which something was going on, those of all harnesses without a gap between them."""
     rows: list[tuple[Cell, ...]] = []
     whole = {begin: steps for name, begin, steps in counted if name is None}
-    for begin in [] if one_harness else range(min(whole), max(whole) + 1, length_us):
-        rows.append(_bucket(begin, None, whole.get(begin, 0), length_us))
+    if not one_harness:
+        begins = range(min(whole), max(whole) + 1, length_us)
+        rows.extend(_bucket(begin, None, whole.get(begin, 0), length_us) for begin in begins)
     by_name: dict[str, dict[int, int]] = {}
     for name, begin, steps in counted:
         if name is not None:

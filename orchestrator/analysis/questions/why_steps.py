@@ -56,8 +56,7 @@ def _made(name: str, step: StepFact) -> Iterator[Link]:
 
 def changed_fields(delta: str | None) -> list[str]:
     """Return the top-level fields of the state that a step changed."""
-    found = decode(delta) if delta else {}
-    return [one_line(name, 60) for name in modified(found)] if isinstance(found, dict) else []
+    return [one_line(name, 60) for name in modified(decode(delta))] if delta and delta.startswith("{") else []
 
 
 def used_links(name: str, whose: str, messages: Sequence[MessageFact]) -> Iterator[Link]:

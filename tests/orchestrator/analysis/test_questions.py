@@ -15,6 +15,7 @@ from orchestrator import Orchestrator, analysis
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.questions import QUESTIONS
 from orchestrator.analysis.run import Run
+from orchestrator.cli import main
 from orchestrator.command.tables import csv_lines, json_lines, text_lines
 from orchestrator.store import SqliteStore
 from tests.orchestrator.analysis.asked import SOURCES, rows
@@ -90,6 +91,22 @@ def test_store_and_log_give_the_same_answer(asked: Path, question: str) -> None:
     answers = []
     for source in SOURCES:
         with analysis.open(asked / source) as run:
+            answers.append(QUESTIONS[question](run))
+
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_exported_parquet_gives_the_same_answer(asked: Path, question: str) -> None:
+    parquet = asked / "records.parquet"
+    if not parquet.exists():
+        main(
+            ["--store", str(asked / "run.db"), "export", "--what", "records", "--format", "parquet", "--output", str(parquet)]
+        )
+
+    answers = []
+    for source in (asked / "run.db", parquet):
+        with analysis.open(source) as run:
             answers.append(QUESTIONS[question](run))
 
     assert answers[0] == answers[1]
