@@ -96,6 +96,9 @@ class Account:
     """What the steps of one harness come to."""
 
     harness: str
+    first: Decimal = ZERO
+    """The equity after the first step, exact."""
+    last: Decimal = ZERO
     steps: int = 0
     begin: datetime | None = None
     end: datetime | None = None
@@ -112,20 +115,8 @@ class Account:
     deepest: Drawdown | None = None
     longest: Drawdown | None = None
     returns: Returns = field(factory=Returns)
-    _first: str = "0"
-    _last: str = "0"
     _below: Drawdown | None = None
     _high_at: datetime | None = None
-
-    @property
-    def first(self) -> Decimal:
-        """The equity after the first step."""
-        return Decimal(self._first)
-
-    @property
-    def last(self) -> Decimal:
-        """The equity after the last step."""
-        return Decimal(self._last)
 
     @property
     def gain(self) -> Decimal:
@@ -166,12 +157,11 @@ class Account:
             return None
         return daily.mean / daily.deviation * sqrt(daily.count / (self.span_s / YEAR_S))
 
-    def read(self, time: datetime, equity: str, cash: float, refused: int) -> None:
-        """Take in where the account stands after a step: the equity as it is written."""
-        value = float(equity)
+    def read(self, time: datetime, value: float, cash: float, refused: int) -> None:
+        """Take in where the account stands after a step."""
         if not self.steps:
-            self._first, self.begin = equity, time
-        self.steps, self._last, self.end = self.steps + 1, equity, time
+            self.begin = time
+        self.steps, self.end = self.steps + 1, time
         self.total += value
         self.refused += refused
         self.exposure += 1 - cash / value if value > 0 else 0.0
@@ -235,13 +225,14 @@ class Account:
 def accounts(run: Run, harness: str | None = None) -> list[Account]:
     """Return the account of each trading harness, by name; the temporary table `walked` says where each stood when."""
     _walk(run, harness)
-    found: dict[str, Account] = {}
+    ends = run.rows("SELECT harness, arg_min(equity, step_number), arg_max(equity, step_number) FROM walked GROUP BY harness")
+    found = {name: Account(name, Decimal(first), Decimal(last)) for name, first, last in ends}
     strange: set[str] = set()
     traded = iter(_traded(run))
     due = next(traded, None)
     with localcontext(EXACT):
-        for name, step, time, equity, cash, refused in _pages(run, "SELECT * FROM walked ORDER BY harness, step_number"):
-            account = found.get(name) or found.setdefault(name, Account(name))
+        for name, step, time, equity, cash, refused in _pages(run):
+            account = found[name]
             while due is not None and due[:2] == (name, step):
                 try:
                     account.trade(*due[2:])
@@ -289,7 +280,9 @@ def _traded(run: Run) -> list[tuple[Any, ...]]:
     )
 
 
-def _pages(run: Run, query: str) -> Iterator[tuple[Any, ...]]:
-    cursor = run.db.execute(query)
+def _pages(run: Run) -> Iterator[tuple[Any, ...]]:
+    cursor = run.db.execute(
+        "SELECT harness, step_number, time, equity::DOUBLE, cash, refused FROM walked ORDER BY harness, step_number"
+    )
     while page := cursor.fetchmany(_PAGE):
         yield from page

@@ -169,7 +169,7 @@ def test_what_agents_wrote_is_shown_inert(tmp_path: Path) -> None:
 def test_a_drawdown_lasts_from_the_height_until_it_is_reached_again() -> None:
     account = Account("t")
     for day, equity in enumerate((100, 110, 99, 104, 110, 120, 118), 1):
-        account.read(datetime(2000, 1, day, tzinfo=UTC), str(equity), 0.0, 0)
+        account.read(datetime(2000, 1, day, tzinfo=UTC), equity, 0.0, 0)
     account.finish()
 
     assert account.deepest is not None
