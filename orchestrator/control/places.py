@@ -91,7 +91,7 @@ def address_of(path: Path) -> Generator[str]:
 class Connected(Protocol):
     """A socket, Trio's or Python's own."""
 
-    def getsockopt(self, level: int, optname: int, buflen: int) -> bytes:
+    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
         """Return what the system says of it."""
         ...
 

@@ -12,6 +12,7 @@ from tests.benchmarks.analysis import analysis
 from tests.benchmarks.features import features
 from tests.benchmarks.measures import MEASURES as OTHERS
 from tests.benchmarks.memory import memory
+from tests.benchmarks.observing import observing
 from tests.benchmarks.redaction import redaction
 from tests.benchmarks.travel import travel
 from tests.benchmarks.watching import watching
@@ -21,6 +22,7 @@ MEASURES = {
     "analysis": analysis,
     "features": features,
     "memory": memory,
+    "observing": observing,
     "redaction": redaction,
     "travel": travel,
     "watching": watching,
