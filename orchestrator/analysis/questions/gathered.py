@@ -84,7 +84,7 @@ def gather(run: Run) -> None:
     every = run.source.sweep(KINDS, {"took_us": took, "outcome": "VARCHAR", "cause": "VARCHAR", "id": "VARCHAR"})
     fields = ", ".join(f"'{name}': \"{name}\"" for name in HEARD)
     sums = ", ".join(f'coalesce(sum(took_us."{part}"), 0)::BIGINT AS {part}_us' for part in _PARTS)
-    run.db.execute(f"""
+    run.rows(f"""
         CREATE OR REPLACE TEMP TABLE gathered AS
         SELECT harness, attempt, min("timestamp") AS first, max("timestamp") AS last,
                count(*) FILTER (kind = 'step') AS steps, min(step) FILTER (kind = 'step') AS first_step,
@@ -95,11 +95,11 @@ def gather(run: Run) -> None:
                list({{{fields}}}) FILTER (kind IN ({_quoted((*LIFE, *APPROVALS))})) AS told
         FROM ({every}) GROUP BY harness, attempt
     """)
-    run.db.execute("""
+    run.rows("""
         CREATE OR REPLACE TEMP TABLE heard AS
         SELECT harness, attempt, unnest(told, max_depth := 2) FROM gathered WHERE told IS NOT NULL
     """)
-    run.db.execute(_LIVES)
+    run.rows(_LIVES)
     _gathered.add(run)
 
 
@@ -107,5 +107,5 @@ def say(run: Run) -> None:
     """Make the table `said`, unless it is there."""
     if run not in _said:
         every = run.source.own((*LIFE, *APPROVALS), FIELDS)
-        run.db.execute(f"CREATE OR REPLACE TEMP TABLE said AS {every}")
+        run.rows(f"CREATE OR REPLACE TEMP TABLE said AS {every}")
         _said.add(run)
