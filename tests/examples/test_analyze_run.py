@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ def test_the_store_tells_what_a_state_was_long_ago(recorded: Path, tmp_path: Pat
 
 
 def shown(cell: Any) -> list[tuple[str, tuple[str, ...]]]:
-    return [(output.output_type, tuple(sorted(output.get("data", ())))) for output in cell.outputs]
+    kinds = [(output.output_type, tuple(sorted(output.get("data", ())))) for output in cell.outputs]
+    # What is printed comes in as many pieces as the kernel has time for.
+    return [kind for kind, _ in groupby(kinds)]
 
 
 def test_the_notebook_runs_and_shows_what_it_showed(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
