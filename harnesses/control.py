@@ -38,6 +38,7 @@ class _Parked:
     limit: float
     step_until: float
     work_until: float
+    watched: float
     times: int = 0
     over: trio.Event = field(factory=trio.Event)
 
@@ -252,7 +253,10 @@ class Control:
     def park(self) -> None:
         """Stop the clocks of the harness: its step, its deadline, its working time. As often as called, `unpark`."""
         if self._parked is None:
-            self._parked = _Parked(trio.current_time(), self._deadline, self._limit, self._step_until, self.work_until)
+            watched = self.watch.begin()
+            self._parked = _Parked(
+                trio.current_time(), self._deadline, self._limit, self._step_until, self.work_until, watched
+            )
             self._deadline = self._step_until = self.work_until = inf
             if not self.stopping:
                 self._limit = inf
@@ -270,7 +274,7 @@ class Control:
         parked.over.set()
         stood_s = trio.current_time() - parked.since
         self.parked_s += stood_s
-        self.watch.count("waiting", stood_s)
+        self.watch.end("waiting", parked.watched)
         # What was ordered meanwhile counts if it is sooner.
         self._deadline = min(self._deadline, parked.deadline + stood_s)
         self._limit = min(self._limit, parked.limit + stood_s)

@@ -109,3 +109,29 @@ async def test_a_step_says_what_its_time_went_into_and_which_messages_it_used(
     (message,) = [record.seq for record in records if record.kind == "message"]
     assert step["took_us"] == {"work": 2_750_000, "agent": 250_000, "effects": 500_000, "waiting": 2_000_000}
     assert step["consumed"] == [message]
+
+
+class Careful(BaseHarness[int, int, int]):
+    """Has what it does approved."""
+
+    async def execute(self):  # type: ignore[no-untyped-def]
+        async def act() -> int:
+            await trio.sleep(0.5)
+            return 1
+
+        yield 1, await self.once("act", act, approval="publish")
+
+
+async def test_the_wait_for_an_approval_counts_once(autojump_clock: object, tmp_path: object) -> None:
+    store = SqliteStore(f"{tmp_path}/run.db")
+
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Careful(0), name="careful")
+        await trio.sleep(10)
+        await orchestrator.approve(store.approvals()[0].id, by="ann")
+        await handle.wait()
+        (step,) = [json.loads(record.body) for record in store.records() if record.kind == "step"]
+
+    took = step["took_us"]
+    assert took["effects"] == 500_000
+    assert took["waiting"] + took["effects"] == took["work"] >= 10_000_000
