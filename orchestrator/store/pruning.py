@@ -22,7 +22,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 
 from orchestrator.codec import encode
-from orchestrator.errors import StoreBusy
+from orchestrator.errors import StoreBusy, StoreCorrupt
 from orchestrator.store.head import head_path
 from orchestrator.store.pruning_plan import Floor, Plan, Rule, read_plan
 from orchestrator.store.pruning_residue import Base, gone, read_base
@@ -103,14 +103,14 @@ def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str,
     store = Path(path).resolve()
     with closing(open_writer(store, busy_s)) as db:
         db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
-        with translated(str(path)):
+        with _told(path):
             return _Pruner(db, store, plan, by).run(rule)
 
 
 def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, Pruned]:
     """Return what has to stay and what would go, every record of it held against its seal."""
     tally = _Tally()
-    with closing(open_reader(Path(path).resolve())) as db, translated(str(path)):
+    with closing(open_reader(Path(path).resolve())) as db, _told(path):
         db.execute("BEGIN")
         plan, base, latest = read_plan(db, rule, names), read_base(db), Latest()
         if plan.until:
@@ -118,6 +118,19 @@ def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, P
             for portion in portions(db, plan, base, latest):
                 tally.add(portion)
     return plan, tally.pruned(plan, base)
+
+
+@contextmanager
+def _told(path: str | Path) -> Generator[None]:
+    """Tell in plain words of a file that can not be used, and of values in it that nobody of ours has written."""
+    with translated(str(path)):
+        try:
+            yield
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
+            raise StoreCorrupt(
+                f"{path} has something in it that was not written by a program: {error}; run `orchestrator verify` to see "
+                "more, and restore the store from a copy"
+            ) from error
 
 
 class _Pruner:

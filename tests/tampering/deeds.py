@@ -115,7 +115,9 @@ def swap_records(db: sqlite3.Connection, base: Base, chance: Random) -> None:
 def cut_off(db: sqlite3.Connection, base: Base, chance: Random) -> None:
     """Cut off the end: the records alone, their seals too, or all that speaks of them."""
     thorough = chance.randrange(3)
-    (seal, seq) = chance.choice(db.execute("SELECT position, last_seq FROM seals ORDER BY 1").fetchall()[:-1])
+    above = read_base(db).position
+    *seals, _ = db.execute("SELECT position, last_seq FROM seals WHERE position > ? ORDER BY 1", (above,)).fetchall()
+    (seal, seq) = chance.choice(seals)
     if thorough == 0:
         seq = chance.randrange(seq, base.sealed) if seq < base.sealed else base.sealed - 1
     db.execute("DELETE FROM records WHERE seq > ?", (seq,))
