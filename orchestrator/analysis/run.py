@@ -9,12 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.analysis.bad_lines import BadLine, find_bad_lines
 from orchestrator.analysis.duck import connect
 from orchestrator.analysis.flattening import flattened
 from orchestrator.analysis.frames import FRAMES
-from orchestrator.analysis.opening import source_of
 from orchestrator.analysis.sources import LogSource, Source
+from orchestrator.analysis.sources.bad_lines import BadLine, find_bad_lines
+from orchestrator.analysis.sources.opening import source_of
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from orchestrator.command.parsing import Add, add_common, add_verb, count, print
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.sql_room import Room
+    from orchestrator.analysis.sql.room import Room
 
 _LONGEST = 100_000
 _MORE = """\
@@ -44,7 +44,7 @@ def add_sql(add: Add) -> None:
 
 
 def _sql(options: argparse.Namespace) -> int:
-    from orchestrator.analysis.sql_room import Room
+    from orchestrator.analysis.sql.room import Room
 
     if options.csv and options.json:
         raise UsageError("--csv contradicts --json: expected one of the two; leave one out")

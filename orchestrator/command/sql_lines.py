@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from attrs import define
 
 from orchestrator.analysis.answer import Table
-from orchestrator.analysis.sql_room import End, Head, Page
+from orchestrator.analysis.sql.room import End, Head, Page
 from orchestrator.command.lines import brief, json_line
 from orchestrator.command.tables import csv_lines
 

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from orchestrator.analysis.sql_columns import VIEWS
-from orchestrator.analysis.sql_room import Room
+from orchestrator.analysis.sql.columns import VIEWS
+from orchestrator.analysis.sql.room import Room
 from orchestrator.command import streams
 from orchestrator.command.exits import ExitCode
 from orchestrator.command.lines import columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.analysis.sql_room import Room
+from orchestrator.analysis.sql.room import Room
 from tests.docs import questions_page, views_page
 
 DOCS = Path(__file__).parents[2] / "docs"

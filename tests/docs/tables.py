@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from orchestrator.analysis.sql_room import Room
+from orchestrator.analysis.sql.room import Room
 from orchestrator.command.sql_lines import Tally, text_rows
 
 

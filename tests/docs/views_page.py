@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from orchestrator.analysis.frames import VERSION
-from orchestrator.analysis.sql_columns import VIEWS
-from orchestrator.analysis.sql_room import Page, Room
+from orchestrator.analysis.sql.columns import VIEWS
+from orchestrator.analysis.sql.room import Page, Room
 from orchestrator.command.lines import brief
 from orchestrator.store.schema import VERSION as SCHEMA
 from tests.docs.small_store import record

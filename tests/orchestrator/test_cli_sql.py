@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip("duckdb")
 pytest.importorskip("duckdb_ext")
 
-from orchestrator.analysis.sql_room import Room
+from orchestrator.analysis.sql.room import Room
 from orchestrator.command.sql import asked
 from orchestrator.command.sql_examples import EXAMPLES
 from orchestrator.command.sql_splitting import split

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from orchestrator.analysis.reading import KINDS
 from orchestrator.analysis.run import Run
+from orchestrator.analysis.sources.reading import KINDS
 from orchestrator.events import EVENTS, Forked, Paused, Restarting, Resumed, Started
 
 

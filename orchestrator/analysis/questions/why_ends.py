@@ -198,7 +198,7 @@ def _asked(case: Case) -> Iterator[Link]:
         if one.kind == "approval_requested" and one.id not in answered and one.step == case.last_step + 1:
             what = f"{one_line(one.category or '?', 60)}: {one_line(one.summary or '?', 200)}"
             asked = f"{case.name} has asked for an approval at {moment(one.at)}, {what}"
-            yield link(f"{asked}; `orchestrator approve {_word(one.id or str())}`, or `deny`.", one)
+            yield link(f"{asked}; `orchestrator approve {_word(one.id or '')}`, or `deny`.", one)
 
 
 def _past(case: Case) -> Iterator[Link]:

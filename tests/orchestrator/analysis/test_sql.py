@@ -18,9 +18,9 @@ pytest.importorskip("duckdb_ext")
 import duckdb
 
 from orchestrator import Orchestrator, analysis
-from orchestrator.analysis.sql_columns import VIEWS
-from orchestrator.analysis.sql_room import Page, QueryFailed, Room
-from orchestrator.analysis.sql_walls import wall_in
+from orchestrator.analysis.sql.columns import VIEWS
+from orchestrator.analysis.sql.room import Page, QueryFailed, Room
+from orchestrator.analysis.sql.walls import wall_in
 from tests.orchestrator.analysis.hostile_sql import FILES, SETTINGS, WRITING
 from tests.orchestrator.commanded import HOSTILE, Hostile, Three
 

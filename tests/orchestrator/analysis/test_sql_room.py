@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("duckdb")
 pytest.importorskip("duckdb_ext")
 
-from orchestrator.analysis.sql_room import End, Head, Page, QueryFailed, QueryStopped, Room
+from orchestrator.analysis.sql.room import End, Head, Page, QueryFailed, QueryStopped, Room
 from orchestrator.errors import UsageError
 from tests.orchestrator.analysis.hostile_sql import ALL
 

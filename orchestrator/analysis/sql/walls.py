@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.analysis.duck import quoted
 from orchestrator.analysis.run import Run
-from orchestrator.analysis.sql_columns import VIEWS, about
+from orchestrator.analysis.sql.columns import VIEWS, about
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -5,7 +5,7 @@ Derived from lifecycle events and steps alone, so that they say the same of a lo
 
 from __future__ import annotations
 
-from orchestrator.analysis.reading import KINDS, Source
+from orchestrator.analysis.sources.reading import KINDS, Source
 from orchestrator.events import EVENTS, Forked, Paused, Restarting, Resumed, Started
 
 _BETWEEN = (Started, Paused, Resumed, Restarting, Forked)

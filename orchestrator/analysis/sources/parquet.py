@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from orchestrator.analysis.duck import named, quoted
-from orchestrator.analysis.reading import RECORD, TYPES, among, from_body
+from orchestrator.analysis.sources.reading import RECORD, TYPES, among, from_body
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ _BOOT = """
 import json, sys
 boot = json.loads(sys.stdin.buffer.readline())
 sys.path[:] = boot["path"]
-from orchestrator.analysis.sql_inside import serve
+from orchestrator.analysis.sql.inside import serve
 serve(boot)
 """
 _DIED = "the query has ended its process: it needs more memory than a query gets; ask for less at once, with WHERE or LIMIT"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.sql_described import WHERE, Column, View, at
+from orchestrator.analysis.sql.described import WHERE, Column, View, at
 
 _MONEY = "DECIMAL(38,18)"
 

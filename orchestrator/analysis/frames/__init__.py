@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from orchestrator.analysis.frames_acts import approvals, budgets, effects
-from orchestrator.analysis.frames_life import attempts, harnesses
-from orchestrator.analysis.reading import Source
+from orchestrator.analysis.frames.acts import approvals, budgets, effects
+from orchestrator.analysis.frames.life import attempts, harnesses
+from orchestrator.analysis.sources.reading import Source
 
 VERSION = 1
 """Of the columns."""
@@ -86,10 +86,10 @@ FRAMES: dict[str, Callable[[Source], str]] = {
 """The query of each frame, by its name."""
 
 FURTHER: Mapping[str, str] = {
-    "features": "orchestrator.analysis.frames_features",
-    "feature_standing": "orchestrator.analysis.frames_standing",
-    "trades": "orchestrator.analysis.frames_trades",
-    "equity": "orchestrator.analysis.frames_equity",
+    "features": "orchestrator.analysis.frames.features",
+    "feature_standing": "orchestrator.analysis.frames.standing",
+    "trades": "orchestrator.analysis.frames.trades",
+    "equity": "orchestrator.analysis.frames.equity",
 }
 """Frames about what some harnesses do, each made by `query(source)` of its module, out of the frames above."""
 

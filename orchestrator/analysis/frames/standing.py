@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.reading import Source
+from orchestrator.analysis.sources.reading import Source
 
 _LISTED = (
     "$.set.features[*].id",

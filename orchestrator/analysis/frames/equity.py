@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.frames_features import exact
-from orchestrator.analysis.reading import Source
+from orchestrator.analysis.frames.features import exact
+from orchestrator.analysis.sources.reading import Source
 
 _SAID = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "drawdown": "VARCHAR", "risk": "VARCHAR",
     "latched": "VARCHAR"}"""

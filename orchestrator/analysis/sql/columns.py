@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from orchestrator.analysis.duck import quoted
 from orchestrator.analysis.frames import VERSION
-from orchestrator.analysis.sql_columns_work import WORK
-from orchestrator.analysis.sql_described import HEAD, SEQ, WHERE, Column, View, at
+from orchestrator.analysis.sql.columns_work import WORK
+from orchestrator.analysis.sql.described import HEAD, SEQ, WHERE, Column, View, at
 
 VIEWS: dict[str, View] = {
     "records": View(

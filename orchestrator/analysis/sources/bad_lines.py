@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 from attrs import frozen
 
-from orchestrator.analysis.survey import LONGEST, Group, Survey
+from orchestrator.analysis.sources.survey import LONGEST, Group, Survey
 from orchestrator.log import record_of
 from orchestrator.text import one_line
 

@@ -5,7 +5,7 @@ Several records tell of one act, so each of these frames has a row for what they
 
 from __future__ import annotations
 
-from orchestrator.analysis.reading import Source
+from orchestrator.analysis.sources.reading import Source
 
 
 def effects(source: Source) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.frames_equity import told
-from orchestrator.analysis.frames_features import MONEY, exact
-from orchestrator.analysis.reading import Source
+from orchestrator.analysis.frames.equity import told
+from orchestrator.analysis.frames.features import MONEY, exact
+from orchestrator.analysis.sources.reading import Source
 
 _REALISED = "coalesce(json_extract_string(delta, '$.in.book.set.realised'), json_extract_string(delta, '$.set.book.realised'))"
 """What all sales until then have brought, where a step has changed that."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesses.secrets import redact_text
-from orchestrator.analysis.cleaning import add_functions, cleaned
 from orchestrator.analysis.duck import load_sqlite, named, quoted
-from orchestrator.analysis.reading import RECORD, among, from_body, is_text
+from orchestrator.analysis.sources.cleaning import add_functions, cleaned
+from orchestrator.analysis.sources.reading import RECORD, among, from_body, is_text
 from orchestrator.store.open_here import read_no_more, reading_beside
 from orchestrator.store.sqlite_file import open_reader, translated
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.analysis.cleaning import add_functions
 from orchestrator.analysis.duck import named, quoted
-from orchestrator.analysis.reading import RECORD, TYPES, among
-from orchestrator.analysis.survey import Group, Survey, survey
+from orchestrator.analysis.sources.cleaning import add_functions
+from orchestrator.analysis.sources.reading import RECORD, TYPES, among
+from orchestrator.analysis.sources.survey import Group, Survey, survey
 from orchestrator.log import HEADER
 
 if TYPE_CHECKING:

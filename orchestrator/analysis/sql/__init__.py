@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from orchestrator.analysis.run import Run
-from orchestrator.analysis.sql_cells import made
-from orchestrator.analysis.sql_room import End, Head, Page, QueryFailed, QueryStopped, Room
+from orchestrator.analysis.sql.cells import made
+from orchestrator.analysis.sql.room import End, Head, Page, QueryFailed, QueryStopped, Room
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]

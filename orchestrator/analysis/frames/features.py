@@ -11,7 +11,7 @@ The law: what is told of a feature comes from what its harness has recorded; an 
 
 from __future__ import annotations
 
-from orchestrator.analysis.reading import Source
+from orchestrator.analysis.sources.reading import Source
 
 MONEY = "DECIMAL(38, 18)"
 """As fine as what any venue counts, and 20 digits before the point; what is larger is NULL."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from orchestrator.analysis.sql_functions import FUNCTIONS, TABLES, WINDOWS
+from orchestrator.analysis.sql.functions import FUNCTIONS, TABLES, WINDOWS
 
 _EXPRESSIONS = frozenset(
     {"BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "LAMBDA"}

@@ -18,10 +18,10 @@ import msgspec
 
 from harnesses.secrets import may_hold_secret, redact
 from orchestrator.analysis.run import open as open_run
-from orchestrator.analysis.sql_cells import Plain, is_said_in_words, plain
-from orchestrator.analysis.sql_errors import in_words, place
-from orchestrator.analysis.sql_judge import NO_QUERY, Refused, judge
-from orchestrator.analysis.sql_walls import PROCESS_BYTES, bound_this_process, views_of, wall_in
+from orchestrator.analysis.sql.cells import Plain, is_said_in_words, plain
+from orchestrator.analysis.sql.errors import in_words, place
+from orchestrator.analysis.sql.judge import NO_QUERY, Refused, judge
+from orchestrator.analysis.sql.walls import PROCESS_BYTES, bound_this_process, views_of, wall_in
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
