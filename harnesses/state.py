@@ -165,7 +165,11 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
 
 class StepHistory(Sequence[Step[InputT, OutputT]]):
-    """All steps of a harness whose past is in a store: the recent ones are here, the others are read when looked at."""
+    """All steps of a harness whose past is in a store: the recent ones are here, the others are read when looked at.
+
+    Step n is at index n - 1, also when the oldest have been pruned: these are left out of slices and iteration, and to look
+    for one of them is an `IndexError`.
+    """
 
     def __init__(self, steps: int, recent: tuple[Step[InputT, OutputT], ...], load: LoadSteps) -> None:
         self._steps = steps
@@ -184,15 +188,20 @@ class StepHistory(Sequence[Step[InputT, OutputT]]):
             chosen = range(self._steps)[index]
             if not chosen:
                 return ()
-            first, last = min(chosen), max(chosen)
-            steps = self._between(first, last + 1)
-            return tuple(steps[number - first] for number in chosen)
+            steps = {step.step_number - 1: step for step in self._between(min(chosen), max(chosen) + 1)}
+            return tuple(steps[number] for number in chosen if number in steps)
         number = range(self._steps)[index]
-        return self._between(number, number + 1)[0]
+        found = self._between(number, number + 1)
+        if not found:
+            raise IndexError(f"step {number + 1} was pruned: expected one that is kept; look at the last ones")
+        return found[0]
 
     def __iter__(self) -> Iterator[Step[InputT, OutputT]]:
-        for start in range(0, self._steps, _PAGE):
-            yield from self._between(start, min(start + _PAGE, self._steps))
+        held, after = self._steps - len(self._recent), 0
+        while after < held and (page := self._between(after, min(after + _PAGE, held)) or self._oldest(after, held)):
+            yield from page
+            after = page[-1].step_number
+        yield from self._recent
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -210,7 +219,12 @@ class StepHistory(Sequence[Step[InputT, OutputT]]):
         held = self._steps - len(self._recent)
         if start >= held:
             return self._recent[start - held : stop - held]
-        return self._load(start, stop - start)
+        # A store gives so many steps from there on: where the oldest are pruned, later ones than were asked for.
+        return [step for step in self._load(start, stop - start) if step.step_number <= stop]
+
+    def _oldest(self, start: int, stop: int) -> Sequence[Step[InputT, OutputT]]:
+        """Return the oldest step that is kept."""
+        return [step for step in self._load(start, 1) if step.step_number <= stop]
 
 
 _PAGE = 500
