@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 REPORT = "report"
 _REPORT = ("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress")
 """What is in a report: every question about one run."""
+_MATCHES = ("name", "prefix", "class")
+"""What `compare` can take for the same harness in both runs."""
 _ROWS = 20
 """Of each table, for people."""
 _MORE = """\
@@ -50,7 +52,7 @@ _HELP = {
     "loops": "the same output, or the same few outputs, again and again",
     "cost": "what was spent, and on what",
     "progress": "features, trades and equity: how far it has come",
-    "compare": "compare RUN2: what got better or worse from RUN to RUN2",
+    "compare": "compare RUN2: what got better or worse from RUN to RUN2; --match says what belongs together",
     "why": "why NAME [STEP]: the chain of causes behind where a harness is, or behind a step",
     REPORT: "all of them about one run, best with --html",
 }
@@ -71,6 +73,12 @@ def add_analyze(add: Add) -> None:
     verb = add_verb(add, "analyze", "ask a question of what was recorded", _analyze, _MORE.format(questions=questions))
     verb.add_argument("words", metavar="RUN|QUESTION", nargs="*", help="the run, then the question and what it is about")
     verb.add_argument("--harness", metavar="NAME", help="of this one only; default: of all")
+    verb.add_argument(
+        "--match",
+        choices=_MATCHES,
+        help="of compare: what belongs together: harnesses of one name (default), of one name but for the number at its end, "
+        "or of one class",
+    )
     verb.add_argument("--limit", metavar="N", type=count, help="rows of each table that are shown (default: 20 for people)")
     verb.add_argument("--csv", action="store_true", help="standard output is the first table, as CSV")
     verb.add_argument("--table", metavar="NAME", help="this table only")
@@ -97,8 +105,8 @@ def asked(words: Sequence[str], questions: Sequence[str], default: str) -> Asked
 
 
 def _analyze(options: argparse.Namespace) -> int:
-    _check(options)
     wanted = asked(options.words, tuple(_HELP), store_of(options))
+    _check(wanted, options)
     page = None if options.html is None else analyze_page.target(options.html, wanted.runs, _HELP)
     with ExitStack() as opened:
         run = opened.enter_context(_open(wanted.runs))
@@ -115,12 +123,14 @@ def _analyze(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(wanted: Asked, options: argparse.Namespace) -> None:
     chosen = options.csv + options.json + (options.html is not None)
     if chosen > 1:
         raise UsageError("--json, --csv and --html contradict each other: expected one of them; leave the others out")
     if options.format is not None and options.pictures is None:
         raise UsageError("--format is that of pictures: expected --pictures DIR beside it; give both, or neither")
+    if options.match is not None and wanted.question != "compare":
+        raise UsageError(f"--match is for two runs: expected the question compare, was {wanted.question!r}; leave it out")
 
 
 def _open(paths: Sequence[str]) -> Run:
@@ -135,6 +145,8 @@ def _answers(run: Run, other: Run | None, wanted: Asked, options: argparse.Names
 
     names = [name for name in _REPORT if name in QUESTIONS] if wanted.question == REPORT else [wanted.question]
     kept: dict[str, Any] = {} if options.harness is None else {"harness": options.harness}
+    if options.match is not None:
+        kept["match"] = options.match
     about: list[Any] = _why(wanted) if wanted.question == "why" else [other] if other is not None else []
     if wanted.question not in ("why", "compare") and wanted.arguments:
         raise UsageError(f"{wanted.question} takes nothing after it: expected options, was {wanted.arguments[0]!r}")

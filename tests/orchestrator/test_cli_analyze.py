@@ -17,6 +17,7 @@ from trio.testing import MockClock
 
 from orchestrator import Orchestrator
 from orchestrator.analysis.questions import QUESTIONS
+from orchestrator.analysis.questions.compare import MATCHES
 from orchestrator.cli import main
 from tests.orchestrator.commanding import Command, Ended, ended, heads, wait_until
 from tests.orchestrator.scripted import STEADY, Scripted, crash, three
@@ -96,6 +97,16 @@ def test_every_question_has_an_answer_in_every_form(words: list[str]) -> None:
     assert [one.code for one in told] == [0, 0, 0]
     assert all(one.out for one in told)
     assert all(one["table"] for one in told[1].objects)
+
+
+@pytest.mark.usefixtures("folder")
+def test_compare_takes_for_the_same_what_it_is_told_to() -> None:
+    told = {match: ask("run.db", "compare", "steps.jsonl", "--match", match, "--csv") for match in MATCHES}
+
+    assert {one.code for one in told.values()} == {0}
+    assert told["name"].out == ask("run.db", "compare", "steps.jsonl", "--csv").out
+    assert ",3,3,harnesses" in told["class"].out
+    assert ",3,3,harnesses" not in told["name"].out
 
 
 def test_a_log_plain_packed_or_in_parts_is_told_of_like_the_store(folder: Path) -> None:
@@ -209,6 +220,7 @@ def test_pictures_are_written_to_a_folder(folder: Path) -> None:
         (["run.db", "--csv", "--table", "none"], "summary has no table 'none': expected one of harnesses, latency"),
         (["run.db", "--csv", "--json"], "--json, --csv and --html contradict each other"),
         (["run.db", "--format", "png"], "--format is that of pictures"),
+        (["run.db", "slow", "--match", "class"], "--match is for two runs: expected the question compare, was 'slow'"),
         (["pyproject.toml"], "pyproject.toml is not there"),
     ],
 )
