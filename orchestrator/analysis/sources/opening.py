@@ -8,9 +8,12 @@ from pathlib import Path
 
 from orchestrator.analysis.sources import LogSource, ParquetSource, Source, StoreSource
 from orchestrator.errors import UsageError
+from orchestrator.store.open_here import is_written
 from orchestrator.store.sqlite_file import is_database
 
 _UNREAD = (".bz2", ".xz", ".lzma", ".zip", ".7z", ".lz4", ".br", ".tar", ".tgz", ".csv")
+_PARQUET = b"PAR1"
+"""What a file of Parquet begins with, whatever its name."""
 _PATTERN = frozenset("*?[")
 
 
@@ -66,4 +69,17 @@ def _kind(path: str) -> str:
         return "parquet"
     if path.endswith(_UNREAD):
         raise UsageError(f"{path} is packed in a way that is not read: expected .jsonl, .jsonl.gz or .jsonl.zst; unpack it")
-    return "store" if is_database(place) else "log"
+    if is_database(place):
+        return "store"
+    return "parquet" if _is_parquet(place) else "log"
+
+
+def _is_parquet(place: Path) -> bool:
+    """Return whether a file begins like one of Parquet. One that this process has just begun to make a store is not opened."""
+    if is_written(place) or not place.is_file():
+        return False
+    try:
+        with place.open("rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except OSError as error:
+        raise UsageError(f"{place} can not be read: {error.strerror}; check its name and permissions") from error

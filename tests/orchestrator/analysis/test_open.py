@@ -1,4 +1,4 @@
-"""Opening what was recorded: what can be read is read, what can not is named, and a run that goes on is not hurt."""
+"""G13: opening what was recorded: what can be read is read, what can not is named, and a run that goes on is not hurt."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import duckdb
 import pytest
 
 from orchestrator import SqliteStore, UsageError, analysis
+from orchestrator.cli import main
 from orchestrator.errors import StoreError
 from orchestrator.store.protocol import Claim, StepRow
 from tests.orchestrator.analysis.three_ways import exported, rows
@@ -57,6 +58,14 @@ def test_a_log_in_many_files_is_one_run(tmp_path: Path) -> None:
     log(tmp_path / "a.4.jsonl", [])
 
     assert seqs(tmp_path / "a.*.jsonl*") == [1, 2, 3, 4]
+
+
+def test_parquet_is_known_by_what_is_in_it_whatever_its_name(tmp_path: Path) -> None:
+    store, one = stored(tmp_path / "run.db"), tmp_path / "pq"
+    assert main(["--store", str(store), "export", "--what", "records", "--format", "parquet", "--output", str(one)]) == 0
+
+    with analysis.open(one) as run:
+        assert run.rows("SELECT harness, step_number FROM steps ORDER BY seq") == [("a", 1), ("a", 2), ("a", 3)]
 
 
 def test_a_torn_last_line_is_left_out_and_is_not_bad(tmp_path: Path) -> None:
