@@ -164,6 +164,15 @@ def _running(case: Case, last: Said) -> Iterator[Link]:
     yield from _past(case)
 
 
+def _new(case: Case, last: Said) -> Iterator[Link]:
+    """Tell of a fork that nobody has started yet: nothing else can be on record and not have been started."""
+    text = (
+        f"{case.name} is new: it was forked from {one_line(last.origin or '?', 200)} at step {last.origin_step}, at "
+        f"{moment(last.at)}, and has not been started; starting it goes on with step {case.last_step + 1}."
+    )
+    yield link(text, last)
+
+
 def _surroundings(case: Case) -> Iterator[Link]:
     """Yield what the step that failed had done and could read. That a message was read shows only once a step is recorded."""
     found, number = case.around, case.last_step + 1
@@ -221,6 +230,7 @@ _TOLD: Mapping[str, Callable[[Case, Said], Iterator[Link]]] = {
     "budget_spent": _budget_spent,
     "stopped": _stopped,
     "backing_off": _backing_off,
+    "new": _new,
     INTERRUPTED: _interrupted,
 }
 """What tells of each status; of one that is not here it is told as of one that runs."""

@@ -11,8 +11,10 @@ from orchestrator import analysis
 from orchestrator.analysis.questions import why
 from orchestrator.analysis.run import Run
 from orchestrator.errors import UsageError
+from orchestrator.fork import fork
 from tests.orchestrator.analysis.asked import NAMES, SOURCES, rows
 from tests.orchestrator.analysis.picturing import Diary
+from tests.orchestrator.buying import run as buying
 
 
 def said(run: Run, name: str, step: int | None = None) -> str:
@@ -164,6 +166,19 @@ def test_a_harness_that_runs_is_told_by_what_is_open(tmp_path: Path) -> None:
     )
     assert "In step 2 effect 'slow; rm -rf /' was begun, and no outcome is on record." in told
     assert idle == "b has not been started: nothing is on record of its life."
+
+
+async def test_a_fork_that_nobody_has_started_is_told_as_new_with_its_origin(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await buying(path, 7)
+    fork(path, "buying", 5, to="other")
+
+    with analysis.open(path) as run:
+        told = why.answer(run, "other").sentences
+
+    assert told[0].startswith("other is new: it was forked from buying at step 5, at ")
+    assert told[0].endswith(", and has not been started; starting it goes on with step 6.")
+    assert len(told) == 1
 
 
 def test_what_an_agent_wrote_can_not_slip_into_a_command(tmp_path: Path) -> None:
