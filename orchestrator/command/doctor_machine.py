@@ -18,6 +18,18 @@ PYTHON = (3, 11)
 PACKAGES: Mapping[str, str] = {"attrs": "23.2", "msgspec": "0.19", "outcome": "1.2", "structlog": "24.1", "trio": "0.31"}
 """What it can not do without, and the lowest version of each."""
 EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "analysis": (
+        "`orchestrator analyze` and `sql`, and frames in notebooks",
+        {
+            "altair": "5.5.0",
+            "duckdb": "1.4.4,<1.5",
+            "duckdb-ext-sqlite": "1.4.4.20260205,<1.5",
+            "pandas": "2.2",
+            "polars": "1.0",
+            "pyarrow": "15",
+            "vl-convert-python": "1.7.0",
+        },
+    ),
     "display": ("the live display of `orchestrator run`", {"rich": "13.7"}),
     "parquet": ("`orchestrator export --format parquet`", {"pyarrow": "15"}),
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
@@ -31,7 +43,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "report": ("charts in reports", {"altair": "5.5.0", "vl-convert-python": "1.7.0"}),
 }
-"""What each extra is for, and its packages."""
+"""What each extra is for, and its packages, each with the lowest version; behind a `,<` the first that is too new."""
 SQLITE = (3, 38, 0)
 """The first that has `->`, which the views of a store use."""
 PROGRAMS: Mapping[str, str] = {
@@ -101,11 +113,19 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _problem(name: str, low: str) -> str | None:
+def _problem(name: str, bounds: str) -> str | None:
     there = _version(name)
-    if there is None:
-        return f"{name} is not installed: expected {low} or newer"
-    return None if release(there) >= release(low) else f"{name} is {there}: expected {low} or newer"
+    if there is not None and fits(there, bounds):
+        return None
+    low, _, high = bounds.partition(",<")
+    expected = f"expected {low} or newer" + (f", but older than {high}" if high else "")
+    return f"{name} is {there or 'not installed'}: {expected}"
+
+
+def fits(there: str, bounds: str) -> bool:
+    """Return whether a version is one of those that are meant by `1.4`, or by `1.4,<1.5`."""
+    low, _, high = bounds.partition(",<")
+    return release(low) <= release(there) and (not high or release(there) < release(high))
 
 
 def release(text: str) -> tuple[int, ...]:

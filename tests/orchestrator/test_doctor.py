@@ -451,6 +451,21 @@ def test_every_extra_for_users_is_looked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("there", "bounds", "fits"),
+    [
+        ("1.4.4", "1.4.4,<1.5", True),
+        ("1.4.10", "1.4.4,<1.5", True),
+        ("1.4.3", "1.4.4,<1.5", False),
+        ("1.5.0", "1.4.4,<1.5", False),
+        ("2", "1.4", True),
+        ("1.3", "1.4", False),
+    ],
+)
+def test_a_version_fits_from_the_lowest_up_to_the_first_that_is_too_new(there: str, bounds: str, fits: bool) -> None:
+    assert doctor_machine.fits(there, bounds) is fits
+
+
+@pytest.mark.parametrize(
     ("older", "newer"), [("1.9", "1.10"), ("23.2", "26.1.0"), ("1.3.0", "1.3.0.post0.1"), ("4.5.60", "4.5.90")]
 )
 def test_versions_are_compared_by_their_numbers(older: str, newer: str) -> None:
