@@ -80,9 +80,11 @@ def seconds(value: float) -> str:
 
 def share(value: float) -> str:
     """Return a share as percent."""
-    percent = value * 100
+    percent = abs(value) * 100
     if 0 < percent < 0.1:
-        return "<0.1 %"
+        return "<0.1 %" if value > 0 else ">-0.1 %"
+    if value < 0:
+        return f"-{share(-value)}"
     return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
 
 
