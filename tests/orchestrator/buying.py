@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ class Account:
     fills: tuple[int, ...] = ()
 
 
+def bought(account: Account, price: int) -> Account:
+    return evolve(account, cash=account.cash - price, fills=(*account.fills, price))
+
+
 class Buying(BaseHarness[Account, int, str]):
     """Buys at each step for what the step's number is, and notes in its output what hash its state then has."""
 
@@ -29,7 +34,7 @@ class Buying(BaseHarness[Account, int, str]):
     async def execute(self) -> AsyncIterator[tuple[int, str]]:
         while self.current_step < self.until:
             price = (self.current_step + 1) * self.times
-            self.update_state(lambda state: evolve(state, cash=state.cash - price, fills=(*state.fills, price)))
+            self.update_state(partial(bought, price=price))
             yield price, state_hash(self.state)
 
 

@@ -27,18 +27,18 @@ EXAMPLES: tuple[e.Event, ...] = (
 
 # One row for each state, one column for each of EXAMPLES; a dot where it may not follow.
 TABLE = """
-                started  paused  resumed  failed  restarting   completed  exhausted  stopped  gave_up  blocked  budget_spent  forked
-new             running  paused  .        failed  .            completed  exhausted  stopped  .        blocked  budget_spent  new
-running         running  paused  .        failed  backing_off  completed  exhausted  stopped  .        blocked  budget_spent  .
-paused          paused   .       running  failed  paused       completed  exhausted  stopped  .        blocked  budget_spent  .
-backing_off     running  paused  .        failed  backing_off  .          .          stopped  gave_up  .        .             .
-completed       running  .       .        failed  .            .          .          stopped  gave_up  .        .             .
-exhausted       running  .       .        failed  backing_off  .          .          stopped  gave_up  .        .             .
-stopped         running  .       .        failed  backing_off  .          .          stopped  gave_up  .        .             .
-failed          running  .       .        failed  backing_off  .          .          stopped  gave_up  .        .             .
-gave_up         running  .       .        failed  .            .          .          stopped  gave_up  .        .             .
-blocked         running  .       .        failed  .            .          .          stopped  gave_up  .        .             .
-budget_spent    running  .       .        failed  .            .          .          stopped  gave_up  .        .             .
+             started paused resumed failed restarting  completed exhausted stopped gave_up blocked budget_spent forked
+new          running paused .       failed .           completed exhausted stopped .       blocked budget_spent new
+running      running paused .       failed backing_off completed exhausted stopped .       blocked budget_spent .
+paused       paused  .      running failed paused      completed exhausted stopped .       blocked budget_spent .
+backing_off  running paused .       failed backing_off .         .         stopped gave_up .       .            .
+completed    running .      .       failed .           .         .         stopped gave_up .       .            .
+exhausted    running .      .       failed backing_off .         .         stopped gave_up .       .            .
+stopped      running .      .       failed backing_off .         .         stopped gave_up .       .            .
+failed       running .      .       failed backing_off .         .         stopped gave_up .       .            .
+gave_up      running .      .       failed .           .         .         stopped gave_up .       .            .
+blocked      running .      .       failed .           .         .         stopped gave_up .       .            .
+budget_spent running .      .       failed .           .         .         stopped gave_up .       .            .
 """
 
 
