@@ -1,4 +1,4 @@
-"""A run says the same from its store, its log and what is exported of it, whatever was recorded."""
+"""G13: a run says the same from its store, its log and what is exported of it, whatever was recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever clients do, the run goes on, others are answered, and nothing is left."""
+"""G13: whatever clients do, the run goes on, others are answered, and nothing is left."""
 
 from __future__ import annotations
 
