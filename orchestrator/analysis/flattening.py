@@ -70,10 +70,11 @@ def merged(shapes: Iterable[Shape]) -> Shape:
     kinds = [shape for shape in shapes if shape != "NULL"]
     if not kinds:
         return "NULL"
-    if all(isinstance(shape, dict) for shape in kinds):
+    objects = [shape for shape in kinds if isinstance(shape, dict)]
+    if len(objects) == len(kinds):
         keys: dict[str, list[Shape]] = {}
-        for shape in kinds:
-            for key, inside in dict(shape).items():  # type: ignore[arg-type]
+        for shape in objects:
+            for key, inside in shape.items():
                 keys.setdefault(key, []).append(inside)
         return {key: merged(inside) for key, inside in keys.items()} if len(keys) <= MOST_KEYS else "JSON"
     words = {shape if isinstance(shape, str) else "JSON" for shape in kinds}

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
@@ -316,8 +316,9 @@ class MemoryStore:
             assert source is not None
             kept = source.steps[: fork.step]
             last = self._records[kept[-1][0] - 1] if kept else None
-            told = (last.attempt, last.seq, last.run) if last is not None else ()
-            origin = Origin(source.harness_class, source.snapshots[0], *told)
+            origin = Origin(source.harness_class, source.snapshots[0])
+            if last is not None:
+                origin = evolve(origin, attempt=last.attempt, seq=last.seq, run=last.run)
             rows = [copied(row) for _, row in kept]
         harness = self._make(fork.name, origin.harness_class, origin.initial_state)
         harness.epoch, harness.attempt, harness.time_us = 1, origin.attempt, fork.time_us

@@ -62,7 +62,8 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         UsageError: there is no such harness.
     """
     names = harnesses(run, harness)
-    found = told_once([(names[row[0] - 1], *row[1:]) for row in _found(run, names)])[:_MOST]
+    every: list[tuple[Any, ...]] = [(names[row[0] - 1], *row[1:]) for row in _found(run, names)]
+    found = told_once(every)[:_MOST]
     shown = _shown(run, found)
     rows = [(*row, *shown.get(row[:5], (None, None, ""))) for row in found]
     columns = ("harness", "kind", "period", "first_step", "last_step", "steps", "first", "last", "output")

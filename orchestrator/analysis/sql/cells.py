@@ -43,8 +43,7 @@ def plain(value: Any) -> Plain:
     if isinstance(value, list | tuple):
         return [plain(part) for part in cast("list[Any]", value)]
     if isinstance(value, dict):
-        entries: dict[Any, Any] = value
-        return {str(name): plain(part) for name, part in entries.items()}
+        return {str(name): plain(part) for name, part in cast("dict[object, Any]", value).items()}
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, bytes | bytearray):

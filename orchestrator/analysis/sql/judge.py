@@ -6,7 +6,7 @@ named in FROM is a view of the run, or a name that WITH has given at that place;
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from orchestrator.analysis.sql.functions import FUNCTIONS, TABLES, WINDOWS
@@ -66,8 +66,7 @@ class _Judge:
     def look(self, node: Any, given: Names) -> None:
         """Go through a part of the tree; `given` are the names of WITH that hold there."""
         if isinstance(node, list):
-            parts: list[Any] = node
-            for part in parts:
+            for part in cast("Iterable[Any]", node):
                 self.look(part, given)
         elif isinstance(node, dict):
             self._look_at(cast("dict[str, Any]", node), given)
