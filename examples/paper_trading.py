@@ -60,6 +60,7 @@ async def watch(handle: Handle, store: str, days: int) -> None:
     It decides by what is recorded, so that a program started again finds its place.
     """
     half, a_while, felt = days // 2, max(days // 8, 5), 0
+    is_lifted = False
     async for step in handle.steps():
         if step.step_number == half and handle.current_step < half + 2 * a_while:
             await latch("on", store, "--reason", "half-way: somebody wants to have a look")
@@ -68,8 +69,12 @@ async def watch(handle: Handle, store: str, days: int) -> None:
             say(f"{step.output.time:%Y-%m-%d}: an order was held back: {step.output.latched}")
         if felt and step.step_number == felt + a_while:
             await latch("off", store)
+            is_lifted = True
         if step.step_number % 100 == 0:
             say(f"{step.output.time:%Y-%m-%d}: equity {step.output.equity:,.2f}")
+    if felt and not is_lifted:
+        # The command was slow to begin, and the days were over first.
+        await latch("off", store)
 
 
 async def latch(switch: str, store: str, *more: str) -> None:

@@ -3,7 +3,7 @@
 python -m tests.kill.latched STORE LINES --harnesses 4
 
 A harness that a latch has blocked is started again at once, so that it tries again and again to begin an effect. When there
-is a file `wedge` beside the store, one more harness blocks the loop for a while, between `wedged` and `loose`.
+is a file `wedge` beside the store, one more harness blocks the loop, from `wedged` until there is a file `loosen`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import trio
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, OutcomeKind
 
-WEDGED_S = 2.0
+LONGEST_S = 60.0
 
 
 class Appending(BaseHarness[int, int, int]):
@@ -50,7 +50,9 @@ class Wedging(BaseHarness[int, int, str]):
         while not (self._folder / "wedge").exists():
             await self.sleep(0.005)
         (self._folder / "wedged").touch()
-        time.sleep(WEDGED_S)  # noqa: ASYNC251  (what it is for)
+        until = time.monotonic() + LONGEST_S
+        while not (self._folder / "loosen").exists() and time.monotonic() < until:
+            time.sleep(0.005)  # noqa: ASYNC251  (what it is for)
         (self._folder / "loose").touch()
         yield 1, "loose again"
 
