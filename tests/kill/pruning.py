@@ -1,5 +1,6 @@
 """Pruning beside a program that runs, and pruning that is killed.
 
+python -m tests.kill.pruning kills [--moves 2000]      kill it at one statement after the other of a long run
 python -m tests.kill.pruning wait [--steps 200000]     how long a program waits for its commits while its store is pruned
 """
 
@@ -15,11 +16,14 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 from orchestrator.store import SqliteStore, pruning, pruning_survey
 from orchestrator.store.conformance import claim, step_row
 from orchestrator.store.pruning_plan import Rule
 from orchestrator.store.sqlite_file import open_writer
+from tests.orchestrator.store.pruning_runs import make_run, states
+from tests.tampering.proof import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 _PORTION = 40
@@ -30,6 +34,37 @@ def prune_and_die(store: Path, keep: int, at: int) -> int:
     """Prune in another process that kills itself at its n-th SQL statement; return its exit code."""
     command = [sys.executable, "-m", "tests.kill.pruning", "die", str(store), f"--keep={keep}", f"--at={at}"]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def die_until_done(path: Path, seed: int, moves: int) -> list[int]:
+    """Make a run, and prune it in processes that die at a statement by chance until one of them comes to the end.
+
+    After each death the store verifies, and each harness has all its states from its floor on. Returns the exit codes.
+    """
+    chance = Random(seed)
+    make_run(path, chance, moves)
+    whole = list(states(path))
+    floors = {floor.harness: floor.first for floor in pruning.survey(path, Rule(keep=10, context=0)).floors}
+    kept = [state for state in whole if state[1] >= floors[state[0]]]
+    codes: list[int] = []
+    while not codes or codes[-1] != 0:
+        codes.append(prune_and_die(path, keep=10, at=chance.randrange(50, 400)))
+        assert_clean(path)
+        assert list(states(path, floors)) == kept
+    assert list(states(path)) == kept
+    return codes
+
+
+def assert_clean(store: Path) -> None:
+    """Have both verifiers find nothing."""
+    proof, alone = judge(store)
+    assert (list(proof.findings), alone) == ([], [])
+
+
+def _kills(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        codes = die_until_done(Path(folder) / "run.db", options.seed, options.moves)
+    print(f"killed {codes.count(-9)} times, verified after each; nothing is lost (seed {options.seed})")
 
 
 def _die(options: argparse.Namespace) -> None:
@@ -114,6 +149,10 @@ def main() -> None:
     die.add_argument("--keep", type=int)
     die.add_argument("--at", type=int)
     die.set_defaults(act=_die)
+    kills = verbs.add_parser("kills")
+    kills.add_argument("--moves", type=int, default=2000)
+    kills.add_argument("--seed", type=int, default=4)
+    kills.set_defaults(act=_kills)
     wait = verbs.add_parser("wait")
     wait.add_argument("--steps", type=int, default=200_000)
     wait.set_defaults(act=_wait)

@@ -12,11 +12,11 @@ import pytest
 from orchestrator import analysis
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.questions import compare
-from orchestrator.analysis.questions.compare_findings import between, between_lots, judged_together
-from orchestrator.analysis.questions.compare_sides import Books, Side, Standing
-from orchestrator.analysis.statistics import LEVEL, batches
+from orchestrator.analysis.questions.compare_findings import between, judged_together
+from orchestrator.analysis.statistics import LEVEL
 from orchestrator.errors import UsageError
 from tests.orchestrator.analysis.figured import SOURCES, record, record_all, working
+from tests.orchestrator.analysis.noise import false_alarms, side
 from tests.orchestrator.analysis.picturing import Diary
 
 
@@ -169,42 +169,13 @@ def test_an_empty_run_can_be_compared(tmp_path: Path) -> None:
         assert compare.answer(run, run2).sentences == ("There is nothing to compare: no harness is in both runs.",)
 
 
-def side(random: Random, *, better: float = 1.0) -> Side:
-    """Return a harness whose every figure is drawn from one distribution."""
-    figures: dict[str, list[float]] = {
-        name: [random.lognormvariate(0, 1) / better for _ in range(600)] for name in ("work_s", "commit_s")
-    }
-    won = [random.random() < 0.5 * better for _ in range(30)]
-    return Side(
-        "h",
-        "completed",
-        1,
-        600,
-        failures=sum(random.random() < 0.02 / better for _ in range(600)),
-        means={name: sum(values) / len(values) for name, values in figures.items()},
-        batches={name: batches(values) for name, values in figures.items()},
-        features={str(at): Standing(passed, random.randint(1, 3) if passed else None, 0) for at, passed in enumerate(won)},
-        tries={"try_tokens": [random.lognormvariate(7, 1) / better for _ in range(40)]},
-        books=Books(0.1, 0.1, {str(day): random.gauss((better - 1) * 0.01, 0.01) for day in range(200)}),
-    )
-
-
 def test_noise_is_called_a_difference_no_more_often_than_the_level_says() -> None:
-    alarms = lots = 0
-    for seed in range(200):
-        random = Random(seed)
-        found = judged_together(list(between(side(random), side(random))))
-        alarms += any(one.verdict in ("better", "worse") for one in found)
-        if seed < 40:
-            found = judged_together(
-                list(between_lots("h*", [side(random) for _ in range(5)], [side(random) for _ in range(5)]))
-            )
-            lots += any(one.verdict in ("better", "worse") for one in found)
+    alarms, lots = false_alarms(range(50), range(8))
 
-    # A whole answer at 5 %: of 200 more than 19, and of 40 more than 7, come once in a thousand times.
+    # A whole answer at 5 %: of 50 more than 8, and of 8 more than 3, come less than once in a thousand times.
     assert LEVEL == 0.05
-    assert alarms <= 19
-    assert lots <= 7
+    assert alarms <= 8
+    assert lots <= 3
 
 
 def test_what_is_better_by_half_is_found_nearly_always() -> None:
