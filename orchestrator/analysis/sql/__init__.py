@@ -4,7 +4,7 @@
         answered = query(run, "select harness, count(*) from steps group by all")
         answered.rows, answered.df(), answered.pl()
 
-Each is judged by its parsed form, and carried out in a process of its own, behind walls: `sql_judge`, `sql_walls`, `sql_room`.
+Each is judged by its parsed form, and carried out in a process of its own, behind walls: `judge`, `walls`, `room`.
 `run.db`, which is DuckDB's own connection, has none of these walls: it is for code that you trust.
 """
 
