@@ -104,6 +104,19 @@ def test_a_harness_that_can_go_on_keeps_what_it_may_look_back_at(path: Path) -> 
     assert kept(path)[0] == 190
 
 
+def test_a_prune_that_is_refused_leaves_the_file_to_others_at_once(path: Path) -> None:
+    made(path)
+    tell(path, "UPDATE records SET body = '{}' WHERE seq = 50", "PRAGMA journal_mode = DELETE")
+
+    # What was raised is kept, and with it all that was at work then.
+    with pytest.raises(StoreCorrupt) as refused:
+        prune(path, Rule(keep=10), by="ann")
+
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+    assert refused.value.__traceback__ is not None
+
+
 def test_only_the_harnesses_that_are_named_are_pruned(path: Path) -> None:
     made(path)
     made(path, name="two")
