@@ -3,14 +3,18 @@
     recorded ──held──► resumed ──────────work──────────► yielded ──commit──► recorded, is_complete()?
                                 agent · effects · waiting
 
-The law: a moment counts once. An agent that waits for a message within its work is waiting; what is done side by side may add
-up to more than there was. Without a pause, the work on a step begins when the one before is recorded.
+The law: in one task a moment counts once: an agent that waits for a message within its work is waiting. What is done side by
+side, in several tasks, may add up to more than there was; but no part is longer than the work on the step in which it ended.
+Without a pause, the work on a step begins when the one before is recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 
+_COUNTED: ContextVar[float] = ContextVar("counted", default=0.0)
+"""Seconds that were counted so far in this task: each has its own."""
 _HELD_LEAST_S = 0.001
 """A shorter pause between two steps is the loop itself."""
 
@@ -18,12 +22,11 @@ _HELD_LEAST_S = 0.001
 class Stopwatch:
     """Times one attempt, step by step."""
 
-    __slots__ = ("_at", "_counted", "_now", "_sum", "agent", "commit", "effects", "held", "waiting", "work")
+    __slots__ = ("_at", "_counted", "_now", "agent", "commit", "effects", "held", "waiting", "work")
 
     def __init__(self) -> None:
         self._now: Callable[[], float] = _stands_still
         self._at = 0.0
-        self._sum = 0.0
         self._counted = False
         self.work = self.agent = self.effects = self.waiting = self.commit = self.held = 0.0
 
@@ -57,18 +60,17 @@ class Stopwatch:
 
     def begin(self) -> float:
         """Return what `end` needs to know of the beginning of something."""
-        return self._now() - self._sum
+        return self._now() - _COUNTED.get()
 
     def end(self, part: str, since: float) -> None:
         """Count the time since `begin` to `agent`, `effects` or `waiting`, without what was counted meanwhile."""
-        self.count(part, self._now() - self._sum - since)
-
-    def count(self, part: str, seconds: float) -> None:
-        """Count so many seconds to a part."""
+        now, counted = self._now(), _COUNTED.get()
+        seconds = now - counted - since
         if seconds > 0.0:
-            self._sum += seconds
+            _COUNTED.set(counted + seconds)
             self._counted = True
-            setattr(self, part, getattr(self, part) + seconds)
+            # In the background it may have begun with an earlier step.
+            setattr(self, part, getattr(self, part) + min(seconds, now - self._at))
 
     def took_us(self) -> str:
         """Return a JSON object of whole microseconds by name, `work` first; of the others those that are not 0.
@@ -82,7 +84,8 @@ class Stopwatch:
             for name in ("agent", "effects", "waiting", "held"):
                 seconds = getattr(self, name)
                 if seconds:
-                    text += f',"{name}":{int(seconds * 1e6)}'
+                    most = seconds if name == "held" else min(seconds, self.work)
+                    text += f',"{name}":{int(most * 1e6)}'
         return text + "}"
 
 

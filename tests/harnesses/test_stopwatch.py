@@ -49,7 +49,9 @@ def test_a_moment_counts_once_although_an_agent_waits_within_its_work(watch: Sto
 
 def test_the_commit_of_a_step_is_told_with_the_next_one_and_the_parts_begin_anew(watch: Stopwatch, clock: _Clock) -> None:
     watch.resume()
-    watch.count("effects", 0.5)
+    begun = watch.begin()
+    clock.now += 0.5
+    watch.end("effects", begun)
     watch.stop()
     clock.now += 0.25
     watch.record()
@@ -109,6 +111,36 @@ async def test_a_step_says_what_its_time_went_into_and_which_messages_it_used(
     (message,) = [record.seq for record in records if record.kind == "message"]
     assert step["took_us"] == {"work": 2_750_000, "agent": 250_000, "effects": 500_000, "waiting": 2_000_000}
     assert step["consumed"] == [message]
+
+
+class Listening(BaseHarness[int, int, int]):
+    """Waits for mail in the background, over several steps, while it asks an agent in the foreground."""
+
+    async def execute(self):  # type: ignore[no-untyped-def]
+        async def answer(run: object) -> int:
+            await trio.sleep(5.0)
+            return 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.receive)
+            yield 1, await self.run_agent(Agent(answer), 1)
+            yield 2, await self.run_agent(Agent(answer), 2)
+
+
+async def test_what_is_waited_for_in_the_background_takes_no_time_from_an_agent(
+    autojump_clock: object, tmp_path: object
+) -> None:
+    store = SqliteStore(f"{tmp_path}/run.db")
+
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Listening(0), name="listening")
+        await trio.sleep(7.0)
+        await handle.send("go")
+        await handle.wait()
+        steps = [json.loads(record.body)["took_us"] for record in store.records() if record.kind == "step"]
+
+    assert [step["agent"] for step in steps] == [5_000_000, 5_000_000]
+    assert [step.get("waiting", 0) <= step["work"] for step in steps] == [True, True]
 
 
 class Careful(BaseHarness[int, int, int]):
