@@ -22,7 +22,8 @@ _KINDS = tuple(event.kind for event in EVENTS)
 def attempts(source: Source) -> str:
     """One row for each attempt that was started, and how it ended.
 
-    `ended_by` is the kind of the event; `killed` if there is none, but a later attempt; NULL if it may be under way.
+    `ended_by` is the kind of the event; `taken_down` if it ended for the sake of a sibling, which is no crash; `killed` if
+    nothing was recorded of its end, but a later attempt; NULL if it may be under way.
     """
     return f"""
         WITH said AS ({source.own(_KINDS, _EVENT)}),
@@ -31,7 +32,7 @@ def attempts(source: Source) -> str:
         ), ends AS (
             SELECT harness, attempt,
                    arg_min({{'kind': kind, 'timestamp': "timestamp", 'cause': cause, 'error': error}}, seq) AS first
-            FROM said WHERE kind IN ({_ENDS}) AND attempt > 0 GROUP BY harness, attempt
+            FROM said WHERE kind IN ({_ENDS}, 'restarting') AND attempt > 0 GROUP BY harness, attempt
         ), again AS (
             SELECT harness, attempt, arg_max(delay_s, seq) AS delay_s
             FROM said WHERE kind = 'restarting' GROUP BY harness, attempt
@@ -44,7 +45,8 @@ def attempts(source: Source) -> str:
                date_diff('microsecond', s."timestamp", e.first."timestamp") / 1e6 AS took_s,
                coalesce(s.after_step, 0) AS after_step, coalesce(m.last_step, s.after_step, 0) AS last_step,
                coalesce(m.steps, 0) AS steps,
-               coalesce(e.first.kind, CASE WHEN s.next_seq IS NOT NULL THEN 'killed' END) AS ended_by,
+               CASE WHEN e.first.kind = 'restarting' THEN 'taken_down' WHEN e.first.kind IS NOT NULL THEN e.first.kind
+                    WHEN s.next_seq IS NOT NULL THEN 'killed' END AS ended_by,
                e.first.cause AS cause, e.first.error AS error, a.delay_s AS restart_delay_s
         FROM starts s LEFT JOIN ends e ON e.harness = s.harness AND e.attempt = s.attempt
         LEFT JOIN again a ON a.harness = s.harness AND a.attempt = s.attempt

@@ -19,9 +19,7 @@ def read_attempts(run: Run) -> None:
         return
     run.db.execute("""
         CREATE OR REPLACE TEMP TABLE drawn_attempts AS
-        SELECT harness, attempt, started, ended, cause, error, restart_delay_s,
-               -- One that was to be started again, and had not failed, was taken down with a sibling.
-               CASE WHEN ended_by = 'killed' AND restart_delay_s IS NOT NULL THEN 'taken_down' ELSE ended_by END AS ended_by
+        SELECT harness, attempt, started, ended, cause, error, restart_delay_s, ended_by
         FROM attempts
     """)
     run.db.execute(f"""

@@ -75,7 +75,7 @@ def sides(run: Run, harness: str | None = None) -> dict[str, Side]:
         if harness in (None, name)
     }
     for name, failures, restarts in run.rows(
-        """SELECT harness, count(*) FILTER (ended_by IN ('failed', 'gave_up', 'killed', 'restarting')),
+        """SELECT harness, count(*) FILTER (ended_by IN ('failed', 'gave_up', 'killed')),
                   count(*) FILTER (restart_delay_s IS NOT NULL) FROM attempts GROUP BY harness"""
     ):
         if name in found:

@@ -192,7 +192,7 @@ def _crashes(run: Run, harness: str | None) -> list[Row]:
         SELECT harness, count(*), count(*) FILTER (crashed), coalesce(sum(steps) FILTER (crashed), 0)::BIGINT,
                coalesce(sum(greatest(epoch(ended - coalesce(last, started)), 0)) FILTER (crashed), 0),
                coalesce(sum(restart_delay_s), 0)
-        FROM (SELECT *, ended_by IN ('failed', 'gave_up', 'killed', 'restarting') AS crashed FROM attempts)
+        FROM (SELECT *, ended_by IN ('failed', 'gave_up', 'killed') AS crashed FROM attempts)
         LEFT JOIN lasts USING (harness, attempt) WHERE harness <> '' {of}
         GROUP BY harness HAVING bool_or(crashed) ORDER BY harness
         """,

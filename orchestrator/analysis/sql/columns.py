@@ -109,7 +109,11 @@ VIEWS: dict[str, View] = {
             Column("after_step", "BIGINT", "", "the last step before it; 0 if there was none"),
             Column("last_step", "BIGINT", "", "the last step at its end"),
             Column("steps", "BIGINT", "", "how many it made"),
-            Column("ended_by", "VARCHAR", "", "kind of event; `killed` if there is none; NULL if it may be under way"),
+            Column(
+                *("ended_by", "VARCHAR", ""),
+                "kind of event; `taken_down` if it ended for the sake of a sibling, which is no failure; `killed` if nothing "
+                "was recorded of its end, and a later one began; NULL if it may be under way",
+            ),
             Column("cause", "VARCHAR", "", "why it ended, if that is said"),
             Column("error", "VARCHAR", "", "class of the error, if it failed"),
             Column("restart_delay_s", "DOUBLE", "s", "how long the next one was put off; NULL if there was to be none"),
