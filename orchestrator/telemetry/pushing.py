@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
@@ -103,9 +103,9 @@ def _distribution(family: Family, values: tuple[str, ...], buckets: Buckets, beg
         sum=buckets.total,
         bucket_counts=buckets.counts[:],
         explicit_bounds=buckets.bounds,
-        # How small the smallest was, and how large the largest, is not kept.
-        min=float("inf"),
-        max=float("-inf"),
+        # How small the smallest was, and how large the largest, is not kept: OTLP has them optional, the SDK's types do not.
+        min=cast(float, None),
+        max=cast(float, None),
     )
 
 

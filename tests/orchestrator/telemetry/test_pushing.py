@@ -46,6 +46,7 @@ async def test_the_numbers_of_a_run_arrive_at_a_collector(tmp_path: Path) -> Non
     assert metrics["orchestrator_step_seconds"].unit == "s"
     assert {point.attributes[0].value.string_value: point.count for point in work}["work"] == 2
     assert len(work[0].bucket_counts) == len(work[0].explicit_bounds) + 1
+    assert not any(point.HasField(bound) for point in work for bound in ("min", "max"))
 
 
 async def test_an_exporter_that_takes_nothing_hurts_nothing(
