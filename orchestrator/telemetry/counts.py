@@ -65,6 +65,8 @@ class Counts:
 
     def __init__(self, run: str = "") -> None:
         self._run = run
+        self._started: set[str] = set()
+        """Which harnesses this run has started: what it has recorded of steps before is a fork's, and was made by others."""
         self.harnesses: dict[str, Tally] = {}
         self.parts = {part: Buckets(LONG_SECONDS) for part in PARTS}
         self.effects: Counter[str] = Counter()
@@ -84,7 +86,8 @@ class Counts:
                 if tally is None:
                     tally = self.harnesses[record.harness] = Tally()
                 if record.kind == "step":
-                    self._step(tally, record)
+                    if not self._run or record.harness in self._started:
+                        self._step(tally, record)
                 else:
                     self._other(tally, record)
 
@@ -104,6 +107,8 @@ class Counts:
 
     def _other(self, tally: Tally, record: Record) -> None:
         match record.kind:
+            case "started":
+                self._started.add(record.harness)
             case "restarting":
                 tally.restarts += 1
             case "intent":

@@ -72,13 +72,24 @@ def test_the_times_of_steps_are_counted_by_part() -> None:
 def test_a_program_counts_its_own_records_and_what_is_said_to_its_harnesses() -> None:
     answer = record(4, "approval_answered", attempt=0, run="", verdict="denied")
     said = record(5, "message", harness="b", run="")
-    records = [record(1, "message", run=""), record(2, "step", 1), record(3, "step", 1, run="other"), answer, said]
+    steps = [record(2, "step", 1), record(3, "step", 1, run="other")]
+    records = [record(1, "message", run=""), record(2, "started"), *steps, answer, said]
 
     told = numbers(text(counted(*records, run="r")))
 
     assert told["orchestrator_steps_total", "a"] == 1
     assert told["orchestrator_approvals_total", "denied"] == 1
     assert told["orchestrator_messages_total",] == 0
+
+
+def test_a_program_does_not_count_the_steps_that_a_fork_has_taken_over() -> None:
+    copied = [record(n, "step", n, took_us={"work": 5}) for n in (1, 2)]
+    made = [record(3, "forked", 2, origin_step=2), record(4, "started", 2), record(5, "step", 3, took_us={"work": 5})]
+
+    told = numbers(text(counted(*copied, *made, run="r")))
+
+    assert told["orchestrator_steps_total", "a"] == 1
+    assert told["orchestrator_step_seconds_count", "work"] == 1
 
 
 def test_budgets_are_told_with_what_may_be_spent() -> None:
