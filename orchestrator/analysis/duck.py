@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import glob
+import re
+from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +28,11 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def connect() -> DuckDBPyConnection:
+def connect(temporary: Path) -> DuckDBPyConnection:
     """Return a connection to an empty database in memory.
+
+    Args:
+        temporary: the folder for what does not fit into memory.
 
     Raises:
         UsageError: DuckDB is not installed.
@@ -37,9 +43,46 @@ def connect() -> DuckDBPyConnection:
         raise UsageError(_MISSING.format(what="DuckDB")) from None
     db = duckdb.connect(config=_SETTINGS)
     db.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false; SET TimeZone = 'UTC'")
+    db.execute(f"SET temp_directory = {quoted(str(temporary))}")
     # It would be drawn on standard output, into what others are to read.
     db.execute("SET enable_progress_bar = false")
     return db
+
+
+_TOKENS = re.compile("""('(?:[^']|'')*'|"(?:[^"]|"")*"|[?])""")
+"""What is to be told apart in a query: quoted text and names, and question marks."""
+_LISTED = {frozenset[type](): "VARCHAR", frozenset[type]({str}): "VARCHAR", frozenset[type]({int}): "BIGINT"}
+
+
+def asked(db: DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> DuckDBPyConnection:
+    """Carry out a query with values for its question marks.
+
+    They are written into it as literals where that is possible: to look at one value of Python, DuckDB loads all of pandas.
+    """
+    literals = [_literal(value) for value in parameters]
+    texts = _TOKENS.split(query)
+    if None in literals or texts.count("?") != len(literals):
+        return db.execute(query, parameters)
+    rest = iter(literals)
+    return db.execute("".join(str(next(rest)) if text == "?" else text for text in texts))
+
+
+def _literal(value: Any) -> str | None:
+    """Return a value as SQL writes it, None if that is not certain."""
+    if isinstance(value, list):
+        items: list[Any] = value
+        told = [_literal(one) for one in items]
+        of = _LISTED.get(frozenset(type(one) for one in items))
+        return None if of is None or None in told else f"[{', '.join(map(str, told))}]::{of}[]"
+    if isinstance(value, str):
+        return None if "\0" in value else quoted(value)
+    if isinstance(value, float):
+        return f"{value!r}::DOUBLE" if isfinite(value) else None
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 1 << 63 else None
+    return "NULL" if value is None else None
 
 
 def make_room(db: DuckDBPyConnection, longest: int) -> None:

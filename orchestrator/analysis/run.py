@@ -6,14 +6,16 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.analysis.duck import connect
+from orchestrator.analysis.duck import asked, connect
 from orchestrator.analysis.flattening import flattened
-from orchestrator.analysis.frames import FRAMES
+from orchestrator.analysis.frames import FRAMES, MADE_OF
 from orchestrator.analysis.sources import LogSource, Source
 from orchestrator.analysis.sources.bad_lines import BadLine, find_bad_lines
+from orchestrator.analysis.sources.cleaning import FUNCTIONS, add_functions
 from orchestrator.analysis.sources.opening import source_of
 from orchestrator.errors import UsageError
 
@@ -32,9 +34,11 @@ class Run:
 
     def __init__(self, source: Source, location: str) -> None:
         self.location, self.source = location, source
-        self._db: DuckDBPyConnection = connect()
+        self._temporary = TemporaryDirectory(prefix="orchestrator-analysis-")
+        self._db: DuckDBPyConnection = connect(Path(self._temporary.name))
         self._bad: tuple[BadLine, ...] | None = None
-        self._unmade = dict(FRAMES)
+        self._unmade = {"records": lambda source: source.but(()), **FRAMES}
+        self._has_functions = False
         try:
             source.prepare(self._db)
         except BaseException:
@@ -49,11 +53,19 @@ class Run:
 
     def _make(self, query: str) -> None:
         """Make the views that a query names, and those that they are made of: making all takes a tenth of a second."""
+        self._need_functions(query)
         for name in [name for name in self._unmade if re.search(rf"\b{name}\b", query, re.IGNORECASE)]:
-            if name in self._unmade:
-                text = self._unmade.pop(name)(self.source)
-                self._make(text)
-                self._db.execute(f"CREATE VIEW {name} AS {text}")
+            for one in (*MADE_OF.get(name, ()), name):
+                if one in self._unmade:
+                    text = self._unmade.pop(one)(self.source)
+                    self._need_functions(text)
+                    self._db.execute(f"CREATE VIEW {one} AS {text}")
+
+    def _need_functions(self, query: str) -> None:
+        """Make our functions known where a query needs them: to have any, DuckDB loads modules for a tenth of a second."""
+        if not self._has_functions and any(f"{name}(" in query for name in FUNCTIONS):
+            add_functions(self._db)
+            self._has_functions = True
 
     def __getattr__(self, name: str) -> DuckDBPyRelation:
         if name not in FRAMES and name != "records":
@@ -87,7 +99,12 @@ class Run:
     def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query over the frames gives."""
         self._make(query)
-        return self._db.execute(query, list(parameters)).fetchall()
+        return asked(self._db, query, list(parameters)).fetchall()
+
+    def carry_out(self, statement: str) -> None:
+        """Carry out a statement over what the source itself gives; no frame is in it, whatever words are."""
+        self._need_functions(statement)
+        self._db.execute(statement)
 
     @property
     def bad_lines(self) -> tuple[BadLine, ...]:
@@ -100,6 +117,7 @@ class Run:
         """Let go of the files."""
         self._db.close()
         self.source.close()
+        self._temporary.cleanup()
 
     def __enter__(self) -> Run:
         return self

@@ -93,6 +93,9 @@ FURTHER: Mapping[str, str] = {
 }
 """Frames about what some harnesses do, each made by `query(source)` of its module, out of the frames above."""
 
+MADE_OF: Mapping[str, tuple[str, ...]] = {"feature_standing": ("features",)}
+"""The frames that others are made of; all others are made of what the source gives."""
+
 for _name, _module in FURTHER.items():
     try:
         FRAMES[_name] = import_module(_module).query

@@ -80,13 +80,27 @@ def gather(run: Run) -> None:
     """Make the tables `gathered`, `heard` and `lives`, unless they are there."""
     if run in _gathered:
         return
+    if not run.source.stands(_sweep(run)) and not run.source.stands(_sweep(run, is_last=True)):
+        raise AssertionError("a sweep that was prepared holds")
+    run.rows("""
+        CREATE OR REPLACE TEMP TABLE heard AS
+        SELECT harness, attempt, unnest(told, max_depth := 2) FROM gathered WHERE told IS NOT NULL
+    """)
+    run.rows(_LIVES)
+    _gathered.add(run)
+
+
+def _sweep(run: Run, *, is_last: bool = False) -> tuple[int, int] | None:
+    """Make `gathered`; return how many records it is of and the sum of their `seq`, None if it is to be tried again."""
+    import duckdb
+
     took = "STRUCT(" + ", ".join(f'"{part}" BIGINT' for part in _PARTS) + ")"
     every = run.source.sweep(KINDS, {"took_us": took, "outcome": "VARCHAR", "cause": "VARCHAR", "id": "VARCHAR"})
     fields = ", ".join(f"'{name}': \"{name}\"" for name in HEARD)
     sums = ", ".join(f'coalesce(sum(took_us."{part}"), 0)::BIGINT AS {part}_us' for part in _PARTS)
-    run.rows(f"""
+    query = f"""
         CREATE OR REPLACE TEMP TABLE gathered AS
-        SELECT harness, attempt, min("timestamp") AS first, max("timestamp") AS last,
+        SELECT harness, attempt, count(*) AS count, sum(seq) AS seqs, min("timestamp") AS first, max("timestamp") AS last,
                count(*) FILTER (kind = 'step') AS steps, min(step) FILTER (kind = 'step') AS first_step,
                max(step) FILTER (kind = 'step') AS last_step, count(*) FILTER (kind = 'intent') AS intents,
                histogram(outcome) FILTER (kind = 'outcome') AS outcomes, {sums},
@@ -94,13 +108,15 @@ def gather(run: Run) -> None:
                list(took_us."commit") FILTER (took_us."commit" IS NOT NULL) AS commits,
                list({{{fields}}}) FILTER (kind IN ({_quoted((*LIFE, *APPROVALS))})) AS told
         FROM ({every}) GROUP BY harness, attempt
-    """)
-    run.rows("""
-        CREATE OR REPLACE TEMP TABLE heard AS
-        SELECT harness, attempt, unnest(told, max_depth := 2) FROM gathered WHERE told IS NOT NULL
-    """)
-    run.rows(_LIVES)
-    _gathered.add(run)
+    """
+    try:
+        run.carry_out(query)
+    except (duckdb.InvalidInputException, duckdb.OutOfMemoryException):
+        if is_last:
+            raise
+        return None
+    ((count, seqs),) = run.rows("SELECT coalesce(sum(count), 0)::BIGINT, coalesce(sum(seqs), 0)::HUGEINT FROM gathered")
+    return count, seqs
 
 
 def say(run: Run) -> None:

@@ -29,7 +29,7 @@ _TIMES = """
     FROM gathered WHERE {where} GROUP BY GROUPING SETS ((harness), ())
 """
 _LATENCIES = """
-    SELECT harness, quantile_cont(took / 1e6, {quantiles})
+    SELECT harness, list_transform(quantile_cont(took, {quantiles}), lambda one: one / 1e6)
     FROM (SELECT harness, unnest({column}) AS took FROM gathered WHERE {where}) GROUP BY GROUPING SETS ((harness), ())
 """
 _SINCE = """

@@ -31,7 +31,7 @@ takes three times as long. U+0130 is an i when it is small, though not to this s
 
 def add_functions(db: DuckDBPyConnection) -> None:
     """Make the functions known to a connection."""
-    for name, function in (("clean_json", clean_json), ("own_names", own_names)):
+    for name, function in FUNCTIONS.items():
         # In columns: called row by row, DuckDB 1.4 keeps the memory of every text until the query ends.
         db.create_function(name, _over(function), ["VARCHAR"], "VARCHAR", type="arrow")  # type: ignore[arg-type, list-item]
 
@@ -56,6 +56,9 @@ def own_names(text: str) -> str:
 def own_name(name: str) -> str:
     """Return what a field of a line is called in the record."""
     return name[:-1] if name.endswith("_") and name.rstrip("_") in HEADER else name
+
+
+FUNCTIONS: dict[str, Callable[[str], str]] = {"clean_json": clean_json, "own_names": own_names}
 
 
 def _over(function: Callable[[str], str]) -> Callable[[Any], Any]:

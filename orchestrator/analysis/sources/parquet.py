@@ -51,7 +51,6 @@ class ParquetSource:
     def prepare(self, db: DuckDBPyConnection) -> None:
         """Raises: `UsageError`: they are no exported records."""
         db.execute(f"CREATE VIEW exported AS {self._every(db) if self._files else _NOTHING}")
-        db.execute(f"CREATE VIEW records AS {self.but(())}")
 
     def _every(self, db: DuckDBPyConnection) -> str:
         """Return a query for all records, each once."""
@@ -82,6 +81,9 @@ class ParquetSource:
 
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         return self.own(kinds, fields)
+
+    def stands(self, swept: tuple[int, int] | None) -> bool:
+        return swept is not None
 
     def but(self, kinds: Sequence[str]) -> str:
         which = f"kind NOT IN ({among(kinds)})" if kinds else "true"

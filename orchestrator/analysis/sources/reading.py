@@ -1,8 +1,7 @@
 """How the records of a run reach the engine, whatever they are read from. Each source gives the same to DuckDB:
 
-records             a view of every record: seq, timestamp, run, harness, attempt, step, kind, body
 own(kinds, …)       the records of some kinds with fields of their bodies as columns
-but(kinds)          the records of all other kinds
+but(kinds)          the records of all other kinds: seq, timestamp, run, harness, attempt, step, kind, body
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Source(Protocol):
     """One way to read a run."""
 
     def prepare(self, db: DuckDBPyConnection) -> None:
-        """Make all known to the connection that the queries need, and the view `records`."""
+        """Make all known to the connection that the queries need, besides the functions of `cleaning`."""
         ...
 
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
@@ -51,7 +50,18 @@ class Source(Protocol):
         ...
 
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
-        """Return a query for the same that is made to go over all of it, once: slower to begin, and sooner done."""
+        """Return a query for the same that is made to go over all of it, once: slower to begin, and sooner done.
+
+        What it gives holds only if `stands` says so.
+        """
+        ...
+
+    def stands(self, swept: tuple[int, int] | None) -> bool:
+        """Return whether a sweep over all kinds is to be relied on; where it is not, the next one is another query.
+
+        Args:
+            swept: how many records it gave, and the sum of their `seq`; None if it has failed.
+        """
         ...
 
     def but(self, kinds: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from harnesses.secrets import redact_text
 from orchestrator.analysis.duck import load_sqlite, named, quoted
-from orchestrator.analysis.sources.cleaning import add_functions, cleaned
+from orchestrator.analysis.sources.cleaning import cleaned
 from orchestrator.analysis.sources.reading import RECORD, among, from_body, is_text
 from orchestrator.store.open_here import read_no_more, reading_beside
 from orchestrator.store.sqlite_file import open_reader, translated
@@ -49,17 +49,18 @@ class StoreSource:
 
     def prepare(self, db: DuckDBPyConnection) -> None:
         load_sqlite(db)
-        add_functions(db)
         self._db = db
         file = self._path if reading_beside(self._path, self._move) else self._copied()
         db.execute(f"ATTACH {quoted(str(file))} AS store (TYPE sqlite, READ_ONLY)")
-        db.execute(f"CREATE VIEW records AS {self.but(())}")
 
     def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         return self._of(kinds, fields, self._rows)
 
     def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
         return self._of(kinds, fields, self._all_rows)
+
+    def stands(self, swept: tuple[int, int] | None) -> bool:
+        return swept is not None
 
     def but(self, kinds: Sequence[str]) -> str:
         which = f"kind NOT IN ({among(kinds)})" if kinds else "true"

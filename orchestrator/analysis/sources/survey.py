@@ -1,16 +1,18 @@
 """What is found out about the files of a log before anything is asked of it, without taking their lines apart.
 
 The law: of a log as it is written, each record has its line, once and in order; that is seen from the number of lines and the
-first and the last `seq`, at the speed of reading. Only where it does not hold, every line is looked at.
+first and the last `seq`, at the speed of reading. Only where it does not hold, every line is looked at. What goes over all of
+a long log anyway needs only a glance at its ends before, and tells by what it has found whether the law held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 
 from orchestrator.analysis.duck import USUAL, make_room, quoted
 from orchestrator.errors import UsageError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 COMPRESSED = (".gz", ".zst")
 LONGEST = 256 << 20
 """Bytes of a line that is read."""
+AT_ONCE = 16 << 20
+"""Bytes of all files together that are looked at whole when they are opened: that takes no time worth saving."""
 _CHUNK = 1 << 20
 _TAIL = 1 << 20
 
@@ -37,21 +41,23 @@ class File:
     """A file that is not compressed."""
 
     path: str
-    lines: int
-    """Line feeds."""
+    lines: int | None
+    """Line feeds; None if they were not counted."""
     first: int | None
     """The `seq` of the first line, None if it has none."""
     last: int | None
     """Of the last whole line that has one: what comes after it was written later."""
     longest: int
-    """Bytes: no line is longer."""
+    """Bytes: no line is longer. 0 if that was not looked at."""
+    size: int
+    """Bytes: what comes after them was written later."""
     is_torn: bool
     """Whether it does not end with a line feed."""
 
     @property
     def is_plain(self) -> bool:
         """Whether each line has the next `seq`."""
-        return self.first is not None and self.last is not None and self.lines == self.last - self.first + 1
+        return self.first is not None and self.last is not None and self.lines in (None, self.last - self.first + 1)
 
 
 @frozen
@@ -84,15 +90,38 @@ class Survey:
     """Files that do not end with a line feed."""
     is_doubled: bool = False
     """Whether there are lines with the same `seq`."""
+    expected: tuple[int, int] | None = None
+    """How many records there are and the sum of their `seq`, if only the ends of the files were looked at; then it holds only
+    for a sweep that gives as much."""
 
 
-def survey(db: DuckDBPyConnection, paths: Sequence[str]) -> Survey:
-    """Look at the files.
+def glance(paths: Sequence[str]) -> tuple[Survey | None, dict[str, int]]:
+    """Look at the ends of the files: what is likely, unless they have to be looked at whole; and their sizes by path.
+
+    Raises:
+        UsageError: one can not be read.
+    """
+    files = [_look(path, _looked_at_ends) for path in paths if not path.endswith(COMPRESSED)]
+    sizes = {file.path: file.size for file in files}
+    spans = [(file.first, file.last) for file in files if file.size]
+    if len(files) < len(paths) or sum(sizes.values()) <= AT_ONCE or not _in_turn(files):
+        return None, sizes
+    counts = [(last - first + 1, first + last) for first, last in spans if first is not None and last is not None]
+    expected = sum(count for count, _ in counts), sum(count * ends // 2 for count, ends in counts)
+    group = Group(tuple(file.path for file in files), max(last for _, last in spans if last is not None))
+    return Survey((group,), sum(file.is_torn for file in files), expected=expected), sizes
+
+
+def survey(db: DuckDBPyConnection, paths: Sequence[str], sizes: Mapping[str, int], *, is_doubtful: bool = False) -> Survey:
+    """Look at the files, as far as they reached when they were glanced at.
+
+    Args:
+        is_doubtful: whether each line is to be looked at, though their number be right.
 
     Raises:
         UsageError: one can not be read, has a line that is too long, or they tell of several stores.
     """
-    files = [look(path) for path in paths if not path.endswith(COMPRESSED)]
+    files = [look(path, sizes[path]) for path in paths if not path.endswith(COMPRESSED)]
     packed = tuple(path for path in paths if path.endswith(COMPRESSED))
     groups: list[Group] = []
     if files:
@@ -103,7 +132,7 @@ def survey(db: DuckDBPyConnection, paths: Sequence[str]) -> Survey:
     if packed:
         groups.append(Group(packed, longest=_longest_of(db, packed)))
     told = Survey(tuple(groups), sum(file.is_torn for file in files))
-    if not packed and _in_turn(files):
+    if not packed and not is_doubtful and _in_turn(files):
         return told
     count, distinct = db.execute(f"SELECT count(*), count(DISTINCT seq) FROM ({_seqs(groups)})").fetchone() or (0, 0)
     if count == distinct:
@@ -112,23 +141,26 @@ def survey(db: DuckDBPyConnection, paths: Sequence[str]) -> Survey:
     return Survey(tuple(groups), told.torn, is_doubled=True)
 
 
-def look(path: str) -> File:
-    """Read a file as fast as that goes: its bytes are counted, and only its first and its last line are looked at.
+def look(path: str, size: int) -> File:
+    """Read so much of a file as fast as that goes: its bytes are counted, and only its first and its last line are looked at.
 
     Raises:
         UsageError: it can not be read, or has a line that is too long.
     """
+    return _look(path, lambda path, file: _looked_at(path, file, size))
+
+
+def _look(path: str, how: Callable[[str, BinaryIO], File]) -> File:
     try:
         with open(path, "rb", buffering=0) as file:
-            return _looked_at(path, file)
+            return how(path, file)
     except OSError as error:
         raise UsageError(f"log {path} can not be read: {error.strerror}; check its name and permissions") from error
 
 
-def _looked_at(path: str, file: BinaryIO) -> File:
+def _looked_at(path: str, file: BinaryIO, upto: int) -> File:
     lines = size = longest = since = 0
-    chunk = b""
-    while chunk := file.read(_CHUNK):
+    while size < upto and (chunk := file.read(min(_CHUNK, upto - size))):
         found = chunk.count(b"\n")
         if not found:
             since += len(chunk)
@@ -142,17 +174,23 @@ def _looked_at(path: str, file: BinaryIO) -> File:
             )
         lines += found
         size += len(chunk)
-        ends = chunk
+    ends = _looked_at_ends(path, file, size)
+    return evolve(ends, lines=lines, longest=max(longest, since))
+
+
+def _looked_at_ends(path: str, file: BinaryIO, upto: int | None = None) -> File:
+    """Look at the first and the last line of so much of a file, or of all there is now."""
+    size = file.seek(0, os.SEEK_END) if upto is None else upto
     if not size:
-        return File(path, 0, None, None, 0, is_torn=False)
+        return File(path, 0, None, None, 0, 0, is_torn=False)
     file.seek(0)
-    first = _seq_of(file.readline(_TAIL))
+    first = _seq_of((file.read(min(size, _TAIL)) or b"").partition(b"\n")[0])
     file.seek(max(0, size - _TAIL))
-    tail = file.read(min(size, _TAIL))
+    tail = file.read(min(size, _TAIL)) or b""
     whole = tail[: tail.rfind(b"\n") + 1].splitlines()
     last = next((seq for line in reversed(whole) if (seq := _seq_of(line)) is not None), None)
     # A first line that is too long to look at makes every line be looked at.
-    return File(path, lines, first, last, max(longest, since), is_torn=not ends.endswith(b"\n"))
+    return File(path, None, first, last, 0, size, is_torn=not tail.endswith(b"\n"))
 
 
 def _seq_of(line: bytes) -> int | None:
@@ -165,7 +203,7 @@ def _seq_of(line: bytes) -> int | None:
 def _in_turn(files: Iterable[File]) -> bool:
     """Return whether the files together hold every record once."""
     reached: int | None = None
-    for file in sorted((file for file in files if file.lines), key=lambda file: file.first or 0):
+    for file in sorted((file for file in files if file.lines != 0), key=lambda file: file.first or 0):
         if not file.is_plain or (reached is not None and (file.first or 0) <= reached):
             return False
         reached = file.last

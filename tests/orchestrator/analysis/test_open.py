@@ -16,6 +16,8 @@ import duckdb
 import pytest
 
 from orchestrator import SqliteStore, UsageError, analysis
+from orchestrator.analysis.questions import summary
+from orchestrator.analysis.sources import survey
 from orchestrator.cli import main
 from orchestrator.errors import StoreError
 from orchestrator.store.protocol import Claim, StepRow
@@ -128,6 +130,72 @@ def test_what_is_appended_later_is_not_seen(tmp_path: Path) -> None:
         file.flush()
 
         assert len(run.rows("FROM steps")) == len(run.rows("FROM records")) == 2
+
+
+LONG = {
+    "as it is written": (lambda lines: lines, 300),
+    "told twice": (lambda lines: [*lines[:200], *lines[100:]], 300),
+    "told twice and lacking as many": (lambda lines: [*lines[:100], lines[99], *lines[101:]], 299),
+    "with bad lines": (lambda lines: [*lines[:10], "{", *lines[10:]], 300),
+    "with a long line": (lambda lines: [*lines[:10], line(11, input="x" * 20_000_000), *lines[11:]], 300),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_of_a_long_log_a_glance_is_enough_only_if_it_is_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    change, steps = LONG[case]
+    path = log(tmp_path / "a.jsonl", change([line(seq) for seq in range(1, 301)]))
+    monkeypatch.setattr(survey, "AT_ONCE", 0)
+
+    with analysis.open(path) as run, path.open("a") as file:
+        file.write(f"{line(301)}\n")
+        file.flush()
+        (told,) = summary.answer(run).tables[0].rows
+
+        assert told[2] == steps == len(run.rows("FROM steps"))
+        assert len(run.bad_lines) == (case == "with bad lines")
+
+
+def test_what_is_asked_loads_no_other_library(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", [line(seq) for seq in range(1, 4)])
+    code = """
+import sys
+from orchestrator import analysis
+from orchestrator.analysis.questions import summary
+with analysis.open(sys.argv[1]) as run:
+    summary.answer(run)
+    assert run.rows("SELECT '?', seq FROM steps WHERE list_contains(?, harness) AND seq = ?", [["h", "'"], 2]) == [("?", 2)]
+print(sorted({"numpy", "pandas", "polars", "pyarrow"} & sys.modules.keys()))
+"""
+
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+HOSTILE = ["it's", '"?"', "?", "", "a\0b", "\\", "--", "😀", 2**63, -(2**63), 2**70, 0.1, 1e300, float("inf"), True, None]
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, ["'", "?"], [], [1, 2**40], [None, "x"]])
+def test_a_value_reaches_a_query_as_it_is(tmp_path: Path, value: Any) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1)])
+
+    with analysis.open(path) as run:
+        assert run.rows("""SELECT ?, '?', 'it''s ?' AS "?" """, [value]) == [(value, "?", "it's ?")]
+
+
+def test_what_does_not_fit_goes_to_a_folder_that_is_removed(tmp_path: Path) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1)])
+
+    with analysis.open(path) as run:
+        ((folder,),) = run.rows("SELECT current_setting('temp_directory')")
+        run.db.execute("CREATE TEMP TABLE much AS SELECT hash(r) AS a, hash(r + 1) AS b FROM range(25_000_000) t(r)")
+        mode = Path(folder).stat().st_mode
+        held = list(Path(folder).rglob("*"))
+
+    assert (mode & 0o777, bool(held), Path(folder).exists()) == (0o700, True, False)
 
 
 @pytest.mark.parametrize("name", ["run.db", "steps.jsonl", "exported"])
