@@ -15,7 +15,7 @@ from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreCorrupt, UsageError
 from orchestrator.events import Forked
 from orchestrator.store.protocol import Fork, StepRow
-from orchestrator.store.settling import pruned
+from orchestrator.store.settling import pruned, underivable
 
 MOST_BESIDE = 100_000
 """Steps of a fork within a store while a program runs on it: copying them keeps it waiting for about 0.6 s."""
@@ -61,16 +61,17 @@ class Origin:
     run: str = ""
 
 
-def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1) -> None:
+def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1, saved: int = 0) -> None:
     """Refuse a fork that can not be.
 
     Args:
         taken: whether there is a harness of that name.
         head: the last step of the origin.
         oldest: the first of its steps that is there; those before were pruned.
+        saved: the last step up to that of the fork of which the whole state is there; 0 if there is none.
 
     Raises:
-        UsageError: the name is taken, or there is no such step.
+        UsageError: the name is taken, there is no such step, or the state after it can not be derived any more.
     """
     if taken:
         raise UsageError(f"harness {fork.name!r} is there already: expected a new name for a fork; choose another")
@@ -80,6 +81,8 @@ def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1) -> None:
         )
     if 0 < fork.step < oldest:
         raise pruned(fork.origin, fork.step, oldest)
+    if fork.step and oldest > 1 and not saved:
+        raise underivable(fork.origin, fork.step)
 
 
 def check_room(fork: Fork, pid: int | None, location: str) -> None:

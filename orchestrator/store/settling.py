@@ -64,3 +64,11 @@ def unknown_harness(name: str, location: str) -> UnknownHarness:
 def pruned(name: str, step: int, oldest: int) -> UsageError:
     """Return the error for a step that is gone."""
     return UsageError(f"harness {name!r}: step {step} was pruned: expected a number from {oldest}, the oldest that is kept")
+
+
+def underivable(name: str, step: int) -> UsageError:
+    """Return the error for a step that is there, but of which the snapshot before it is gone."""
+    return UsageError(
+        f"harness {name!r}: the state after step {step} can not be derived any more, for pruning was cut short: "
+        "expected a later step; run `orchestrator prune` again"
+    )

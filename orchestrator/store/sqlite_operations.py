@@ -27,6 +27,8 @@ from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
 from orchestrator.store.sqlite_budgets import SqliteShelf
 from orchestrator.store.sqlite_states import find_state
 
+_SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
+
 
 @define
 class Holdings:
@@ -233,7 +235,8 @@ class Operations:
         # One at a time: each is one look at the index, both together are a walk along it.
         (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", row).fetchone()
         (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", row).fetchone()
-        check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1)
+        (saved,) = self._db.execute(_SAVED, (*row, fork.step)).fetchone()
+        check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1, saved=saved or 0)
         self._check_room(fork)
         return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0])
 

@@ -10,7 +10,7 @@ from attrs import frozen
 from orchestrator.errors import UsageError
 from orchestrator.store.deriving import derive
 from orchestrator.store.schema import LAST_SNAPSHOT
-from orchestrator.store.settling import pruned
+from orchestrator.store.settling import pruned, underivable
 
 _LAST_IN_TAIL = """
 SELECT step, state FROM records
@@ -55,10 +55,7 @@ def check_found(name: str, step: int, found: Found, oldest: int | None) -> None:
     if oldest is not None and 0 < step < oldest:
         raise pruned(name, step, oldest)
     if step != found.saved + found.steps and oldest is not None and oldest > 1 and not found.saved:
-        raise UsageError(
-            f"harness {name!r}: the state after step {step} can not be derived any more, for pruning was cut short: "
-            "expected a later step; run `orchestrator prune` again"
-        )
+        raise underivable(name, step)
     if step != found.saved + found.steps:
         raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
 

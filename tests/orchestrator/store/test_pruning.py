@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import StoreCorrupt, UnknownHarness, UsageError
 from orchestrator.events import Completed, Failed, Stopped
+from orchestrator.fork import fork
 from orchestrator.lifecycle import Status
-from orchestrator.store import SqliteReader, SqliteStore
+from orchestrator.store import SqliteReader, SqliteStore, pruning, pruning_survey
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, numbers, step_row
 from orchestrator.store.conformance.tools import attached_row, do, output_row
 from orchestrator.store.head import head_path
@@ -326,6 +327,28 @@ def test_a_store_that_is_written_to_meanwhile_is_pruned_all_the_same(path: Path)
 
         assert (seqs[0] > 0, numbers(store, "one")) == (True, list(range(190, 203)))
     assert proof_of(path).findings == []
+
+
+def test_a_step_that_a_prune_cut_short_has_left_without_its_snapshot_can_not_be_forked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(SqliteStore(path, seal_every_s=0)) as store:
+        claimed = claim(store, "one")
+        for number in range(1, 61):
+            store.commit([step_row(claimed, number, state='{"total":50}' if number == 50 else None)])
+    monkeypatch.setattr(pruning_survey, "PORTION", 20)
+    monkeypatch.setattr(pruning.time, "sleep", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        prune(path, Rule(keep=5, context=0), by="ann")
+    monkeypatch.undo()
+    assert 1 < kept(path)[0] < 40
+
+    with pytest.raises(UsageError, match="state after step 45 can not be derived any more, for pruning was cut short"):
+        fork(path, "one", 45, to="two")
+    fork(path, "one", 55, to="two")
+
+    with closing(SqliteStore(path)) as store:
+        assert (claim(store, "two").step, proof_of(path).findings) == (55, [])
 
 
 @pytest.fixture(scope="module")
