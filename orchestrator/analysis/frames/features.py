@@ -41,10 +41,10 @@ def exact(text: str) -> str:
 def query(source: Source) -> str:
     """Return the query of the frame `features`."""
     return f"""
-        WITH steps AS (
-            SELECT {_HEAD}, delta, took_us, json_transform(input, '{_GIVEN}') AS given,
-                   json_transform(output, '{_SAID}') AS said
-            FROM ({source.own(("step",), _FIELDS)})
+        WITH steps AS MATERIALIZED (
+            SELECT {_HEAD}, delta, took_us, given, json_transform(output, '{_SAID}') AS said
+            FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.own(("step",), _FIELDS)}))
+            WHERE given.kind IS NOT NULL OR given.streamed IS NOT NULL
         ), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, feature, turn, is_try, status, passed,
                regressed, blocked, left(reason, {_SHORT}) AS reason, validator, "commit", duration_s, agent_s, tokens, money,
