@@ -66,7 +66,9 @@ class TraceFollower:
 
     async def finish(self, seconds: float) -> None:
         """Return when the last span is sent, or has not been within so many seconds: real ones, whatever Trio's clock."""
-        if not self._ended.is_set() and not await trio.to_thread.run_sync(self._ended.wait, seconds):
+        # A thread of its own: harnesses may have taken all the others, and this is waited for under a shield.
+        own = trio.CapacityLimiter(1)
+        if not self._ended.is_set() and not await trio.to_thread.run_sync(self._ended.wait, seconds, limiter=own):
             self.dropped += self._pending
             self._scope.cancel()
 

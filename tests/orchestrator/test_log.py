@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Status, Store, UsageError
-from orchestrator.log import HEADER, line, record_of
+from orchestrator.log import HEADER, LogFollower, line, record_of
 from orchestrator.records import Record
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, poll, three, to_the_end
 
@@ -266,3 +267,14 @@ def test_a_line_is_read_back_into_its_record_whatever_its_fields_are_called(name
     record = Record(7, "h", 2, 3, 1_700_000_000_123_456, "evidence", body, "run")
 
     assert record_of(line(record)) == record
+
+
+async def test_the_end_of_a_log_needs_none_of_the_threads_that_harnesses_have_taken() -> None:
+    taken = trio.to_thread.current_default_thread_limiter()
+    for _ in range(int(taken.total_tokens)):
+        taken.acquire_on_behalf_of_nowait(object())
+
+    with trio.move_on_after(20) as waited:
+        await LogFollower(MemoryStore(), StringIO()).finish(0)
+
+    assert not waited.cancelled_caught

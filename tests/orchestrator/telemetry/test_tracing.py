@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import trio
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -15,6 +16,7 @@ from trio.testing import MockClock
 
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, UsageError
 from orchestrator.telemetry.spans import spans
+from orchestrator.telemetry.tracing import TraceFollower
 from tests.orchestrator.commanding import Command, ended, heads, wait_until
 from tests.orchestrator.scripted import Scripted, three
 from tests.orchestrator.telemetry.collector import collecting
@@ -165,3 +167,14 @@ def test_an_attempt_under_way_has_no_span_until_its_program_is_gone(command: Com
     names = [[span["name"] for span in told[0]["resourceSpans"][0]["scopeSpans"][0]["spans"]] for told in (living, killed)]
     assert set(names[0]) == {"step"}
     assert names[1][-1] == "attempt ticking"
+
+
+async def test_the_end_of_traces_needs_none_of_the_threads_that_harnesses_have_taken() -> None:
+    taken = trio.to_thread.current_default_thread_limiter()
+    for _ in range(int(taken.total_tokens)):
+        taken.acquire_on_behalf_of_nowait(object())
+
+    with trio.move_on_after(20) as waited:
+        await TraceFollower(MemoryStore(), lambda spans: True).finish(0)
+
+    assert not waited.cancelled_caught
