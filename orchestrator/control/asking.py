@@ -7,9 +7,11 @@ import http.client
 import json
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -53,8 +55,8 @@ class _Connection(http.client.HTTPConnection):
             connected.settimeout(self.timeout)
             with address_of(self._path) as address:
                 connected.connect(address)
-            if user_of(connected) not in (None, 0, os.geteuid(), self._owner):
-                raise PermissionError(errno.EPERM, "another user listens there")
+            if user_of(connected) not in (None, *_trusted(self._owner)):
+                raise _foreign()
         except BaseException:
             connected.close()
             raise
@@ -69,28 +71,55 @@ def _owner_of(store: Path) -> int:
         return os.geteuid()
 
 
+def _trusted(owner: int) -> tuple[int, int, int]:
+    return 0, os.geteuid(), owner
+
+
+def _foreign() -> PermissionError:
+    return PermissionError(errno.EPERM, "another user listens there")
+
+
 def ask_all(store: Path, method: str, target: str) -> Iterator[Reply]:
-    """Yield what each program that runs on a store answers; nothing if none does.
+    """Yield what each program that runs on a store answers, as answers come; nothing if none runs.
+
+    All are asked at once, so that one that hangs, or is another user's, keeps nobody from the others.
 
     Raises:
-        UsageError: a program is there, and can not be asked.
+        UsageError: programs are there, and none has answered.
     """
-    for path in sockets(store):
+    owner, paths = _owner_of(store), sockets(store)
+    told: SimpleQueue[tuple[Path, Reply | Exception]] = SimpleQueue()
+
+    def ask(path: Path) -> None:
         try:
-            yield _ask(path, _owner_of(store), method, target)
-        except (ConnectionRefusedError, FileNotFoundError):
-            continue
-        except (OSError, http.client.HTTPException) as error:
-            raise UsageError(
-                f"the program at {path} does not answer: {error or type(error).__name__}; ask as the user who runs it"
-            ) from error
+            told.put((path, _ask(path, owner, method, target)))
+        except Exception as error:
+            told.put((path, error))
+
+    for path in paths:
+        # Nobody waits for one that hangs: not whoever has another's answer, and not the end of the process.
+        threading.Thread(target=ask, args=(path,), daemon=True).start()
+    failed: tuple[Path, Exception] | None = None
+    answered = False
+    for _ in paths:
+        path, said = told.get()
+        if isinstance(said, Reply):
+            answered = True
+            yield said
+        elif not isinstance(said, (ConnectionRefusedError, FileNotFoundError)):
+            failed = path, said
+    if failed is not None and not answered:
+        path, error = failed
+        raise UsageError(
+            f"the program at {path} does not answer: {error or type(error).__name__}; ask as the user who runs it"
+        ) from error
 
 
 def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
     """Give an order to whichever program runs a harness; None if no program runs on the store.
 
     Raises:
-        UsageError: a program is there, and can not be asked.
+        UsageError: programs are there, and none has answered.
     """
     reply: Reply | None = None
     for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{verb}{options}"):
@@ -100,6 +129,8 @@ def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
 
 
 def _ask(path: Path, owner: int, method: str, target: str) -> Reply:
+    if path.lstat().st_uid not in _trusted(owner):
+        raise _foreign()
     with closing(_Connection(path, owner)) as connection:
         connection.request(method, target)
         response = connection.getresponse()

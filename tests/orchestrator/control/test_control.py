@@ -330,6 +330,25 @@ def test_a_program_of_somebody_else_is_not_asked(store: Path, monkeypatch: pytes
             order(store, "a", "stop")
 
 
+@pytest.mark.parametrize("foreign", [True, False])
+async def test_a_socket_that_is_foreign_or_does_not_answer_keeps_nobody_from_the_others(
+    store: Path, monkeypatch: pytest.MonkeyPatch, *, foreign: bool
+) -> None:
+    async with controlled(store) as orchestrator:
+        handle = orchestrator.start(Scripted(quick), name="a")
+        with open_socket(store, "000"):
+            if foreign:
+                monkeypatch.setattr("orchestrator.control.asking.user_of", _user_by_name)
+            reply = await trio.to_thread.run_sync(order, store, "a", "stop")
+
+    assert reply is not None
+    assert (reply.status, handle.status) == (200, "stopped")
+
+
+def _user_by_name(connected: socket.socket) -> int:
+    return os.geteuid() + str(connected.getpeername()).endswith("-000")
+
+
 def test_a_store_that_nobody_runs_has_nobody_to_ask(store: Path) -> None:
     store.touch()
     open_socket(store, "dead").close()
