@@ -63,8 +63,8 @@ class Api:
                 return refusal(404, f"/{'/'.join(request.parts)} is not here: expected {known}")
 
     async def _read(self, request: Request, read: Callable[[], Awaitable[Response]]) -> Response:
-        if request.method != "GET":
-            return refusal(405, f"{request.method} can not be done to what is only read: expected GET", Allow="GET")
+        if request.method not in ("GET", "HEAD"):
+            return refusal(405, f"{request.method} can not be done to what is only read: expected GET", Allow="GET, HEAD")
         return await read()
 
     async def _metrics(self) -> Response:

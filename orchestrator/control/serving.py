@@ -11,7 +11,7 @@ from http import HTTPStatus
 from importlib.util import find_spec
 
 import trio
-from attrs import frozen
+from attrs import define, frozen
 
 from orchestrator.bell import Bell
 from orchestrator.control.messages import Answer, Request, Response, refusal, request_of
@@ -39,6 +39,13 @@ _BUSY_S = 0.1
 """After an `accept` that failed, because there are no more file descriptors."""
 
 
+@define
+class _Heard:
+    """What of a request was heard, whole or not."""
+
+    method: bytes = b""
+
+
 def is_there() -> bool:
     """Return whether h11 is installed."""
     return find_spec("h11") is not None
@@ -48,7 +55,7 @@ class Server:
     """Answers whoever connects.
 
     Args:
-        answer: gives the answer to a request; what it raises is said, and answered as a failure.
+        answer: gives the answer to a request; what it raises is answered as a failure, and said, each kind of it once.
         welcome: says whether a client is heard at all.
     """
 
@@ -58,6 +65,7 @@ class Server:
         self._answer = answer
         self._limits = limits
         self._welcome = welcome
+        self._said: set[str] = set()
         self._busy = 0
         self._bell = Bell()
 
@@ -89,34 +97,50 @@ class Server:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
         except Exception as error:
-            say(f"control: a client could not be answered: {error!r:.300}; the run goes on")
+            self._say_once(error, "a client could not be answered")
         finally:
             places.release()
+
+    def _say_once(self, error: Exception, what: str) -> None:
+        """Say what has failed: once, so that no client fills a log by asking again and again."""
+        if (kind := type(error).__name__) not in self._said:
+            self._said.add(kind)
+            say(f"control: {what}: {error!r:.300}; the run goes on, and no more is said of such errors")
 
     async def _converse(self, stream: trio.SocketStream) -> None:
         """Hear one request, and answer it."""
         import h11
 
-        limits = self._limits
+        limits, heard = self._limits, _Heard()
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         asked: Request | Response | None = refusal(408, f"no whole request within {limits.read_s:g} s; ask again")
         try:
             with trio.move_on_after(limits.read_s):
-                asked = await _hear(stream, connection, limits)
+                asked = await _hear(stream, connection, limits, heard)
         except h11.RemoteProtocolError as error:
             asked = refusal(error.error_status_hint, f"not understood: expected a request in HTTP/1.1: {error}")
         self._busy += 1
         try:
-            response = await _answered(self._answer, asked, limits) if isinstance(asked, Request) else asked
+            response = await self._answered(asked) if isinstance(asked, Request) else asked
             if response is not None and connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 with trio.move_on_after(limits.write_s):
-                    await _send(stream, connection, response)
+                    await _send(stream, connection, response, bare=heard.method == b"HEAD")
         finally:
             self._busy -= 1
             self._bell.ring()
 
+    async def _answered(self, request: Request) -> Response:
+        limit_s = self._limits.answer_s
+        try:
+            with trio.move_on_after(limit_s):
+                return await self._answer(request)
+        except Exception as error:
+            self._say_once(error, f"{request.method} /{'/'.join(request.parts)!r:.200} failed")
+            return refusal(500, f"failed: {type(error).__name__}: {error}")
+        return refusal(503, f"not ready within {limit_s:g} s; ask again")
 
-async def _hear(stream: trio.SocketStream, connection: object, limits: Limits) -> Request | Response | None:
+
+async def _hear(stream: trio.SocketStream, connection: object, limits: Limits, heard: _Heard) -> Request | Response | None:
     """Return what is asked, what is wrong with it, or None if nobody asks any more."""
     import h11
 
@@ -130,6 +154,7 @@ async def _hear(stream: trio.SocketStream, connection: object, limits: Limits) -
                 await stream.send_all(connection.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
             connection.receive_data(await stream.receive_some(_CHUNK))
         elif isinstance(event, h11.Request):
+            heard.method = event.method
             asked = _read(event.method, event.target)
         elif isinstance(event, h11.Data):
             length += len(event.data)
@@ -148,17 +173,12 @@ def _read(method: bytes, target: bytes) -> Request | Response:
         return refusal(400, f"{target!r:.200} is no path: expected one such as /status; correct it")
 
 
-async def _answered(answer: Answer, request: Request, limits: Limits) -> Response:
-    try:
-        with trio.move_on_after(limits.answer_s):
-            return await answer(request)
-    except Exception as error:
-        say(f"control: {request.method} /{'/'.join(request.parts)!r:.200} failed: {error!r:.300}; the run goes on")
-        return refusal(500, f"failed: {type(error).__name__}: {error}")
-    return refusal(503, f"not ready within {limits.answer_s:g} s; ask again")
+async def _send(stream: trio.SocketStream, connection: object, response: Response, *, bare: bool) -> None:
+    """Send an answer.
 
-
-async def _send(stream: trio.SocketStream, connection: object, response: Response) -> None:
+    Args:
+        bare: its head alone.
+    """
     import h11
 
     assert isinstance(connection, h11.Connection)
@@ -174,5 +194,6 @@ async def _send(stream: trio.SocketStream, connection: object, response: Respons
         status_code=response.status, headers=list(headers.items()), reason=HTTPStatus(response.status).phrase.encode()
     )
     await stream.send_all(connection.send(head) or b"")
-    await stream.send_all(connection.send(h11.Data(data=response.body)) or b"")
+    if not bare:
+        await stream.send_all(connection.send(h11.Data(data=response.body)) or b"")
     connection.send(h11.EndOfMessage())

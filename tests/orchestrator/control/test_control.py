@@ -39,14 +39,6 @@ async def busy(harness: Scripted) -> Steps:
         yield harness.current_step, None
 
 
-async def deaf(harness: Scripted) -> Steps:
-    """Hear nothing between two steps."""
-    yield 1, None
-    with trio.CancelScope(shield=True):
-        await trio.sleep(0.2)
-    yield 2, None
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "run.db"
@@ -103,11 +95,20 @@ async def test_an_order_that_takes_its_time_is_answered_before_it_is_done(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.control.api._WAIT_S", 0.01)
+    answered = trio.Event()
+
+    async def deaf(harness: Scripted) -> Steps:
+        yield 1, None
+        with trio.CancelScope(shield=True):
+            await answered.wait()
+        yield 2, None
+
     async with controlled(store) as orchestrator:
         handle = orchestrator.start(Scripted(deaf), name="a")
         async for _ in handle.steps():
             break
         said = await ask(orchestrator.beside.control_path, "POST", "/harnesses/a/stop?grace_s=5")
+        answered.set()
 
     assert (said.status, said.fields["done"]) == (202, False)
 
@@ -153,6 +154,13 @@ async def test_a_cancelled_program_leaves_no_socket(store: Path) -> None:
 
     assert scope.cancelled_caught
     assert sockets(store) == []
+
+
+async def test_the_head_of_the_metrics_can_be_asked_for(store: Path) -> None:
+    async with controlled(store) as orchestrator:
+        said = await ask(orchestrator.beside.control_path, "HEAD", "/metrics")
+
+    assert (said.status, said.body) == (200, b"")
 
 
 async def test_metrics_alone_are_served_on_the_network(store: Path) -> None:

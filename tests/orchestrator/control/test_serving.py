@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -47,10 +49,10 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(limits: Limits = SHORT) -> AsyncGenerator[Running]:
+async def serving(limits: Limits = SHORT, **options: Any) -> AsyncGenerator[Running]:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery, listener:
-        nursery.start_soon(Server(echo, limits=limits).serve, listener)
+        nursery.start_soon(Server(echo, limits=limits, **options).serve, listener)
         yield Running(listener.socket.getsockname()[1])
         nursery.cancel_scope.cancel()
 
@@ -99,11 +101,11 @@ async def test_clients_that_say_nothing_keep_others_waiting_for_a_moment_only() 
 
 
 async def test_a_client_that_does_not_read_is_left() -> None:
-    async with serving() as server, await server.open() as stream:
+    async with serving(evolve(SHORT, connections=1)) as server, await server.open() as stream:
         await stream.send_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
 
+        # There is one place, so who is answered next is so when this one is left.
         assert (await server.get("/other")).status == 200
-        await trio.sleep(1.5 * SHORT.write_s)
         assert len(await read_all(stream)) < 50_000_000
 
 
@@ -118,15 +120,40 @@ async def test_clients_that_hang_up_at_any_moment_harm_nobody() -> None:
 
 
 async def test_no_more_clients_are_heard_at_a_time_than_there_are_places() -> None:
-    async with serving(Limits(connections=2)) as server:
+    happened: list[str] = []
+    welcome = partial(_noted, happened)
+    async with serving(Limits(connections=2), welcome=welcome) as server, trio.open_nursery() as nursery:
         idle = [await server.open() for _ in range(2)]
-        with trio.move_on_after(0.05) as waited:
-            await server.get("/third")
+        nursery.start_soon(server.get, "/third")
+        await wait_all_tasks_blocked(0.01)
         for stream in idle:
+            happened.append("left")
             await stream.aclose()
 
-        assert waited.cancelled_caught
-        assert (await server.get("/third")).status == 200
+    assert happened[:3] == ["heard", "heard", "left"]
+    assert happened.count("heard") == 3
+
+
+def _noted(happened: list[str], stream: trio.SocketStream) -> bool:
+    happened.append("heard")
+    return True
+
+
+async def test_who_asks_for_the_head_alone_gets_no_body(capfd: pytest.CaptureFixture[str]) -> None:
+    async with serving() as server:
+        answers = [await server.raw(f"HEAD {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode()) for target in ("/a", "/%ff")]
+
+    assert [(answer.status, answer.body) for answer in answers] == [(200, b""), (400, b"")]
+    assert int(answers[0].headers["content-length"]) > 0
+    assert not capfd.readouterr().err
+
+
+async def test_what_fails_again_and_again_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
+    async with serving() as server:
+        statuses = [(await server.get("/broken")).status for _ in range(3)]
+
+    assert statuses == [500] * 3
+    assert capfd.readouterr().err.count("control: ") == 1
 
 
 async def test_a_bare_cancel_ends_it_at_once_with_clients_connected() -> None:
