@@ -358,7 +358,7 @@ class Child:
         self._control, self._idle = control, False
         if self._paused:
             control.pause()
-        await self._note(events.Started(self.step))
+        await self._note(events.Started(self.step, self.harness.max_context_steps))
         await self._note_pause()
         return Actor(
             self._common.recorder,

@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import ClassVar, TypeAlias
 
 from attrs import frozen
+from msgspec import Struct, field
+
+USUAL_CONTEXT = 10
+"""What `max_context_steps` of a harness is unless it is said: a record that does not say so either means the same."""
 
 
-@frozen
-class Started:
-    """An attempt began."""
+class Started(Struct, frozen=True, omit_defaults=True):
+    """An attempt began. Of its fields `max_context_steps` is on record only if it is not the usual one."""
 
     kind: ClassVar[str] = "started"
-    after_step: int = 0
+    # What a factory makes is never left out: it always was on record.
+    after_step: int = field(default_factory=int)
     """The last recorded step, from which the attempt goes on."""
+    max_context_steps: int = USUAL_CONTEXT
+    """How many of its last steps the harness looks back at: pruning leaves as many."""
 
 
 @frozen

@@ -1,10 +1,12 @@
 """What of a store goes when it is pruned, and what stays. Decisions; the reading that they need is at the end.
 
 stays   every step from a harness's *floor* on: the newest snapshot up to the first step that is wanted. Wanted are the steps
-        that the rule keeps, the last one, and of a harness that can go on those that it may look back at. With it all that
-        belongs to these steps: effects, output, what is attached, spends, the messages that they have used up
+        that the rule keeps, the last one, and of a harness that can go on those that it may look back at: as many as its
+        last start says, or more. With it all that belongs to these steps: effects, output, what is attached, spends, the
+        messages that they have used up
 stays   what people have said: requests, answers and uses of approvals, latches, for ever; what concerns all harnesses
-stays   a message that waits, a reservation that is open, the last lifecycle event of each harness, the newest record
+stays   a message that waits, a reservation that is open, the last lifecycle event of each harness and its last start, the
+        newest record; intents and outcomes of an effect of which nobody knows whether it has happened: a person is asked
 goes    the rest: steps below the floor, and what belongs to them; by age also lifecycle events, wherever they are: a harness
         that has crashed for weeks has many of them, and no steps
 """
@@ -15,10 +17,12 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
+import msgspec
 from attrs import field, frozen
 
+from harnesses.effects import OPEN
 from orchestrator.errors import UnknownHarness, UsageError
-from orchestrator.events import EVENTS
+from orchestrator.events import EVENTS, Started
 from orchestrator.lifecycle import Status
 from orchestrator.store.approvals import KINDS as APPROVALS
 
@@ -36,7 +40,7 @@ class Rule:
     keep: int | None = None
     since_us: int | None = None
     context: int = LOOKED_BACK_AT
-    """Steps that stay of a harness that can go on."""
+    """Steps that stay of a harness that can go on, if it does not look back at more."""
 
     def __attrs_post_init__(self) -> None:
         if (self.keep is None) == (self.since_us is None):
@@ -77,19 +81,23 @@ class Floor:
         return self.first > self.oldest > 0
 
 
-def floor_of(rule: Rule, *, status: str, last: int, young: int, snapshots: Sequence[int]) -> tuple[int, Why]:
+def floor_of(
+    rule: Rule, *, status: str, last: int, young: int, snapshots: Sequence[int], looks_back: int = 0
+) -> tuple[int, Why]:
     """Return the first step of a harness that stays, and why.
 
     Args:
         last: its last step.
         young: the first step since the moment of the rule; `last + 1` if there is none.
         snapshots: the steps of which the whole state was saved, in order. The state before step 1 is always known.
+        looks_back: at how many of its last steps it does.
     """
+    context = max(rule.context, looks_back)
     wanted, why = (young, Why.RULE) if rule.keep is None else (last - rule.keep + 1, Why.RULE)
     if wanted > last:
         wanted, why = last, Why.LAST
-    if status != Status.COMPLETED and last - rule.context + 1 < wanted:
-        wanted, why = last - rule.context + 1, Why.CONTEXT
+    if status != Status.COMPLETED and last - context + 1 < wanted:
+        wanted, why = last - context + 1, Why.CONTEXT
     first = max((step for step in snapshots if step <= wanted), default=1)
     return first, why if first == wanted else Why.SNAPSHOT
 
@@ -111,9 +119,9 @@ class Plan:
 
     floors: Sequence[Floor]
     last_events: frozenset[int]
-    """Numbers of the last lifecycle event of each harness."""
+    """Numbers of the last lifecycle event of each harness, and of its last start."""
     reserved: frozenset[int]
-    """Numbers of the records of open reservations."""
+    """Numbers of the records of open reservations, and of intents and outcomes of effects of unknown outcome."""
     newest: int
     """The last record: the next one gets its number from it."""
     until: int
@@ -147,12 +155,30 @@ class Plan:
 # reading
 
 
+_UNSETTLED = tuple(outcome.value for outcome in OPEN)
 _TAIL = """
 SELECT harness, step, seq, time_us, state IS NOT NULL FROM records
 WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, step
 """
 _AT = "SELECT seq, time_us FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
 _STAMP = "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?"
+_EVENTS = f"""
+SELECT harness, max(seq), max(CASE WHEN kind = '{Started.kind}' THEN seq END) FROM records
+WHERE kind IN ({", ".join(map(repr, sorted(LIFECYCLE)))}) GROUP BY harness
+"""
+_OPEN = f"""
+WITH marks AS (
+    SELECT r.seq, r.step, r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq
+    WHERE i.harness = :harness AND i.step < :first
+    UNION ALL
+    SELECT seq, step, kind, body FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step < :first AND kind IN ('intent', 'outcome')
+), said AS (
+    SELECT seq, step, body ->> '$.key' AS key, kind = 'intent' OR body ->> '$.outcome' IN ({", ".join(map(repr, _UNSETTLED))})
+        AS is_open FROM marks WHERE json_valid(body)
+)
+SELECT group_concat(seq) FROM said GROUP BY step, key HAVING max(seq) = max(CASE WHEN is_open THEN seq END)
+"""
 
 
 @frozen
@@ -182,22 +208,35 @@ def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -
     tails: dict[int, list[_Tail]] = {}
     for number, *step in db.execute(_TAIL):
         tails.setdefault(number, []).append(_Tail(*step))
-    floors: list[Floor] = []
-    until = 0
-    for number, name, status in rows:
-        if not names or name in names:
-            floor = _read_floor(db, rule, (number, name, status), tails.get(number, []))
-            floors.append(floor)
-            if floor.goes:
-                until = max(until, _seq_of(db, number, floor.first, tails.get(number, [])) - 1)
+    wanted = [row for row in rows if not names or row[1] in names]
+    floors = [_read_floor(db, rule, row, tails.get(row[0], [])) for row in wanted]
     (newest,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
-    if rule.since_us is not None:
-        until = max(until, _last_before(db, rule.since_us, newest))
-    kinds = ", ".join(map(repr, sorted(LIFECYCLE)))
-    events = db.execute(f"SELECT max(seq) FROM records WHERE kind IN ({kinds}) GROUP BY harness") if until else ()
-    reserved = db.execute("SELECT id FROM open_reservations")
-    last = frozenset(seq for (seq,) in events)
-    return Plan(floors, last, frozenset(id for (id,) in reserved), newest, until, rule.since_us or 0)
+    old = 0 if rule.since_us is None else _last_before(db, rule.since_us, newest)
+    if not old and not any(floor.goes for floor in floors):
+        return Plan(floors, frozenset(), frozenset(), newest, 0, rule.since_us or 0)
+    # This goes through all records: it is not done where nothing goes.
+    events = {number: seqs for number, *seqs in db.execute(_EVENTS)}
+    backs = [_looks_back(db, events.get(number, [None])[-1]) for number, *_ in wanted]
+    floors = [_read_floor(db, rule, row, tails.get(row[0], []), back) for row, back in zip(wanted, backs, strict=True)]
+    going = [floor for floor in floors if floor.goes]
+    until = max([old, *(_seq_of(db, floor.number, floor.first, tails.get(floor.number, [])) - 1 for floor in going)])
+    last = frozenset(seq for seqs in events.values() for seq in seqs if seq is not None)
+    reserved = {id for (id,) in db.execute("SELECT id FROM open_reservations")}
+    opened = {int(seq) for floor in going for seqs in _open_marks(db, floor) for seq in seqs.split(",")}
+    return Plan(floors, last, frozenset(reserved | opened), newest, until, rule.since_us or 0)
+
+
+def _looks_back(db: sqlite3.Connection, start: int | None) -> int:
+    """Return at how many of its last steps a harness looks back, as its last start says; 0 if it was never started."""
+    if start is None:
+        return 0
+    (body,) = db.execute("SELECT body FROM records WHERE seq = ?", (start,)).fetchone()
+    return msgspec.json.decode(body, type=Started).max_context_steps
+
+
+def _open_marks(db: sqlite3.Connection, floor: Floor) -> list[str]:
+    """Return the numbers of intents and outcomes of each effect below a floor of which nobody knows whether it happened."""
+    return [seqs for (seqs,) in db.execute(_OPEN, {"harness": floor.number, "first": floor.first})]
 
 
 def _last_before(db: sqlite3.Connection, since_us: int, newest: int) -> int:
@@ -213,7 +252,9 @@ def _last_before(db: sqlite3.Connection, since_us: int, newest: int) -> int:
     return low
 
 
-def _read_floor(db: sqlite3.Connection, rule: Rule, harness: tuple[int, str, str], tail: Sequence[_Tail]) -> Floor:
+def _read_floor(
+    db: sqlite3.Connection, rule: Rule, harness: tuple[int, str, str], tail: Sequence[_Tail], looks_back: int = 0
+) -> Floor:
     number, name, status = harness
     oldest, last = db.execute("SELECT min(step), max(step) FROM step_index WHERE harness = ?", (number,)).fetchone()
     oldest = oldest or (tail[0].step if tail else 0)
@@ -224,7 +265,7 @@ def _read_floor(db: sqlite3.Connection, rule: Rule, harness: tuple[int, str, str
     young = 0 if rule.since_us is None else _young(db, number, rule.since_us, (oldest, indexed), tail)
     snapshots = [step for (step,) in db.execute("SELECT step FROM snapshots WHERE harness = ? ORDER BY step", (number,))]
     snapshots += [one.step for one in tail if one.saved]
-    first, why = floor_of(rule, status=status, last=last, young=young, snapshots=snapshots)
+    first, why = floor_of(rule, status=status, last=last, young=young, snapshots=snapshots, looks_back=looks_back)
     if first <= oldest:
         first, why = oldest, Why.NOTHING
     return Floor(number, name, status, last, oldest, first, why)

@@ -13,13 +13,14 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harnesses.effects import EffectOutcome
 from orchestrator.errors import StoreCorrupt, UnknownHarness, UsageError
-from orchestrator.events import Completed, Failed, Stopped
+from orchestrator.events import Completed, Failed, Started, Stopped
 from orchestrator.fork import fork
 from orchestrator.lifecycle import Status
-from orchestrator.store import SqliteReader, SqliteStore, pruning, pruning_survey
+from orchestrator.store import SqliteReader, SqliteStore, pruning_survey
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, numbers, step_row
-from orchestrator.store.conformance.tools import attached_row, do, output_row
+from orchestrator.store.conformance.tools import attached_row, do, outcome_row, output_row
 from orchestrator.store.head import head_path
 from orchestrator.store.proof import Proof, prove
 from orchestrator.store.protocol import ConsumedRow, Post
@@ -218,13 +219,14 @@ def test_what_belongs_to_a_step_goes_and_stays_with_it(path: Path) -> None:
     with closing(SqliteStore(path)) as store:
         claimed = claim(store, "one")
         for number in range(1, 41):
-            store.commit([], effects=[intent_row(claimed, number, "buy"), output_row(claimed, number, "hello")])
+            bought = outcome_row(claimed, number, "buy", EffectOutcome.CONFIRMED)
+            store.commit([], effects=[intent_row(claimed, number, "buy"), bought, output_row(claimed, number, "hello")])
             saved = f'{{"total":{number}}}' if number % 10 == 0 else None
             store.commit([step_row(claimed, number, state=saved)], effects=[attached_row(claimed, number, "evidence")])
 
     prune(path, Rule(keep=10, context=0), by="ann")
 
-    for kind in ("step", "intent", "output", "evidence"):
+    for kind in ("step", "intent", "outcome", "output", "evidence"):
         steps = ask(path, f"SELECT step FROM records WHERE kind = '{kind}' ORDER BY seq")
         assert [step for (step,) in steps] == list(range(30, 41))
 
@@ -329,6 +331,10 @@ def test_a_store_that_is_written_to_meanwhile_is_pruned_all_the_same(path: Path)
     assert proof_of(path).findings == []
 
 
+def killed(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_step_that_a_prune_cut_short_has_left_without_its_snapshot_can_not_be_forked(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,8 +343,8 @@ def test_a_step_that_a_prune_cut_short_has_left_without_its_snapshot_can_not_be_
         for number in range(1, 61):
             store.commit([step_row(claimed, number, state='{"total":50}' if number == 50 else None)])
     monkeypatch.setattr(pruning_survey, "PORTION", 20)
-    monkeypatch.setattr(pruning.time, "sleep", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    monkeypatch.setattr("orchestrator.store.pruning.time.sleep", killed)
+    with pytest.raises(KeyboardInterrupt):
         prune(path, Rule(keep=5, context=0), by="ann")
     monkeypatch.undo()
     assert 1 < kept(path)[0] < 40
@@ -349,6 +355,50 @@ def test_a_step_that_a_prune_cut_short_has_left_without_its_snapshot_can_not_be_
 
     with closing(SqliteStore(path)) as store:
         assert (claim(store, "two").step, proof_of(path).findings) == (55, [])
+
+
+def with_open_effects(path: Path) -> None:
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        store.commit([], effects=[intent_row(claimed, 1, key) for key in ("sent", "lost", "cut off", "again")])
+        store.commit([], effects=[outcome_row(claimed, 1, "sent", EffectOutcome.CONFIRMED, result=1)])
+        store.commit([], effects=[outcome_row(claimed, 1, key, EffectOutcome.UNKNOWN) for key in ("lost", "again")])
+        store.commit([], effects=[outcome_row(claimed, 1, "again", EffectOutcome.NOT_DONE)])
+    made(path, end=False)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_what_nobody_knows_of_an_effect_is_asked_for_ever(path: Path, closed: bool) -> None:
+    with_open_effects(path)
+    if not closed:
+        tell(path, "DELETE FROM effect_index", "UPDATE meta SET indexed_seq = 0", "DELETE FROM step_index")
+        tell(path, "DELETE FROM snapshots")
+
+    would = survey(path, Rule(keep=10, context=0))
+    prune(path, Rule(keep=10, context=0), by="ann")
+
+    assert would.kept == {1: {"intent": 2, "outcome": 1}}
+    with closing(SqliteReader(path)) as reader:
+        assert [(one.key, one.outcome) for one in reader.effects()] == [("lost", "unknown"), ("cut off", "begun")]
+    assert proof_of(path).findings == []
+    tell(path, "UPDATE records SET body = replace(body, 'unknown', 'confirmed') WHERE kind = 'outcome'")
+    assert [(finding.what, finding.step) for finding in judge(path)[0].findings] == [("edited", 1)]
+
+
+def test_a_harness_that_can_go_on_keeps_as_much_as_its_last_start_says(path: Path) -> None:
+    with closing(SqliteStore(path)) as store:
+        for name, back in (("far", 150), ("near", 10)):
+            claimed = claim(store, name)
+            do(store, event_row(claimed, Started(0, back), Status.RUNNING))
+            for number in range(1, 401):
+                store.commit([step_row(claimed, number, state=f'{{"total":{number}}}')])
+            do(store, event_row(claimed, Stopped(), Status.STOPPED, step=400))
+
+    for context, far, near in ((120, 251, 281), (0, 251, 391), (0, 251, 391)):
+        prune(path, Rule(keep=1, context=context), by="ann")
+        assert (kept(path, "far")[0], kept(path, "near")[0]) == (far, near)
+
+    assert proof_of(path).findings == []
 
 
 @pytest.fixture(scope="module")
