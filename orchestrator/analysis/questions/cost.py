@@ -9,10 +9,12 @@ from typing import Any
 from attrs import frozen
 
 from orchestrator.analysis.answer import Answer, Cell, Table
+from orchestrator.analysis.questions.cells import money, shown
 from orchestrator.analysis.questions.coding import has_lists
+from orchestrator.analysis.questions.remaining import OWN, look, what_is_gone, what_was_copied
+from orchestrator.analysis.questions.told import harnesses
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import listed, seconds, share, times
-from orchestrator.text import one_line
 
 Row = tuple[Cell, ...]
 _MONEY = "DECIMAL(38, 18)"
@@ -73,8 +75,10 @@ class Tries:
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
     """Return what was spent, and on what."""
+    look(run)
+    names = harnesses(run, harness)
     every, tries = _harnesses(run, harness), _tries(run, harness)
-    tables = [Table("harnesses", _HARNESSES, every, _HARNESSES_NOTE)]
+    tables = [Table("harnesses", _HARNESSES, every, " ".join(filter(None, (_HARNESSES_NOTE, what_was_copied(run, names)))))]
     per_pass = [_per_pass(name, [one for one in tries if one.harness == name]) for name in _names(tries)]
     if tries:
         head = ("harness", "feature", "passed", "tries", "in_vain", "money", "tokens", "agent_s", "took_s")
@@ -91,7 +95,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     if approvals:
         note = "Until a person answered; unanswered ones are not in it."
         tables.append(Table("approvals", _APPROVALS, approvals, note))
-    return Answer("cost", tables, _sentences(every, per_pass, crashes, approvals))
+    return Answer("cost", tables, [*_sentences(every, per_pass, crashes, approvals), *what_is_gone(run, names)])
 
 
 def _of(harness: str | None, begin: str = "WHERE") -> tuple[str, list[Any]]:
@@ -100,19 +104,22 @@ def _of(harness: str | None, begin: str = "WHERE") -> tuple[str, list[Any]]:
 
 def _harnesses(run: Run, harness: str | None) -> list[Row]:
     of, given = _of(harness)
-    worked = "" if has_lists(run) else "WHERE false"
+    worked = "" if has_lists(run) else "AND false"
     rows = run.rows(
         f"""
-        WITH made AS (SELECT harness, count(*) AS steps, sum(work_s) AS work_s, sum(agent_s) AS agent_s,
-                             sum(effects_s) AS effects_s, sum(waiting_s) AS waiting_s FROM steps GROUP BY harness),
+        WITH made AS (SELECT harness, sum(work_s) AS work_s, sum(agent_s) AS agent_s,
+                             sum(effects_s) AS effects_s, sum(waiting_s) AS waiting_s FROM {OWN} GROUP BY harness),
+        every AS (SELECT harness, count(*) AS steps FROM steps GROUP BY harness),
         charged AS (SELECT harness, sum(turns)::BIGINT AS turns, sum(tool_calls)::BIGINT AS tool_calls,
                            sum(tokens)::BIGINT AS tokens, sum(money) AS money FROM ({_SPENT}) GROUP BY harness),
         told AS (SELECT harness, count(*) FILTER (is_try) AS turns, sum(tool_calls)::BIGINT AS tool_calls,
-                        sum(tokens)::BIGINT AS tokens, sum(money) AS money FROM features {worked} GROUP BY harness)
-        SELECT harness, coalesce(m.steps, 0), m.work_s, m.agent_s, m.effects_s, m.waiting_s,
+                        sum(tokens)::BIGINT AS tokens, sum(money) AS money
+                 FROM features JOIN remaining USING (harness) WHERE step_number > copied {worked} GROUP BY harness)
+        SELECT harness, coalesce(e.steps, 0), m.work_s, m.agent_s, m.effects_s, m.waiting_s,
                coalesce(nullif(c.turns, 0), nullif(t.turns, 0)), coalesce(nullif(c.tool_calls, 0), t.tool_calls),
                coalesce(nullif(c.tokens, 0), t.tokens), coalesce(nullif(c.money, 0), t.money)
-        FROM harnesses LEFT JOIN made m USING (harness) LEFT JOIN charged c USING (harness) LEFT JOIN told t USING (harness)
+        FROM harnesses LEFT JOIN every e USING (harness) LEFT JOIN made m USING (harness)
+        LEFT JOIN charged c USING (harness) LEFT JOIN told t USING (harness)
         {of} ORDER BY harness
         """,
         given,
@@ -123,21 +130,24 @@ def _harnesses(run: Run, harness: str | None) -> list[Row]:
 def _tries(run: Run, harness: str | None) -> list[Tries]:
     if not has_lists(run):
         return []
-    of, given = _of(harness)
+    of, given = _of(harness, "AND")
     rows = run.rows(
         f"""
         WITH charged AS (SELECT harness, step_number, nullif(sum(money), 0) AS money, nullif(sum(tokens), 0)::BIGINT AS tokens
                          FROM ({_SPENT}) GROUP BY harness, step_number),
         tries AS (
-            SELECT f.harness AS harness, f.feature AS feature, f.is_try AS is_try, f.is_try AND NOT coalesce(f.passed, false)
+            SELECT f.harness AS harness, f.feature AS feature, f.step_number AS step_number,
+                   f.is_try AS is_try, f.is_try AND NOT coalesce(f.passed, false)
                    AS in_vain, coalesce(c.money, f.money) AS money, coalesce(c.tokens, f.tokens) AS tokens,
                    coalesce(f.agent_s, 0) AS agent_s, coalesce(f.duration_s, 0) AS took_s
             FROM features f LEFT JOIN charged c ON c.harness = f.harness AND c.step_number = f.step_number
         )
-        SELECT harness, feature, any_value(s.status) = 'passed', count(*) FILTER (t.is_try), count(*) FILTER (in_vain),
+        SELECT harness, feature, any_value(s.status = 'passed' AND s.passed_step > r.copied),
+               count(*) FILTER (t.is_try), count(*) FILTER (in_vain),
                sum(t.money), sum(t.tokens)::BIGINT, sum(t.agent_s), sum(took_s), sum(t.money) FILTER (in_vain),
                sum(t.tokens) FILTER (in_vain)::BIGINT, coalesce(sum(t.agent_s) FILTER (in_vain), 0)
-        FROM tries t JOIN feature_standing s USING (harness, feature) {of}
+        FROM tries t JOIN feature_standing s USING (harness, feature) JOIN remaining r USING (harness)
+        WHERE t.step_number > r.copied {of}
         GROUP BY harness, feature ORDER BY harness, feature
         """,
         given,
@@ -269,16 +279,3 @@ def _sum(amounts: Sequence[Any]) -> Any:
     """Return a sum of what is known; None if nothing is."""
     known = [one for one in amounts if one is not None]
     return sum(known[1:], start=known[0]) if known else None
-
-
-def shown(name: str) -> str:
-    """Return a name as it may be shown."""
-    return one_line(name)
-
-
-def money(amount: Decimal | None) -> str | None:
-    """Return an amount as text, exact, without zeros that say nothing."""
-    if amount is None:
-        return None
-    text = f"{amount:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -9,8 +9,9 @@ from itertools import groupby, pairwise
 from attrs import define, field
 
 from orchestrator.analysis.answer import Answer, Cell, Table
+from orchestrator.analysis.questions.cells import moment
 from orchestrator.analysis.questions.folding import folded, innermost, without_class
-from orchestrator.analysis.questions.told import Said, harnesses, moment, said
+from orchestrator.analysis.questions.told import Said, harnesses, said
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.sources.bad_lines import MOST
 from orchestrator.analysis.wording import listed, times

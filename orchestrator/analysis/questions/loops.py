@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from orchestrator.analysis.answer import Answer, Table
-from orchestrator.analysis.questions.told import harnesses, moment
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.told import harnesses
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import times
 from orchestrator.text import one_line

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from typing import Any
 
 from orchestrator.analysis.answer import Answer, Cell, Table
+from orchestrator.analysis.questions.cells import moment, money, shown
 from orchestrator.analysis.questions.coding import Feature, Worked, worked
+from orchestrator.analysis.questions.remaining import what_is_gone
 from orchestrator.analysis.questions.trading import Account, Drawdown, accounts
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import listed, seconds, share, times
-from orchestrator.text import one_line
 
 Row = tuple[Cell, ...]
 _FEATURES = (
@@ -65,6 +65,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         note = "The last values that the steps have set: whole numbers and others, at the top of the state."
         tables.append(Table("counters", ("harness", "counter", "value", "step"), counters, note))
     told = [*(_said(one) for one in lists), *(_said_of(one) for one in books), *_told(others, counters)]
+    told += what_is_gone(run, [row[0] for row in every])
     return Answer("progress", tables, told or ["Nothing is recorded yet."])
 
 
@@ -222,18 +223,3 @@ def _told(rows: Iterable[tuple[Any, ...]], counters: Sequence[Row]) -> list[str]
         of = [f"{counter} {value}" for owner, counter, value, _ in counters if owner == shown(name)]
         said.append(f"{shown(name)}: {status} after {times(steps, 'step')}{f'; {listed(of)}' if of else ''}.")
     return said
-
-
-def shown(name: str) -> str:
-    """Return a name as it may be shown."""
-    return one_line(name)
-
-
-def money(amount: Decimal) -> str:
-    """Return an amount as exact text."""
-    return f"{amount:f}"
-
-
-def moment(value: Any) -> str | None:
-    """Return a moment as text, in UTC."""
-    return None if value is None else f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -14,7 +14,8 @@ from typing import Any
 from attrs import frozen
 
 from orchestrator.analysis.answer import Answer, Cell, Table
-from orchestrator.analysis.questions.told import Said, harnesses, moment, said
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.told import Said, harnesses, said
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import seconds, times
 from orchestrator.text import one_line

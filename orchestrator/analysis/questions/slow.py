@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from orchestrator.analysis.answer import Answer, Cell, Table
-from orchestrator.analysis.questions.told import harnesses, moment
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.remaining import OWN, look, what_is_gone
+from orchestrator.analysis.questions.told import harnesses
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import number, seconds, share
 
@@ -20,14 +22,14 @@ _DOING = {
     "own": "in its own code",
     "": "it is not on record where",
 }
-_STEPS = """
+_STEPS = f"""
     WITH usual AS (
         SELECT harness, quantile_cont(took / 1e6, 0.5) AS median
         FROM (SELECT harness, unnest(works) AS took FROM gathered) GROUP BY harness
     ), slowest AS (
         SELECT harness, step_number, attempt, "timestamp", work_s, agent_s, effects_s, waiting_s,
                round(greatest(0, work_s - agent_s - effects_s - waiting_s), 6) AS own_s
-        FROM steps WHERE work_s > 0 AND list_contains(?, harness) ORDER BY work_s DESC, seq LIMIT ?
+        FROM {OWN} WHERE work_s > 0 AND list_contains(?, harness) ORDER BY work_s DESC, seq LIMIT ?
     )
     SELECT s.*, u.median FROM slowest s LEFT JOIN usual u ON u.harness = s.harness ORDER BY work_s DESC, "timestamp"
 """
@@ -42,12 +44,12 @@ _SINCE = """
     SELECT harness, step_number, attempt, "timestamp", took_s, NULL, NULL, NULL, NULL, median
     FROM took JOIN usual USING (harness) WHERE took_s > 0 ORDER BY took_s DESC, seq LIMIT ?
 """
-_AGENTS = """
-    SELECT harness, step_number, attempt, "timestamp", agent_s, work_s FROM steps
+_AGENTS = f"""
+    SELECT harness, step_number, attempt, "timestamp", agent_s, work_s FROM {OWN}
     WHERE agent_s > 0 AND list_contains(?, harness) ORDER BY agent_s DESC, seq LIMIT ?
 """
-_COMMITS = """
-    SELECT harness, step_number - 1, attempt, "timestamp", previous_commit_s FROM steps
+_COMMITS = f"""
+    SELECT harness, step_number - 1, attempt, "timestamp", previous_commit_s FROM {OWN}
     WHERE previous_commit_s > 0 AND list_contains(?, harness) ORDER BY previous_commit_s DESC, seq LIMIT ?
 """
 _EFFECTS = """
@@ -75,6 +77,7 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
         UsageError: there is no such harness.
     """
     names = harnesses(run, harness)
+    look(run)
     given = [names, limit]
     steps, note = run.rows(_STEPS, given), ""
     if not steps:
@@ -120,7 +123,7 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
             "the longest times without a step in a living attempt; step: the one that was being made",
         ),
     )
-    return Answer("slow", tables, _sentences(steps, stalls))
+    return Answer("slow", tables, [*_sentences(steps, stalls), *what_is_gone(run, names)])
 
 
 def _most_in(row: Sequence[Any]) -> str:

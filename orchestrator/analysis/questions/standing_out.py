@@ -39,13 +39,13 @@ def sentences(of_all: Tally, each: Sequence[Tally], now: datetime | None) -> lis
 
 
 def _how_much(of_all: Tally, each: Sequence[Tally]) -> str:
-    span = (of_all.last - of_all.first).total_seconds() if of_all.first and of_all.last else 0.0
+    span = of_all.span_s
     statuses = Counter(one.stand.status.replace("_", " ") for one in each if one.stand)
     said = listed((f"{count} {status}" for status, count in statuses.most_common()), 12)
-    rate = f", {number(of_all.steps / span)} a second" if span and of_all.steps else ""
-    return (
-        f"{times(len(each), 'harness', 'harnesses')} made {times(of_all.steps, 'step')} within {seconds(span)}{rate}: {said}."
-    )
+    part = f", {of_all.rated:,} of them" if 0 < of_all.rated < of_all.steps else ""
+    rate = f", {number(of_all.rated / span)} a second" if span and of_all.rated else ""
+    made = f"{times(of_all.steps, 'step')}{part}"
+    return f"{times(len(each), 'harness', 'harnesses')} made {made} within {seconds(span)}{rate}: {said}."
 
 
 def _ended_badly(each: Sequence[Tally]) -> Iterator[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.analysis.answer import Answer, Cell, Table
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.remaining import what_is_gone, what_was_copied
 from orchestrator.analysis.questions.standing_out import sentences
 from orchestrator.analysis.questions.tally import Tally, tallies
-from orchestrator.analysis.questions.told import ended_at, moment
+from orchestrator.analysis.questions.told import ended_at
 from orchestrator.analysis.run import Run
 
 OUTCOMES = ("confirmed", "refused", "unknown", "not_done", "begun")
@@ -26,12 +28,13 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     of_all, *each = tallies(run, harness)
     both = [of_all, *each] if len(each) > 1 else each
     tables = (
-        Table("harnesses", (*_HARNESSES, "first", "last"), map(_standing, both)),
+        Table("harnesses", (*_HARNESSES, "first", "last"), map(_standing, both), what_was_copied(run)),
         Table("latency", ("harness", *_LATENCY), map(_latency, filter(_has_latency, both)), note=_note(each)),
         Table("time", ("harness", "total_s", *(f"{part}_share" for part in PARTS)), map(_shares, filter(_is_timed, both))),
         Table("effects", ("harness", *OUTCOMES), map(_effects, filter(_has_effects, both))),
     )
-    return Answer("summary", tables, sentences(of_all, each, ended_at(run)))
+    names = [one.harness or "" for one in each]
+    return Answer("summary", tables, [*sentences(of_all, each, ended_at(run)), *what_is_gone(run, names)])
 
 
 def _standing(one: Tally) -> tuple[Cell, ...]:

@@ -2,7 +2,7 @@
 
 work     from the resumption of `execute()` to its yield; of it in agents, in effects and waiting; the rest is its own code
 commit   from the yield to being on disk          held     at the pause gate
-alive    from the start of an attempt to its end, or to its last record
+alive    from the start of an attempt to its end, or to its last record; if its first steps are gone, from the first one left
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from typing import Any
 
 from attrs import frozen
 
+from orchestrator.analysis.questions.remaining import look
 from orchestrator.analysis.questions.told import Said, Stand, harnesses, open_approvals, said, standings
 from orchestrator.analysis.run import Run
 
 _TOOK = ("work", "agent", "effects", "waiting", "commit", "held")
+_OWN = "(SELECT g.* FROM gathered g JOIN remaining USING (harness) WHERE coalesce(g.last_step > copied, true))"
 _QUANTILES = "[0.5, 0.95, 0.99, 1]"
 _COUNTS = """
     SELECT harness, sum(steps)::BIGINT, count(*) FILTER (is_started),
-           coalesce(sum(date_diff('microsecond', began, coalesce(ended, last))) FILTER (is_started), 0) / 1e6,
-           min(began), max(last)
-    FROM lives WHERE {where} GROUP BY GROUPING SETS ((harness), ())
+           coalesce(sum(date_diff('microsecond', since, until)), 0) / 1e6, min(began), max(last),
+           coalesce(sum(rated), 0)::BIGINT, min(since), max(until)
+    FROM lives LEFT JOIN kept USING (harness, attempt) WHERE {where} GROUP BY GROUPING SETS ((harness), ())
 """
 _TIMES = """
     SELECT harness, coalesce(sum(len(works)), 0)::BIGINT, {sums}
-    FROM gathered WHERE {where} GROUP BY GROUPING SETS ((harness), ())
+    FROM {own} WHERE {where} GROUP BY GROUPING SETS ((harness), ())
 """
 _LATENCIES = """
     SELECT harness, list_transform(quantile_cont(took, {quantiles}), lambda one: one / 1e6)
-    FROM (SELECT harness, unnest({column}) AS took FROM gathered WHERE {where}) GROUP BY GROUPING SETS ((harness), ())
+    FROM (SELECT harness, unnest({column}) AS took FROM {own} WHERE {where}) GROUP BY GROUPING SETS ((harness), ())
 """
 _SINCE = """
     SELECT harness, quantile_cont(took, {quantiles}) FROM (
@@ -63,6 +65,10 @@ class Tally:
     approvals_open: int
     first: datetime | None
     last: datetime | None
+    rated: int
+    """Steps within `alive_s`: its own, of attempts whose first steps are gone those after the first one that is left."""
+    span_s: float
+    """From the first moment that `rated` steps are of to the last."""
     work: tuple[float, ...] | None
     """p50, p95, p99 and the most, in seconds; of steps that were not timed, the time since the record before."""
     commit: tuple[float, ...] | None
@@ -85,7 +91,7 @@ class Tally:
     @property
     def steps_per_s(self) -> float | None:
         """The rate while it was alive."""
-        return self.steps / self.alive_s if self.alive_s else None
+        return self.rated / self.alive_s if self.alive_s else None
 
 
 def tallies(run: Run, harness: str | None = None) -> list[Tally]:
@@ -98,9 +104,11 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
     where, given = ("harness = ?", [harness]) if harness is not None else ("harness <> ''", [])
 
     def keyed(query: str, **more: str) -> dict[str | None, Any]:
-        return {row[0]: row[1:] for row in run.rows(query.format(where=where, quantiles=_QUANTILES, **more), given)}
+        filled = query.format(where=where, quantiles=_QUANTILES, own=_OWN, **more)
+        return {row[0]: row[1:] for row in run.rows(filled, given)}
 
     told = said(run, names, fully=False)
+    look(run)
     stands = standings(run, told, names)
     counts = keyed(_COUNTS)
     times = keyed(_TIMES, sums=", ".join(f"sum({part}_us)::BIGINT" for part in _TOOK))
@@ -114,7 +122,7 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
             name,
             stands.get(name or ""),
             [one for events in told.values() for one in events] if name is None else told.get(name, ()),
-            counts.get(name, (0, 0, 0.0, None, None)),
+            counts.get(name, (0, 0, 0.0, None, None, 0, None, None)),
             times.get(name, (0,) * 7),
             (work.get(name), commit.get(name)),
             _added(effects.values()) if name is None else effects.get(name, {}),
@@ -148,6 +156,8 @@ def _tally(
         approvals_open=approvals_open,
         first=counts[3],
         last=counts[4],
+        rated=counts[5],
+        span_s=(counts[7] - counts[6]).total_seconds() if counts[6] and counts[7] else 0.0,
         work=work,
         commit=commit,
         took_us={part: took or 0 for part, took in zip(_TOOK, times[1:], strict=True)},

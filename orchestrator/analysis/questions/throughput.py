@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from orchestrator.analysis.answer import Answer, Cell, Table
-from orchestrator.analysis.questions.told import harnesses, moment
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.remaining import OWN, look, what_is_gone, what_was_copied
+from orchestrator.analysis.questions.told import harnesses
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import number, seconds, share, times
 
@@ -25,27 +27,27 @@ _TREND = 0.2
 """A change of the rate between the halves that is worth a sentence."""
 _FEW = 20
 """With fewer steps in a half nothing is said of a trend."""
-_SPAN = """
-    SELECT epoch_us(min("timestamp")), epoch_us(max("timestamp")), count(*) FROM steps WHERE list_contains(?, harness)
+_SPAN = f"""
+    SELECT epoch_us(min("timestamp")), epoch_us(max("timestamp")), count(*) FROM {OWN} WHERE list_contains(?, harness)
 """
-_COUNTED = """
+_COUNTED = f"""
     SELECT harness, (epoch_us("timestamp") // $length) * $length AS begin, count(*)
-    FROM (SELECT harness, "timestamp" FROM steps) WHERE list_contains($names, harness)
+    FROM (SELECT harness, "timestamp" FROM {OWN}) WHERE list_contains($names, harness)
     GROUP BY GROUPING SETS ((harness, begin), (begin)) ORDER BY harness NULLS FIRST, begin
 """
-_HALVES = """
+_HALVES = f"""
     SELECT harness, count(*) FILTER (us <= middle), count(*) FILTER (us > middle), any_value(half) FROM (
-        SELECT harness, epoch_us("timestamp") AS us FROM steps WHERE list_contains($names, harness)
+        SELECT harness, epoch_us("timestamp") AS us FROM {OWN} WHERE list_contains($names, harness)
     ) JOIN (
-        SELECT harness, (epoch_us(min(began)) + epoch_us(max(last))) / 2 AS middle,
-               (epoch_us(max(last)) - epoch_us(min(began))) / 2e6 AS half
-        FROM lives WHERE is_started GROUP BY harness
+        SELECT harness, (epoch_us(min(since)) + epoch_us(max(until))) / 2 AS middle,
+               (epoch_us(max(until)) - epoch_us(min(since))) / 2e6 AS half
+        FROM kept GROUP BY harness
     ) USING (harness) GROUP BY harness ORDER BY harness
 """
-_BETWEEN = """
+_BETWEEN = f"""
     SELECT before, "timestamp", after_name, harness FROM (
         SELECT "timestamp", harness, lag("timestamp") OVER one AS before, lag(harness) OVER one AS after_name
-        FROM (SELECT "timestamp", harness, seq FROM steps) WHERE list_contains(?, harness)
+        FROM (SELECT "timestamp", harness, seq FROM {OWN}) WHERE list_contains(?, harness)
         WINDOW one AS (ORDER BY "timestamp", seq)
     ) WHERE before IS NOT NULL AND "timestamp" > before ORDER BY "timestamp" - before DESC, before LIMIT ?
 """
@@ -58,6 +60,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         UsageError: there is no such harness.
     """
     names = harnesses(run, harness)
+    look(run)
     begin, end, steps = run.rows(_SPAN, [names])[0]
     if not steps:
         return Answer("throughput", (_table((), 1.0),), ("No step is recorded yet.",))
@@ -66,8 +69,9 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     halves = run.db.execute(_HALVES, {"names": names}).fetchall()
     gaps = run.rows(_BETWEEN, [names, _GAPS])
     trend = [_trend(*row) for row in halves if row[3]]
+    rows = _filled(counted, length_us, one_harness=len(names) == 1)
     tables = (
-        _table(_filled(counted, length_us, one_harness=len(names) == 1), length_us / 1e6),
+        _table(rows, length_us / 1e6, what_was_copied(run, names)),
         Table("trend", ("harness", "first_half_per_s", "second_half_per_s", "change_share", "half_s"), trend),
         Table(
             "gaps",
@@ -76,11 +80,13 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
             "the longest times in which no harness recorded a step",
         ),
     )
-    return Answer("throughput", tables, _sentences(steps, (end - begin) / 1e6, halves, gaps))
+    said = _sentences(steps, (end - begin) / 1e6, halves, gaps)
+    return Answer("throughput", tables, [*said, *what_is_gone(run, names)])
 
 
-def _table(rows: Sequence[tuple[Cell, ...]], length_s: float) -> Table:
-    return Table("buckets", ("begin", "harness", "steps", "steps_per_s"), rows, f"a bucket is {seconds(length_s)} long")
+def _table(rows: Sequence[tuple[Cell, ...]], length_s: float, copied: str = "") -> Table:
+    note = ". ".join(filter(None, (f"a bucket is {seconds(length_s)} long", copied)))
+    return Table("buckets", ("begin", "harness", "steps", "steps_per_s"), rows, note)
 
 
 def _length_us(span_us: int) -> int:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from orchestrator.analysis.answer import Answer, Table
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.remaining import what_is_gone
 from orchestrator.analysis.questions.spans import ALIVE, GONE, Life, Span, spans
-from orchestrator.analysis.questions.told import INTERRUPTED, ended_at, harnesses, moment, said, standings
+from orchestrator.analysis.questions.told import INTERRUPTED, ended_at, harnesses, said, standings
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import listed, seconds, times
 
@@ -43,7 +45,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         sums[one.harness, one.kind] += one.duration_s  # type: ignore[assignment]
     totals = [(name, kind, total) for (name, kind), total in sorted(sums.items())]
     tables = (Table("spans", _COLUMNS, rows), Table("totals", ("harness", "kind", "duration_s"), totals))
-    return Answer("timeline", tables, _sentences(found))
+    return Answer("timeline", tables, [*_sentences(found), *what_is_gone(run, harnesses(run, harness))])
 
 
 def all_spans(run: Run, harness: str | None = None) -> list[Span]:

@@ -150,11 +150,6 @@ def _gone(run: Run) -> set[str]:
         return set()
 
 
-def moment(value: datetime | None) -> str | None:
-    """Return a moment as text, as answers have it."""
-    return None if value is None else f"{value.isoformat(timespec='microseconds')}Z"
-
-
 def open_approvals(run: Run, told: dict[str, list[Said]]) -> list[Said]:
     """Return the requests that nobody has answered, of steps that are still being made."""
     steps = dict(run.rows("SELECT harness, max(last_step) FROM lives GROUP BY harness"))

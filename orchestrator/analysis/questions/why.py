@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from orchestrator.analysis.answer import Answer, Table
-from orchestrator.analysis.questions.told import Said, harnesses, moment, said, standings
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.told import Said, harnesses, said, standings
 from orchestrator.analysis.questions.why_attempts import Link, earlier, siblings
 from orchestrator.analysis.questions.why_ends import Case, ending
 from orchestrator.analysis.questions.why_facts import around, spent, tracebacks

@@ -10,7 +10,8 @@ from typing import Any
 
 from attrs import frozen
 
-from orchestrator.analysis.questions.told import INTERRUPTED, Said, moment
+from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.told import INTERRUPTED, Said
 from orchestrator.analysis.questions.why_attempts import Link, back_offs, earlier, link
 from orchestrator.analysis.questions.why_facts import Around
 from orchestrator.analysis.questions.why_steps import effect_links, message_words, step_links, used_links

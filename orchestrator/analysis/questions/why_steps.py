@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harnesses.delta import modified
-from orchestrator.analysis.questions.told import moment
+from orchestrator.analysis.questions.cells import moment
 from orchestrator.analysis.questions.why_attempts import Link
 from orchestrator.analysis.questions.why_facts import Around, EffectFact, MessageFact, StepFact
 from orchestrator.analysis.wording import listed, seconds, times

@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.questions import cost
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from orchestrator import Orchestrator, analysis
+from orchestrator.analysis.questions import QUESTIONS, cost, summary, throughput
 from orchestrator.analysis.questions.compare_sides import sides
 from orchestrator.analysis.questions.gathered import gather
 from orchestrator.analysis.run import Run
-from tests.orchestrator.analysis.asked import by_name
+from orchestrator.fork import fork
+from orchestrator.store.pruning import prune
+from orchestrator.store.pruning_plan import Rule
+from tests.orchestrator.analysis.asked import by_name, rows
+from tests.orchestrator.scripted import Scripted, Steps
+
+
+async def steady(harness: Scripted) -> Steps:
+    """Make a step a second."""
+    while True:
+        await harness.sleep(1.0)
+        yield harness.current_step, None
+
+
+def go(path: Path, name: str, until: int) -> None:
+    """Have a harness make steps until one."""
+
+    async def run() -> None:
+        async with Orchestrator(path, handle_signals=False) as orchestrator:
+            orchestrator.start(Scripted(steady, 0, until=until), name=name)
+
+    trio.run(run, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Path:
+    """A run of 300 steps, and a fork of the first 250 of them that has made 10 more."""
+    path = tmp_path / "run.db"
+    go(path, "origin", 300)
+    fork(path, "origin", 250, to="fork")
+    go(path, "fork", 260)
+    return path
 
 
 def test_a_sibling_that_was_taken_down_has_not_crashed(eventful: Run) -> None:
@@ -29,3 +67,40 @@ def test_the_frame_and_the_questions_call_the_end_of_an_attempt_the_same(eventfu
         )
         == []
     )
+
+
+def test_what_a_fork_has_taken_over_is_in_no_sum_of_time_and_in_no_rate(forked: Path) -> None:
+    with analysis.open(forked) as run:
+        told, times, buckets = summary.answer(run), by_name(cost.answer(run), "harnesses"), throughput.answer(run)
+        [(own_s,)] = run.rows("SELECT sum(work_s) FROM steps WHERE harness = 'fork' AND step_number > 250")
+
+    assert by_name(told, "harnesses")["fork"]["steps"] == 260
+    row = by_name(told, "harnesses")["fork"]
+    assert row["steps_per_s"] == pytest.approx(10 / row["alive_s"])
+    assert times["fork"]["work_s"] == pytest.approx(own_s)
+    assert sum(row["steps"] for row in rows(buckets, "buckets") if row["harness"] is None) == 310
+    assert "fork up to 250" in buckets.tables[0].note
+
+
+@pytest.mark.parametrize("question", ["summary", "throughput", "cost", "progress", "slow", "timeline"])
+def test_an_answer_says_that_the_run_was_pruned(forked: Path, question: str) -> None:
+    prune(forked, Rule(keep=20, context=20), ["origin"], by="ann")
+
+    with analysis.open(forked) as run:
+        [(first,)] = run.rows("SELECT min(step_number) FROM steps WHERE harness = 'origin'")
+        said = QUESTIONS[question](run).sentences
+
+    assert f"origin was pruned: steps before {first} are gone; figures are of what is left." in said
+
+
+def test_rates_of_a_pruned_run_are_of_the_steps_that_are_left(forked: Path) -> None:
+    prune(forked, Rule(keep=20, context=20), ["origin"], by="ann")
+
+    with analysis.open(forked) as run:
+        row = by_name(summary.answer(run), "harnesses")["origin"]
+        [(first, last, count)] = run.rows(
+            """SELECT min("timestamp"), max("timestamp"), count(*) FROM steps WHERE harness = 'origin'"""
+        )
+
+    assert row["alive_s"] >= (last - first).total_seconds() > 0
+    assert row["steps_per_s"] == pytest.approx((count - 1) / row["alive_s"])
