@@ -57,13 +57,16 @@ _TAIL_MARKS = (
 )
 
 
+_OUTLINED = {"step": "took_us", "outcome": "outcome", "approval_answered": "verdict"}
+"""What is counted of the body of a record, by its kind; of any other nothing, however large it is."""
+_FIELD = " ".join(f"WHEN '{kind}' THEN '{name}'" for kind, name in _OUTLINED.items())
 _OUTLINES = (
-    "SELECT json_group_array(json_array(seq, name, attempt, step, time_us, kind, body, run)) FROM ("
-    "SELECT r.seq, coalesce(h.name, '') AS name, r.attempt, r.step, r.time_us, r.kind, coalesce(c.run, '') AS run, "
-    "CASE WHEN r.kind <> 'step' THEN r.body "
-    "ELSE '{\"took_us\":' || coalesce(CASE WHEN json_valid(r.body) THEN r.body ->> '$.took_us' END, '{}') || '}' END AS body "
-    "FROM records r LEFT JOIN harnesses h ON h.id = r.harness "
-    "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE r.seq > ? ORDER BY r.seq LIMIT ?)"
+    "SELECT json_group_array(json_array(seq, name, attempt, step, time_us, kind, "
+    "CASE WHEN said IS NULL THEN '{}' ELSE '{\"' || field || '\":' || said || '}' END, run)) FROM ("
+    "SELECT *, CASE WHEN field IS NOT NULL AND json_valid(body) THEN body -> ('$.' || field) END AS said FROM ("
+    "SELECT r.seq, coalesce(h.name, '') AS name, r.attempt, r.step, r.time_us, r.kind, coalesce(c.run, '') AS run, r.body, "
+    f"CASE r.kind {_FIELD} END AS field FROM records r LEFT JOIN harnesses h ON h.id = r.harness "
+    "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE r.seq > ? ORDER BY r.seq LIMIT ?))"
 )
 _OUTLINE = msgspec.json.Decoder(list[tuple[int, str, int, int, int, str, str, str]])
 
@@ -198,7 +201,7 @@ class SqliteReader:
         return [Record(*row) for row in rows]
 
     def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Return records as `records` does, but of the body of a step only what its time went into.
+        """Return records as `records` does, but of their bodies only what is counted.
 
         For who follows a program from one of its own threads: all comes in one row, so the interpreter, which the program
         needs, is asked for once and not once for each record.

@@ -19,6 +19,9 @@ ORDER BY seq DESC LIMIT 1
 """
 _MOST = (1 << 63) - 1
 _PAGE = 1024
+_PAGE_FIRST = 64
+_PAGE_BYTES = 32_000_000
+"""Bodies joined at once at most, but for a single one: however large outputs are, a page of them fits into memory."""
 _READ = "SELECT count(*), max(step), group_concat(body) FROM ({}) "
 _BODIES = _READ.format("""
     SELECT i.step AS step, r.body AS body FROM step_index i JOIN records r ON r.seq = i.seq
@@ -70,18 +73,45 @@ def find_state(db: sqlite3.Connection, harness: int, step: int) -> Found:
     step = max(-1, min(step, _MOST))
     where = {"harness": harness, "step": step}
     saved, state = db.execute(_LAST_IN_TAIL, where).fetchone() or db.execute(LAST_SNAPSHOT, where).fetchone()
-    pages = list(_pages(db, harness, saved, step))
-    steps = sum(count for count, _ in pages)
-    complete = steps == step - saved
-    return Found(derive(state, (text for _, text in pages)) if complete else state, saved, steps)
+    steps = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal steps
+        for count, last, text in _pages(db, harness, saved, step):
+            steps += count
+            if last == saved + steps:  # none is missing so far
+                yield text
+
+    derived = derive(state, texts())
+    return Found(derived if steps == step - saved else state, saved, steps)
 
 
-def _pages(db: sqlite3.Connection, harness: int, after: int, step: int) -> Iterator[tuple[int, str]]:
+def _pages(db: sqlite3.Connection, harness: int, after: int, step: int) -> Iterator[tuple[int, int, str]]:
+    """Yield how many steps, the last one and their bodies, some at a time."""
     for query in (_BODIES, _BODIES_IN_TAIL):
-        count = _PAGE
-        while after < step and count == _PAGE:
-            where = {"harness": harness, "after": after, "step": step, "page": _PAGE}
-            count, last, text = db.execute(query, where).fetchone()
+        page, asked, count = _PAGE_FIRST, 0, 0
+        while after < step and count == asked:
+            where = {"harness": harness, "after": after, "step": step, "page": page}
+            found = _joined(db, query, where, single=page == 1)
+            if found is None:
+                page //= 2
+                continue
+            asked, (count, last, text) = page, found
             if count:
                 after = last
-                yield count, text
+                yield count, last, text
+                page = max(1, min(_PAGE, 4 * page, _PAGE_BYTES * count // (2 * len(text) + 1)))
+
+
+def _joined(db: sqlite3.Connection, query: str, where: dict[str, int], *, single: bool) -> tuple[int, int, str] | None:
+    """Return a page, or None if it is too large. SQLite itself stops at a limit; to look first would read all twice."""
+    if single:
+        return db.execute(query, where).fetchone()  # type: ignore[no-any-return]
+    limit = db.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit, _PAGE_BYTES))
+    try:
+        return db.execute(query, where).fetchone()  # type: ignore[no-any-return]
+    except sqlite3.DataError:
+        return None
+    finally:
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
