@@ -23,17 +23,16 @@ def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
     """Open the file for writing, making or migrating it as needed.
 
     Raises:
-        StoreUnusable: it is not a store of ours, is newer than this program, or can not be written.
+        StoreUnusable: it is not a store of ours, is newer than this program, can not be written, or is still being read by
+            an analysis in this process.
     """
     _look(path)
     try:
-        db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False, factory=Writing)
+        db = Writing.to(path, busy_s)
     except sqlite3.Error as error:
         raise StoreUnusable(f"{path} can not be opened: {error}; check that its folder can be written to") from error
     try:
         with translated(str(path)):
-            # Before the first statement, which takes the first lock.
-            db.begin(path)
             _check(db, path)
             _configure(db, path, busy_s)
             _migrate(db, path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,12 +129,17 @@ class StoreSource:
         return file
 
     def _move(self) -> None:
-        """Go over to a copy: this process is about to write the file."""
+        """Go over to a copy: this process is about to write the file. A query under way goes on, and holds the file."""
         if self._db is None:
             return
+        from duckdb import ConnectionException
+
+        try:
+            cursor = self._db.cursor()
+        except ConnectionException:  # closed by hand
+            return
         file = self._copied()
-        with self._db.cursor() as db, suppress(Exception):
-            self._db.interrupt()
+        with cursor as db:
             db.execute("DETACH store")
             db.execute(f"ATTACH {quoted(str(file))} AS store (TYPE sqlite, READ_ONLY)")
 
