@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 from attrs import frozen
 
-from orchestrator.analysis.sources.survey import LONGEST, Group, Survey
+from orchestrator.analysis.sources.survey import COMPRESSED, LONGEST, Group, Survey
 from orchestrator.log import record_of
 from orchestrator.text import one_line
 
@@ -26,6 +27,9 @@ MOST = 100
 """Bad lines that are named."""
 _WIDTH = 160
 _PREFIX = "harness."
+_CHUNK = 1 << 20
+_CUT = (EOFError, zlib.error, OSError)
+"""What is raised where a packed file ends before its end, or is damaged."""
 
 
 @frozen
@@ -44,7 +48,8 @@ class BadLine:
 
 def find_bad_lines(db: DuckDBPyConnection, survey: Survey) -> tuple[BadLine, ...]:
     """Return the first `MOST` bad lines."""
-    if count_bad_lines(db, survey) <= survey.torn and not survey.is_doubled:
+    cut = {path for group in survey.groups for path in group.paths if path.endswith(COMPRESSED) and _is_cut(path)}
+    if count_bad_lines(db, survey) <= survey.torn and not survey.is_doubled and not cut:
         return ()
     doubled = _told_twice(db, survey) if survey.is_doubled else set[int]()
     found: list[BadLine] = []
@@ -54,6 +59,8 @@ def find_bad_lines(db: DuckDBPyConnection, survey: Survey) -> tuple[BadLine, ...
         if problem is None and doubled:
             problem = _contradiction(line, doubled, seen, path, number)
         torn = is_last and not line.endswith(b"\n")
+        if is_last and path in cut:
+            problem, torn = "is where the packed file is torn: what comes after it is lost", False
         if problem is not None and not torn:
             found.append(BadLine(path, number, one_line(problem, _WIDTH)))
             if len(found) >= MOST:
@@ -125,12 +132,31 @@ def _lines(survey: Survey) -> Iterator[tuple[str, int, bytes, bool]]:
     for path in (path for group in survey.groups for path in group.paths):
         with closing(_opened(path)) as file:
             number, line = 0, b""
-            for number, after in enumerate(iter(lambda file=file: file.readline(LONGEST), b"")):  # type: ignore[misc]
+            while after := _next(file):
                 if number:
                     yield path, number, line, False
-                line = after
-            if line:
-                yield path, number + 1, line, True
+                number, line = number + 1, after
+            if line or path.endswith(COMPRESSED):
+                yield path, max(number, 1), line, True
+
+
+def _next(file: BinaryIO) -> bytes:
+    """Return the next line, nothing where a packed file is torn."""
+    try:
+        return file.readline(LONGEST)
+    except _CUT:
+        return b""
+
+
+def _is_cut(path: str) -> bool:
+    """Return whether a packed file ends before its end, or is damaged."""
+    with closing(_opened(path)) as file:
+        try:
+            while file.read(_CHUNK):
+                pass
+        except _CUT:
+            return True
+    return False
 
 
 def _opened(path: str) -> BinaryIO:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.analysis.sources import LogSource, ParquetSource, Source, StoreSource
 from orchestrator.errors import UsageError
-from orchestrator.store.open_here import is_written
+from orchestrator.store.open_here import is_beside_store, is_written
 from orchestrator.store.sqlite_file import is_database
 
 _UNREAD = (".bz2", ".xz", ".lzma", ".zip", ".7z", ".lz4", ".br", ".tar", ".tgz", ".csv")
@@ -26,6 +26,9 @@ def source_of(paths: Sequence[str]) -> Source:
     found = [file for path in paths for file in _files(path)]
     if not found:
         raise UsageError("analysis: nothing to open: expected a store, a log, or a folder of Parquet files; name one")
+    for file in found:
+        if is_beside_store(Path(file)):
+            raise UsageError(f"{file} belongs to a store that lies beside it: expected the store itself; name that alone")
     kinds = {file: _kind(file) for file in found}
     if len(set(kinds.values())) > 1:
         one, *others = found
@@ -65,6 +68,10 @@ def _kind(path: str) -> str:
         return "folder"
     if not place.exists():
         raise UsageError(f"{path} is not there: expected a store, a log or a folder of Parquet files; check its name")
+    if is_written(place):
+        if not is_database(place):
+            raise UsageError(f"{path} is a store that is just being made: expected one with something in it; open it later")
+        return "store"
     if path.endswith(".parquet"):
         return "parquet"
     if path.endswith(_UNREAD):
@@ -75,8 +82,8 @@ def _kind(path: str) -> str:
 
 
 def _is_parquet(place: Path) -> bool:
-    """Return whether a file begins like one of Parquet. One that this process has just begun to make a store is not opened."""
-    if is_written(place) or not place.is_file():
+    """Return whether a file begins like one of Parquet."""
+    if not place.is_file():
         return False
     try:
         with place.open("rb") as file:

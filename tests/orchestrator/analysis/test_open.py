@@ -20,6 +20,7 @@ from orchestrator.analysis.questions import summary
 from orchestrator.analysis.sources import survey
 from orchestrator.cli import main
 from orchestrator.errors import StoreError
+from orchestrator.store.open_here import Writing
 from orchestrator.store.protocol import Claim, StepRow
 from tests.orchestrator.analysis.three_ways import exported, rows
 
@@ -76,6 +77,17 @@ def test_a_torn_last_line_is_left_out_and_is_not_bad(tmp_path: Path) -> None:
     with analysis.open(path) as run:
         assert len(run.rows("FROM records")) == 2
         assert run.bad_lines == ()
+
+
+@pytest.mark.parametrize("share", [0.5, 0.999])
+def test_a_packed_log_that_is_torn_is_read_as_far_as_it_reaches_and_named(tmp_path: Path, share: float) -> None:
+    packed = gzip.compress("".join(f"{line(seq, note=hash(str(seq)))}\n" for seq in range(1, 501)).encode())
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(packed[: int(len(packed) * share)])
+
+    with analysis.open(path) as run:
+        assert [one.problem for one in run.bad_lines] == ["is where the packed file is torn: what comes after it is lost"]
+        assert 100 < len(run.rows("FROM steps")) <= 500
 
 
 def test_bad_lines_are_named(tmp_path: Path) -> None:
@@ -268,6 +280,30 @@ def test_the_engine_lets_go_of_a_file_that_this_process_begins_to_write(tmp_path
         with closing(SqliteStore(path)):
             assert len(run.rows("FROM steps")) == 10
             assert run.rows("SELECT path FROM duckdb_databases() WHERE database_name = 'store'") != [(str(path),)]
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", "*"])
+def test_what_lies_beside_a_store_is_not_opened(tmp_path: Path, end: str) -> None:
+    with closing(SqliteStore(tmp_path / "run.db")), pytest.raises(UsageError, match="belongs to a store"):
+        analysis.open(f"{tmp_path / 'run.db'}{end}")
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "file.parquet"])
+def test_a_link_to_what_lies_beside_a_store_of_this_process_is_not_opened(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to(tmp_path / "run.db-shm")
+
+    with closing(SqliteStore(tmp_path / "run.db")), pytest.raises(UsageError, match="belongs to a store"):
+        analysis.open(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["run.db", "log.jsonl", "file.parquet"])
+def test_a_store_that_is_just_being_made_is_not_taken_for_a_log(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "run.db"
+    if name != path.name:
+        (tmp_path / name).symlink_to(path)
+
+    with closing(Writing.to(path, 0)), pytest.raises(UsageError, match="just being made"):
+        analysis.open(tmp_path / name)
 
 
 BESIDE = """
