@@ -7,10 +7,10 @@ up, and what was late is made up for. At most a page is read ahead, and nothing 
 from __future__ import annotations
 
 import gzip
-from collections.abc import AsyncGenerator, Collection, Generator
-from contextlib import ExitStack, aclosing, closing
+import zlib
+from collections.abc import AsyncGenerator, Collection, Generator, Iterator
+from contextlib import ExitStack, aclosing, closing, suppress
 from datetime import datetime
-from itertools import islice
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -122,17 +122,21 @@ def _of_store(past: Past, after: int, wanted: _Wanted) -> Generator[Record]:
 def _of_log(path: Path, after: int, wanted: _Wanted) -> Generator[Record]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            number = 0
-            while lines := list(islice(file, PAGE)):
-                for line in lines:
-                    number += 1
-                    if not line.endswith(b"\n"):
-                        return
-                    record = _read(path, number, line)
-                    if record.seq > after and (wanted.until is None or record.seq <= wanted.until) and wanted.takes(record):
-                        yield record
+            for number, line in enumerate(_whole_lines(file), 1):
+                record = _read(path, number, line)
+                if record.seq > after and (wanted.until is None or record.seq <= wanted.until) and wanted.takes(record):
+                    yield record
     except OSError as error:
         raise UsageError(f"log {path} can not be read: {error.strerror or error}; check the path") from error
+
+
+def _whole_lines(file: Iterator[bytes]) -> Generator[bytes]:
+    """Yield the lines that were written to their end, and of a packed log what can be unpacked."""
+    with suppress(EOFError, zlib.error):
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            yield line
 
 
 def _read(path: Path, number: int, line: bytes) -> Record:

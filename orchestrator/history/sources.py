@@ -1,7 +1,7 @@
 """Where a past is read from: a store, the path of one, or the path of a log. What is ours is closed again.
 
 The law: a file is never opened to see what it is. Closing any descriptor of a store lets go of all locks that this process
-holds on it, SQLite's own too; so its name tells, and SQLite opens the rest.
+holds on it, SQLite's own too; so its name tells, unless this process writes it, and SQLite opens the rest.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from orchestrator.errors import UsageError
 from orchestrator.records import HarnessRecord
+from orchestrator.store.open_here import is_beside_store, is_written
 from orchestrator.store.protocol import Store
 from orchestrator.store.sqlite_reader import SqliteReader
 
@@ -24,10 +25,18 @@ _PACKED = (".gz",)
 
 
 def is_log(source: Source) -> bool:
-    """Return whether a path is that of a log of JSON lines, by its name: `steps.jsonl`, `steps.log.gz`."""
+    """Return whether a path is that of a log of JSON lines, by its name: `steps.jsonl`, `steps.log.gz`.
+
+    Raises:
+        UsageError: it is what SQLite has beside a store.
+    """
     if not isinstance(source, str | Path):
         return False
     path = Path(source)
+    if is_beside_store(path):
+        raise UsageError(f"{source} belongs to a store that lies beside it: expected the store itself; name that")
+    if is_written(path):
+        return False
     return (path.with_suffix("") if path.suffix in _PACKED else path).suffix in _LOGS
 
 

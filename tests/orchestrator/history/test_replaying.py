@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from datetime import UTC, datetime
 from math import nan
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from harnesses import BaseHarness
-from orchestrator import MemoryStore, Orchestrator, Record, UnknownHarness, UsageError
+from orchestrator import MemoryStore, Orchestrator, Record, SqliteStore, UnknownHarness, UsageError
 from orchestrator.codec import decode
 from orchestrator.history import replay, replay_into, replaying
 from orchestrator.store.conformance import TIME_US, claim
@@ -216,3 +216,26 @@ def told(record: Record) -> object:
         decode(record.body),
         record.run,
     )
+
+
+async def test_a_packed_log_that_is_torn_is_replayed_as_far_as_it_reaches(tmp_path: Path) -> None:
+    log, packed = tmp_path / "steps.jsonl", tmp_path / "steps.jsonl.gz"
+    await logged(tmp_path / "run.db", log)
+    whole = [told(record) async for record in replay(log)]
+
+    packed.write_bytes(gzip.compress(log.read_bytes())[:-4])
+
+    assert [told(record) async for record in replay(packed)] == whole
+
+
+async def test_a_store_that_this_process_writes_is_no_log_whatever_it_is_called(tmp_path: Path) -> None:
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "run.db")
+    beside = tmp_path / "beside.jsonl"
+    beside.symlink_to(tmp_path / "run.db-shm")
+
+    with closing(SqliteStore(tmp_path / "run.db")) as store:
+        claim(store, "one")
+        assert [record.seq async for record in replay(link)] == [record.seq for record in store.records(limit=9)]
+        with pytest.raises(UsageError, match="belongs to a store"):
+            await anext(replay(beside))
