@@ -7,6 +7,7 @@ lines that a crash kept out of the file are written at the next start, and a tor
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -48,6 +49,7 @@ class LogFollower:
         self._scope = trio.CancelScope(shield=True)
         if not isinstance(target, str | Path) and not hasattr(target, "write"):
             raise UsageError(f"log: expected a path or an open text file, was {target!r:.200}")
+        _refuse_store(store, target)
         if isinstance(target, str | Path):
             self._after = _resume_point(Path(target), store)
             self._file: TextIO = _open(Path(target))
@@ -183,6 +185,28 @@ def _console(logger: Any, method: str, fields: dict[str, Any]) -> str:
         fields.pop(name, None)
     rest = " ".join(f"{name}={one_line(json.dumps(value, ensure_ascii=False), 60)}" for name, value in fields.items())
     return f"{stamp} {level:<7} {event:<20} {rest}"
+
+
+def _refuse_store(store: Store, target: str | Path | TextIO) -> None:
+    """Raise if lines would be written into the store's file, or into one that it has beside it."""
+    place: Path | None = getattr(store, "path", None)
+    if place is None:
+        return
+    for file in (place.with_name(f"{place.name}{end}") for end in ("", "-wal", "-shm", "-journal", "-head", "-latch")):
+        if _is_same(target, file):
+            raise UsageError(
+                f"log {target if isinstance(target, str | Path) else file} is the store, or a file that belongs to it: "
+                "expected a file of its own; name another"
+            )
+
+
+def _is_same(target: str | Path | TextIO, file: Path) -> bool:
+    if isinstance(target, str | Path) and Path(target).resolve() == file.resolve():
+        return True
+    try:
+        return os.path.samestat(os.stat(target if isinstance(target, str | Path) else target.fileno()), file.stat())
+    except (OSError, ValueError, AttributeError):  # not there yet, or no file at all
+        return False
 
 
 def _open(path: Path) -> TextIO:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -278,3 +279,17 @@ async def test_the_end_of_a_log_needs_none_of_the_threads_that_harnesses_have_ta
         await LogFollower(MemoryStore(), StringIO()).finish(0)
 
     assert not waited.cancelled_caught
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-head"])
+@pytest.mark.parametrize("by", ["name", "link", "open file"])
+def test_a_log_is_not_written_into_the_store(tmp_path: Path, end: str, by: str) -> None:
+    store, place = SqliteStore(tmp_path / "run.db"), tmp_path / f"run.db{end}"
+    if by == "link":
+        place = tmp_path / "steps.jsonl"
+        place.symlink_to(tmp_path / f"run.db{end}")
+
+    with closing(store), ExitStack() as stack:
+        target = stack.enter_context(place.open("a")) if by == "open file" and place.exists() else place
+        with pytest.raises(UsageError, match="or a file that belongs to it"):
+            LogFollower(store, target)
