@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from orchestrator.command import analyze_page, streams
 from orchestrator.command.exits import ExitCode
 from orchestrator.command.parsing import Add, add_common, add_verb, count, print_all, store_of
+from orchestrator.command.targets import check_target
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def _check(wanted: Asked, options: argparse.Namespace) -> None:
         raise UsageError("--json, --csv and --html contradict each other: expected one of them; leave the others out")
     if options.format is not None and options.pictures is None:
         raise UsageError("--format is that of pictures: expected --pictures DIR beside it; give both, or neither")
+    if options.pictures is not None:
+        check_target(options.pictures)
     if options.match is not None and wanted.question != "compare":
         raise UsageError(f"--match is for two runs: expected the question compare, was {wanted.question!r}; leave it out")
 

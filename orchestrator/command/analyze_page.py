@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from orchestrator.command import streams
+from orchestrator.command.targets import check_target
 from orchestrator.errors import UsageError
 from orchestrator.text import one_line
 
@@ -60,6 +61,7 @@ def target(file: str, runs: Sequence[str], questions: Collection[str]) -> Target
         raise UsageError(
             f"--html {file}: expected the name of a page to write, was a question or a run; put --html at the end"
         )
+    check_target(path)
     if path.is_dir():
         raise UsageError(f"--html {file} is a folder: expected the name of a page to write; name a file in it")
     if path.exists():

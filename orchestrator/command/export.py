@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,6 +11,7 @@ from attrs import evolve
 from orchestrator.command.export_formats import harmless, whole_file, write_parquet, write_text
 from orchestrator.command.export_sheets import SHEETS, Sheet, step_line, step_row
 from orchestrator.command.pages import pages
+from orchestrator.command.targets import check_target
 from orchestrator.errors import UsageError
 from orchestrator.store.sqlite_reader import SqliteReader
 
@@ -41,17 +41,11 @@ def export_sheet(
     return _write(reader, sheet, (items for _, items in found), format, output, stdout)
 
 
-def check_output(reader: SqliteReader, output: Path) -> None:
-    """Refuse to write over the store."""
-    if os.path.realpath(output) == os.path.realpath(reader.path):
-        raise UsageError(f"{output} is the store: expected another file; choose one")
-
-
 def _write(
     reader: SqliteReader, sheet: Sheet, found: Iterable[Sequence[Any]], format: str, output: Path | None, stdout: TextIO
 ) -> int:
     if output is not None:
-        check_output(reader, output)
+        check_target(output, reader.path)
     if format == "parquet":
         if output is None:
             raise UsageError("parquet can not be written to standard output: expected --output FILE; give one")

@@ -22,6 +22,7 @@ from attrs import asdict, define, evolve, field, frozen
 
 from orchestrator.command.export_formats import load_arrow, whole_file, write_parquet, write_text
 from orchestrator.command.export_sheets import SHEETS, Head, Sheet
+from orchestrator.command.targets import check_target
 from orchestrator.errors import UsageError
 from orchestrator.store.sqlite_reader import SqliteReader
 
@@ -75,6 +76,7 @@ def export_parts(reader: SqliteReader, wanted: State, folder: Path, *, increment
         )
     if wanted.format == "parquet":
         load_arrow()
+    check_target(folder, reader.path)
     until = reader.last_seq()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from types import FrameType
 from orchestrator.command import streams
 from orchestrator.command.exits import EndedBySignal, ExitCode
 from orchestrator.command.parsing import Add, add_common, add_verb, count, number, print_all, reader_of, store_of
+from orchestrator.command.targets import check_target
 from orchestrator.errors import UsageError
 
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -156,6 +157,7 @@ def _export_run_folder(options: argparse.Namespace, output: Path | None) -> int:
         raise UsageError("--layout run-folder takes NAME and --output: expected all of a harness in its own form, and no more")
     _end_on_sigterm()
     with closing(reader_of(options)) as reader:
+        check_target(output, reader.path)
         written = export_run_folder(reader, options.name, output)
     streams.say(f"{written} files written to {output}")
     return ExitCode.OK

@@ -6,11 +6,13 @@ import argparse
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
+from pathlib import Path
 
 from orchestrator.command import streams
 from orchestrator.command.exits import ExitCode
 from orchestrator.command.parsing import Add, add_common, add_verb, count, print_all, store_of
-from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.command.targets import check_target
+from orchestrator.errors import OrchestratorError
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.telemetry.otlp import BATCH, otlp_lines
 from orchestrator.telemetry.sdk import exporter_to, sender
@@ -48,20 +50,20 @@ def _traces(options: argparse.Namespace) -> int:
         if options.output in (None, "-"):
             print_all(lines)
             return ExitCode.OK
-        written = _write(lines, options.output)
+        written = _write(lines, Path(options.output), reader.path)
     streams.say(f"{written} requests of at most {BATCH} spans each written to {options.output}")
     return ExitCode.OK
 
 
-def _write(lines: Iterator[str], output: str) -> int:
+def _write(lines: Iterator[str], output: Path, store: Path) -> int:
+    from orchestrator.command.export_formats import whole_file
+
+    check_target(output, store)
     written = 0
-    try:
-        with open(output, "w", encoding="utf-8") as file:
-            for line in lines:
-                file.write(f"{line}\n")
-                written += 1
-    except OSError as error:
-        raise UsageError(f"{output} can not be written: {error.strerror}; check its folder and permissions") from error
+    with whole_file(output) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
+            written += 1
     return written
 
 
