@@ -149,13 +149,18 @@ def _of_books(books: Sequence[Account]) -> list[Table]:
     symbols: list[Row] = []
     for one in books:
         for name, each in sorted(one.symbols.items()):
-            hits = each.hits / each.sales if each.sales else None
-            money_of = (money(each.turnover), money(each.fees), money(each.gain))
+            hits = each.hits / each.sales if each.sales and one.is_known else None
+            money_of = (money(each.turnover), money(each.fees), money(each.gain) if one.is_known else None)
             symbols.append((shown(one.harness), shown(name), each.fills, each.sales, hits, *money_of))
     spells = [(one, name, spell) for one in books for name in ("deepest", "longest") if (spell := getattr(one, name))]
     return [
         Table("trading", _TRADING, [_trading(one) for one in books], _TRADING_NOTE),
-        Table("symbols", _SYMBOLS, symbols, "gain: realised, less fees; what is held still is not in it."),
+        Table(
+            "symbols",
+            _SYMBOLS,
+            symbols,
+            "gain: realised, less fees; what is held still is not in it. Empty where nothing tells what was held at first.",
+        ),
         Table(
             "drawdowns",
             ("harness", "which", "depth_share", "begin", "low", "end", "is_over", "length_s"),
@@ -176,7 +181,7 @@ def _trading(one: Account) -> Row:
             one.fills,
             one.refused,
             sales,
-            hits / sales if sales else None,
+            hits / sales if sales and hits is not None else None,
             one.sharpe,
         ),
     )
@@ -195,8 +200,12 @@ def _said_of(one: Account) -> str:
     if one.deepest is not None:
         parts.append(f"at worst {one.deepest.depth:.2%} below its height, on {one.deepest.low:%Y-%m-%d}")
     parts.append(f"{times(one.fills, 'trade')}, fees {one.fees:,.2f}")
-    if sales:
+    if sales and hits is not None:
         parts.append(f"{hits} of {times(sales, 'sale')} won, {share(hits / sales)}")
+    if one.after:
+        parts.append(f"trades are those after step {one.after}, where what is left begins")
+    if not one.is_known:
+        parts.append("what sales have won is not known, as nothing tells what was held then")
     return "; ".join(parts) + "."
 
 

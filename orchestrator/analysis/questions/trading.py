@@ -20,6 +20,7 @@ from harnesses.trading.bars import MarketSlice
 from harnesses.trading.book import Book, Position
 from harnesses.trading.instruments import EXACT
 from harnesses.trading.orders import ZERO, Fill, Side
+from orchestrator.analysis.questions.first_books import first_books
 from orchestrator.analysis.run import Run
 
 YEAR_S = 365.25 * 86_400
@@ -99,6 +100,11 @@ class Account:
     first: Decimal = ZERO
     """The equity after the first step, exact."""
     last: Decimal = ZERO
+    after: int = 0
+    """The step that it is known from: trades are those after it. 0 if all of them are there."""
+    is_known: bool = True
+    """Whether it is known what was held at first; if not, nobody knows what a sale has won."""
+    book: Book = field(factory=lambda: Book(ZERO))
     steps: int = 0
     begin: datetime | None = None
     end: datetime | None = None
@@ -111,7 +117,6 @@ class Account:
     fills: int = 0
     refused: int = 0
     symbols: dict[str, Symbol] = field(factory=dict[str, Symbol])
-    book: Book = field(factory=lambda: Book(ZERO))
     deepest: Drawdown | None = None
     longest: Drawdown | None = None
     returns: Returns = field(factory=Returns)
@@ -144,10 +149,10 @@ class Account:
         return float(self.turnover) / mean if mean else 0.0
 
     @property
-    def hits(self) -> tuple[int, int]:
-        """Sales that were won, and all."""
+    def hits(self) -> tuple[int | None, int]:
+        """Sales that were won, if that is known, and all."""
         every = self.symbols.values()
-        return sum(one.hits for one in every), sum(one.sales for one in every)
+        return sum(one.hits for one in every) if self.is_known else None, sum(one.sales for one in every)
 
     @property
     def sharpe(self) -> float | None:
@@ -226,7 +231,11 @@ def accounts(run: Run, harness: str | None = None) -> list[Account]:
     """Return the account of each trading harness, by name; the temporary table `walked` says where each stood when."""
     _walk(run, harness)
     ends = run.rows("SELECT harness, arg_min(equity, step_number), arg_max(equity, step_number) FROM walked GROUP BY harness")
-    found = {name: Account(name, Decimal(first), Decimal(last)) for name, first, last in ends}
+    begun = first_books(run)
+    found = {
+        name: Account(name, Decimal(first), Decimal(last), *begun.get(name, (0, True, Book(ZERO))))
+        for name, first, last in ends
+    }
     strange: set[str] = set()
     traded = iter(_traded(run))
     due = next(traded, None)
@@ -235,7 +244,8 @@ def accounts(run: Run, harness: str | None = None) -> list[Account]:
             account = found[name]
             while due is not None and due[:2] == (name, step):
                 try:
-                    account.trade(*due[2:])
+                    if step > account.after:
+                        account.trade(*due[2:])
                 except (msgspec.ValidationError, InvalidOperation):
                     # A harness of another kind, whose steps read alike.
                     strange.add(name)

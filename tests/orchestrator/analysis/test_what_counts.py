@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from orchestrator import Orchestrator, analysis
-from orchestrator.analysis.questions import QUESTIONS, cost, summary, throughput
+from orchestrator.analysis.questions import QUESTIONS, cost, progress, summary, throughput
 from orchestrator.analysis.questions.compare_sides import sides
 from orchestrator.analysis.questions.gathered import gather
 from orchestrator.analysis.run import Run
@@ -17,6 +19,7 @@ from orchestrator.fork import fork
 from orchestrator.store.pruning import prune
 from orchestrator.store.pruning_plan import Rule
 from tests.orchestrator.analysis.asked import by_name, rows
+from tests.orchestrator.analysis.figured import record, trading
 from tests.orchestrator.scripted import Scripted, Steps
 
 
@@ -104,3 +107,41 @@ def test_rates_of_a_pruned_run_are_of_the_steps_that_are_left(forked: Path) -> N
 
     assert row["alive_s"] >= (last - first).total_seconds() > 0
     assert row["steps_per_s"] == pytest.approx((count - 1) / row["alive_s"])
+
+
+SOLD = """SELECT symbol, count(*) FILTER (side = 'sell'), sum(realised) - sum(fee) FROM trades
+    WHERE step_number > ? GROUP BY symbol ORDER BY symbol"""
+
+
+@pytest.fixture(scope="module")
+def traded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("traded"), lambda orchestrator: orchestrator.start(trading(), name="trading"))
+
+
+def test_what_a_pruned_account_has_won_is_by_the_book_in_its_oldest_state(traded: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(traded / "run.db", tmp_path))
+    shutil.copy(traded / "run.db-head", tmp_path)
+    prune(path, Rule(keep=50, context=50), by="ann")
+
+    with analysis.open(traded / "run.db") as whole, analysis.open(path) as run:
+        [(first,)] = run.rows("SELECT min(step_number) FROM steps")
+        expected = whole.rows(SOLD, [first])
+        told = progress.answer(run)
+
+    assert first > 1
+    assert any(sales for _, sales, _ in expected)
+    assert [(row["symbol"], row["sales"], Decimal(row["gain"])) for row in rows(told, "symbols")] == expected
+    assert f"trades are those after step {first}, where what is left begins" in told.sentences[0]
+
+
+def test_of_a_log_without_its_beginning_nobody_says_what_sales_have_won(traded: Path, tmp_path: Path) -> None:
+    lines = (traded / "steps.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "late.jsonl").write_text("".join(lines[len(lines) // 2 :]), encoding="utf-8")
+
+    with analysis.open(tmp_path / "late.jsonl") as run:
+        told = progress.answer(run)
+
+    assert {(row["hit_share"], row["gain"]) for row in rows(told, "symbols")} == {(None, None)}
+    assert rows(told, "trading")[0]["hit_share"] is None
+    assert "what sales have won is not known" in told.sentences[0]
+    assert "trading is not on record here from its beginning" in told.sentences[1]
