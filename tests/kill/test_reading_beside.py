@@ -8,6 +8,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from orchestrator import SqliteStore, analysis
+from orchestrator.errors import StoreUnusable
+from orchestrator.store import open_here
+
 WRITER = """
 import sys
 from orchestrator.store import SqliteStore
@@ -121,3 +127,16 @@ def test_who_reads_by_the_same_library_hinders_nobody_who_writes(tmp_path: Path)
     command = [sys.executable, "-c", READ_ONLY, str(tmp_path / "run.db")]
 
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "written\n"
+
+
+def test_where_descriptors_can_not_be_looked_at_an_open_analysis_is_enough_to_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.db"
+    SqliteStore(path).close()
+    monkeypatch.setattr(open_here, "_DESCRIPTORS", tmp_path / "nowhere")
+
+    with analysis.open(path), pytest.raises(StoreUnusable, match="still being read by an analysis"):
+        SqliteStore(path)
+
+    SqliteStore(path).close()
