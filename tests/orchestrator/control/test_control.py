@@ -281,7 +281,7 @@ def test_a_port_alone_is_one_of_this_machine(text: str | int, address: Address) 
 @pytest.mark.parametrize("wrong", [True, 1.5, b"9464", "", "host", "host:", "::1:80", "a:b", "1:99999"])
 def test_what_is_no_address_is_refused(wrong: object) -> None:
     with pytest.raises(UsageError, match="expected HOST:PORT or PORT"):
-        Orchestrator(metrics=wrong)  # type: ignore[arg-type]
+        Orchestrator(metrics=wrong)
 
 
 @pytest.fixture(autouse=True)
