@@ -21,6 +21,7 @@ from orchestrator.analysis.questions.compare_findings import (
     judged_together,
 )
 from orchestrator.analysis.questions.compare_sides import Side, sides
+from orchestrator.analysis.questions.remaining import what_is_gone, what_was_copied
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.statistics import BATCHES, INTERVAL_RESAMPLES, LEAST, LENGTH, LEVEL, RESAMPLES
 from orchestrator.analysis.wording import listed, number, seconds, share, times
@@ -81,11 +82,20 @@ def answer(run: Run, run2: Run, *, harness: str | None = None, match: str = "nam
         for side in mine.values()
         if side.name not in others
     ]
+    copied = " ".join(filter(None, (what_was_copied(each, _names(harness)) for each in (run, run2))))
     head = ("harness", "status_before", "status_after", "attempts_before", "attempts_after", "steps_before", "steps_after")
-    tables = [Table("figures", _COLUMNS, rows, _NOTE), Table("outcomes", head, outcomes)]
+    tables = [Table("figures", _COLUMNS, rows, _NOTE), Table("outcomes", head, outcomes, copied)]
     if missing:
         tables.append(Table("alone", ("harness", "only", "status", "steps"), missing, "In one of the two runs only."))
-    return Answer("compare", tables, [*_sentences(findings), *_of_outcomes(before, after, both), *_of_missing(missing)])
+    said = [*_sentences(findings), *_of_outcomes(before, after, both), *_of_missing(missing)]
+    gone = [
+        f"{where}: {one}" for where, each in (("Before", run), ("After", run2)) for one in what_is_gone(each, _names(harness))
+    ]
+    return Answer("compare", tables, [*said, *gone])
+
+
+def _names(harness: str | None) -> list[str] | None:
+    return None if harness is None else [harness]
 
 
 def _alone(before: Mapping[str, Side], after: Mapping[str, Side], match: str) -> Iterable[Finding]:

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from orchestrator.analysis.questions.coding import has_lists
+from orchestrator.analysis.questions.remaining import OWN, look
 from orchestrator.analysis.questions.trading import accounts
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.statistics import BATCHES, LEAST, LENGTH
@@ -44,6 +45,7 @@ class Side:
     status: str
     attempts: int
     steps: int
+    """Its own: those that a fork has taken over are not in it."""
     failures: int = 0
     """Attempts that failed or were killed."""
     restarts: int = 0
@@ -69,9 +71,13 @@ class Side:
 
 def sides(run: Run, harness: str | None = None) -> dict[str, Side]:
     """Return what is compared of each harness, by name."""
+    look(run)
     found = {
         name: Side(name, status, attempts, steps)
-        for name, status, attempts, steps in run.rows("SELECT harness, status, attempt, steps FROM harnesses ORDER BY harness")
+        for name, status, attempts, steps in run.rows(
+            f"""SELECT harness, status, attempt, coalesce(steps, 0) FROM (SELECT harness, status, attempt FROM harnesses)
+                LEFT JOIN (SELECT harness, count(*) AS steps FROM {OWN} GROUP BY harness) USING (harness) ORDER BY harness"""
+        )
         if harness in (None, name)
     }
     for name, failures, restarts in run.rows(
@@ -94,7 +100,7 @@ def _add_steps(run: Run, found: Mapping[str, Side]) -> None:
                    epoch("timestamp" - lag("timestamp") OVER (PARTITION BY harness, attempt ORDER BY step_number))
                        - coalesce(held_s, 0) AS step_interval_s,
                    work_s - waiting_s AS work_s, nullif(agent_s, 0) AS agent_s, previous_commit_s AS commit_s
-            FROM steps
+            FROM {OWN}
         ), placed AS (
             SELECT *, row_number() OVER (PARTITION BY harness ORDER BY step_number) - 1 AS place,
                    count(*) OVER (PARTITION BY harness) AS every FROM taken
@@ -124,7 +130,8 @@ def _add_features(run: Run, found: Mapping[str, Side]) -> None:
         if name in found:
             found[name].features[feature] = Standing(status == "passed", tries_to_pass, set_backs)
     for name, *values in run.rows(
-        "SELECT harness, agent_s, tokens, money FROM features WHERE is_try ORDER BY harness, step_number, seq"
+        "SELECT harness, agent_s, tokens, money FROM features JOIN remaining USING (harness) "
+        "WHERE is_try AND step_number > copied ORDER BY harness, step_number, seq"
     ):
         if name in found:
             for figure, value in zip(("try_agent_s", "try_tokens", "try_money"), values, strict=True):

@@ -11,6 +11,7 @@ from attrs import define, field
 from orchestrator.analysis.answer import Answer, Cell, Table
 from orchestrator.analysis.questions.cells import moment
 from orchestrator.analysis.questions.folding import folded, innermost, without_class
+from orchestrator.analysis.questions.remaining import what_is_gone
 from orchestrator.analysis.questions.told import Said, harnesses, said
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.sources.bad_lines import MOST
@@ -72,7 +73,8 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
         ),
         Table("bad_lines", ("file", "line", "problem"), bad, f"at most {MOST} are named" if len(bad) == MOST else ""),
     )
-    return Answer("failures", tables, _sentences(groups, halts, [row[3] for row in effects], len(bad)))
+    told_of = _sentences(groups, halts, [row[3] for row in effects], len(bad))
+    return Answer("failures", tables, [*told_of, *what_is_gone(run, names)])
 
 
 def _with_next(events: Sequence[Said]) -> Iterator[tuple[Said, str]]:

@@ -9,7 +9,7 @@ lives      a row for each attempt: when it began and ended, and by what
 said       as `heard`, with all fields that questions look at; read in a pass of its own
 
 `ended_by` is the kind of the event; `taken_down` if it ended for the sake of a sibling; `killed` if nothing was recorded of
-its end, but a later attempt; NULL if it may be under way.
+its end, but a later attempt; NULL if it may be under way, or was another harness's, whose steps a fork has taken over.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ _LIVES = f"""
            coalesce(g.last_step, t.after_step, 0) AS last_step, g.steps AS steps, t."end".cause AS cause,
            coalesce(t.is_restarted, false) AS is_restarted,
            CASE WHEN t."end".kind = 'restarting' THEN 'taken_down' WHEN t."end" IS NOT NULL THEN t."end".kind
-                WHEN lead(g.attempt) OVER one IS NOT NULL THEN 'killed' END AS ended_by,
+                WHEN g.last_step <= f.step THEN NULL WHEN lead(g.attempt) OVER one IS NOT NULL THEN 'killed' END AS ended_by,
            lead(coalesce(t.began, g.first)) OVER one AS next_began
     FROM gathered g LEFT JOIN told t ON t.harness = g.harness AND t.attempt = g.attempt
+    LEFT JOIN (SELECT harness, max(step) AS step FROM heard WHERE kind = 'forked' GROUP BY harness) f ON f.harness = g.harness
     WHERE g.attempt > 0 WINDOW one AS (PARTITION BY g.harness ORDER BY g.attempt)
 """
 _gathered: WeakSet[Run] = WeakSet()

@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator.analysis.answer import Answer, Table
 from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.remaining import what_is_gone
 from orchestrator.analysis.questions.told import harnesses
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import times
@@ -68,7 +69,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     shown = _shown(run, found)
     rows = [(*row, *shown.get(row[:5], (None, None, ""))) for row in found]
     columns = ("harness", "kind", "period", "first_step", "last_step", "steps", "first", "last", "output")
-    return Answer("loops", (Table("loops", columns, rows, _NOTE),), _sentences(rows))
+    return Answer("loops", (Table("loops", columns, rows, _NOTE),), [*_sentences(rows), *what_is_gone(run, names)])
 
 
 def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:

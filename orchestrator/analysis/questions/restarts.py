@@ -15,6 +15,7 @@ from attrs import frozen
 
 from orchestrator.analysis.answer import Answer, Cell, Table
 from orchestrator.analysis.questions.cells import moment
+from orchestrator.analysis.questions.remaining import what_is_gone
 from orchestrator.analysis.questions.told import Said, harnesses, said
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.wording import seconds, times
@@ -96,7 +97,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
             _STUCK_RULE,
         ),
     )
-    return Answer("restarts", tables, _sentences(rows, found_storms, found_stuck))
+    return Answer("restarts", tables, [*_sentences(rows, found_storms, found_stuck), *what_is_gone(run, names)])
 
 
 _PUT_OFF = """

@@ -85,7 +85,9 @@ def test_what_a_fork_has_taken_over_is_in_no_sum_of_time_and_in_no_rate(forked: 
     assert "fork up to 250" in buckets.tables[0].note
 
 
-@pytest.mark.parametrize("question", ["summary", "throughput", "cost", "progress", "slow", "timeline"])
+@pytest.mark.parametrize(
+    "question", ["summary", "throughput", "cost", "progress", "slow", "timeline", "failures", "restarts", "loops"]
+)
 def test_an_answer_says_that_the_run_was_pruned(forked: Path, question: str) -> None:
     prune(forked, Rule(keep=20, context=20), ["origin"], by="ann")
 
@@ -107,6 +109,20 @@ def test_rates_of_a_pruned_run_are_of_the_steps_that_are_left(forked: Path) -> N
 
     assert row["alive_s"] >= (last - first).total_seconds() > 0
     assert row["steps_per_s"] == pytest.approx((count - 1) / row["alive_s"])
+
+
+def test_an_attempt_that_a_fork_has_taken_over_was_not_killed(forked: Path) -> None:
+    with analysis.open(forked) as run:
+        told = by_name(QUESTIONS["restarts"](run), "harnesses")
+
+    assert told.get("fork", {"killed": 0})["killed"] == 0
+
+
+def test_a_fork_is_compared_by_its_own_steps(forked: Path) -> None:
+    with analysis.open(forked) as run:
+        found = sides(run)
+
+    assert (found["origin"].steps, found["fork"].steps) == (300, 10)
 
 
 SOLD = """SELECT symbol, count(*) FILTER (side = 'sell'), sum(realised) - sum(fee) FROM trades
