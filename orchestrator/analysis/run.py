@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.duck import asked, connect
 from orchestrator.analysis.flattening import flattened
-from orchestrator.analysis.frames import FRAMES, MADE_OF
+from orchestrator.analysis.frames import FRAMES, MADE_OF, PARTS
 from orchestrator.analysis.sources import LogSource, Source
 from orchestrator.analysis.sources.bad_lines import BadLine, find_bad_lines
 from orchestrator.analysis.sources.cleaning import FUNCTIONS, add_functions
@@ -34,10 +36,11 @@ class Run:
 
     def __init__(self, source: Source, location: str) -> None:
         self.location, self.source = location, source
-        self._temporary = TemporaryDirectory(prefix="orchestrator-analysis-")
-        self._db: DuckDBPyConnection = connect(Path(self._temporary.name))
+        temporary = mkdtemp(prefix="orchestrator-analysis-")
+        self._remove = weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+        self._db: DuckDBPyConnection = connect(Path(temporary))
         self._bad: tuple[BadLine, ...] | None = None
-        self._unmade = {"records": lambda source: source.but(()), **FRAMES}
+        self._unmade = {"records": lambda source: source.but(()), **FRAMES, **PARTS}
         self._has_functions = False
         try:
             source.prepare(self._db)
@@ -48,10 +51,10 @@ class Run:
     @property
     def db(self) -> DuckDBPyConnection:
         """DuckDB's own connection, with a view for each frame."""
-        self._make(" ".join(self._unmade))
+        self._make(" ".join(self._unmade), is_lazy=True)
         return self._db
 
-    def _make(self, query: str) -> None:
+    def _make(self, query: str, *, is_lazy: bool = False) -> None:
         """Make the views that a query names, and those that they are made of: making all takes a tenth of a second."""
         self._need_functions(query)
         for name in [name for name in self._unmade if re.search(rf"\b{name}\b", query, re.IGNORECASE)]:
@@ -59,7 +62,8 @@ class Run:
                 if one in self._unmade:
                     text = self._unmade.pop(one)(self.source)
                     self._need_functions(text)
-                    self._db.execute(f"CREATE VIEW {one} AS {text}")
+                    kind = "TEMP TABLE" if one in PARTS and not is_lazy else "VIEW"
+                    self._db.execute(f"CREATE {kind} {one} AS {text}")
 
     def _need_functions(self, query: str) -> None:
         """Make our functions known where a query needs them: to have any, DuckDB loads modules for a tenth of a second."""
@@ -117,7 +121,7 @@ class Run:
         """Let go of the files."""
         self._db.close()
         self.source.close()
-        self._temporary.cleanup()
+        self._remove()
 
     def __enter__(self) -> Run:
         return self

@@ -182,7 +182,7 @@ def test_a_report_is_one_page_that_loads_nothing(folder: Path) -> None:
     ("words", "said"),
     [
         (["--html", "run.db", "summary"], "--html run.db: expected the name of a page"),
-        (["--html", "run.db", "steps.jsonl"], "--html run.db is there, and is no page"),
+        (["--html", "run.db", "steps.jsonl"], "run.db is the store"),
         (["run.db", "--html", "summary"], "--html summary: expected the name of a page"),
         (["run.db", "--html", "."], "--html . is a folder"),
     ],

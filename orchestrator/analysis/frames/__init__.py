@@ -7,9 +7,10 @@ called like a view of the store's file, its columns are those of that view, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
+from orchestrator.analysis.frames import equity, features, standing, trades
 from orchestrator.analysis.frames.acts import approvals, budgets, effects
+from orchestrator.analysis.frames.features import steps_query
 from orchestrator.analysis.frames.life import attempts, harnesses
 from orchestrator.analysis.sources.reading import Source
 
@@ -82,22 +83,17 @@ FRAMES: dict[str, Callable[[Source], str]] = {
     "outputs": _outputs,
     "attachments": _attachments,
     "budgets": budgets,
+    "features": features.query,
+    "feature_standing": standing.query,
+    "trades": trades.query,
+    "equity": equity.query,
 }
 """The query of each frame, by its name."""
 
-FURTHER: Mapping[str, str] = {
-    "features": "orchestrator.analysis.frames.features",
-    "feature_standing": "orchestrator.analysis.frames.standing",
-    "trades": "orchestrator.analysis.frames.trades",
-    "equity": "orchestrator.analysis.frames.equity",
+MADE_OF: Mapping[str, tuple[str, ...]] = {
+    "features": ("feature_steps",),
+    "feature_standing": ("feature_steps", "features"),
 }
-"""Frames about what some harnesses do, each made by `query(source)` of its module, out of the frames above."""
-
-MADE_OF: Mapping[str, tuple[str, ...]] = {"feature_standing": ("features",)}
-"""The frames that others are made of; all others are made of what the source gives."""
-
-for _name, _module in FURTHER.items():
-    try:
-        FRAMES[_name] = import_module(_module).query
-    except ModuleNotFoundError:
-        continue
+"""What frames are made of besides what the source gives, the first first."""
+PARTS: Mapping[str, Callable[[Source], str]] = {"feature_steps": steps_query}
+"""What is no frame, and small: kept where that can be, for to make it together with the rest takes all the memory there is."""

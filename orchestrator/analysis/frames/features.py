@@ -38,14 +38,19 @@ def exact(text: str) -> str:
     return f"CASE WHEN {short} THEN TRY_CAST({text} AS DECIMAL(18, 6))::{MONEY} ELSE TRY_CAST({text} AS {MONEY}) END"
 
 
+def steps_query(source: Source) -> str:
+    """Return the query of the steps that can be a try, taken apart: what the frame is made of, a small part of all."""
+    return f"""
+        SELECT {_HEAD}, delta, took_us, given, json_transform(output, '{_SAID}') AS said
+        FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.own(("step",), _FIELDS)}))
+        WHERE given.kind IS NOT NULL OR given.streamed IS NOT NULL
+    """
+
+
 def query(source: Source) -> str:
     """Return the query of the frame `features`."""
     return f"""
-        WITH steps AS MATERIALIZED (
-            SELECT {_HEAD}, delta, took_us, given, json_transform(output, '{_SAID}') AS said
-            FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.own(("step",), _FIELDS)}))
-            WHERE given.kind IS NOT NULL OR given.streamed IS NOT NULL
-        ), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
+        WITH steps AS MATERIALIZED (SELECT * FROM feature_steps), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, feature, turn, is_try, status, passed,
                regressed, blocked, left(reason, {_SHORT}) AS reason, validator, "commit", duration_s, agent_s, tokens, money,
                tool_calls

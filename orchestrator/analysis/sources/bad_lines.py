@@ -77,14 +77,16 @@ def count_bad_lines(db: DuckDBPyConnection, survey: Survey) -> int:
 def _unreadable(group: Group) -> str:
     return f"""
         SELECT count(*) FILTER (seq IS NULL OR event IS NULL OR NOT starts_with(event, '{_PREFIX}')) AS bad
-        FROM read_json({group.files}, format = 'newline_delimited', columns = {{'seq': 'BIGINT', 'event': 'VARCHAR'}})
+        FROM read_json({group.files}, format = 'newline_delimited', records = true,
+                       columns = {{'seq': 'BIGINT', 'event': 'VARCHAR'}})
     """
 
 
 def _told_twice(db: DuckDBPyConnection, survey: Survey) -> set[int]:
     """Return the first `seq`s of which lines tell different things."""
     parts = " UNION ALL ".join(
-        f"SELECT json_extract_string(json, '$.seq')::BIGINT AS seq, hash(json) AS told FROM read_ndjson_objects({group.files})"
+        f"SELECT TRY_CAST(TRY(json_extract_string(json, '$.seq')) AS BIGINT) AS seq, hash(json) AS told "
+        f"FROM read_ndjson_objects({group.files})"
         for group in survey.groups
     )
     rows = db.execute(

@@ -87,7 +87,7 @@ class LogSource:
             lambda group: (
                 f"""
                 SELECT seq, "timestamp", run, harness, attempt, step, {_KIND} AS kind{listed}
-                FROM read_json({group.files}, format = 'newline_delimited', columns = {{{columns}}})
+                FROM read_json({group.files}, format = 'newline_delimited', records = true, columns = {{{columns}}})
                 WHERE {which} AND {group.bound}
             """
             ),
@@ -106,7 +106,7 @@ class LogSource:
                 SELECT seq, "timestamp", run, harness, attempt, step, {_KIND} AS kind,
                        CASE WHEN regexp_matches(own, {quoted(_CLASHING)}) THEN json(own_names(own)) ELSE own END AS body
                 FROM (SELECT {head}, own FROM (
-                    SELECT json_transform(json, {_HEAD_OF}) AS head, {_NO_HEAD} AS own
+                    SELECT {_valid(f"json_transform(json, {_HEAD_OF})")} AS head, {_valid(_NO_HEAD)} AS own
                     FROM read_ndjson_objects({group.files}) WHERE {which}
                 )) WHERE starts_with(event, '{_PREFIX}') AND {group.bound} {left_out}
             """
@@ -126,3 +126,8 @@ def _once(survey: Survey, query: Callable[[Group], str]) -> str:
         SELECT * FROM ({every})
         QUALIFY row_number() OVER (PARTITION BY seq ORDER BY "timestamp" DESC, run DESC, kind DESC, harness DESC) = 1
     """
+
+
+def _valid(expression: str) -> str:
+    """Return an expression over a line that is NULL for one which only begins like JSON: it would end the whole query."""
+    return f"CASE WHEN json_valid(json) THEN {expression} END"

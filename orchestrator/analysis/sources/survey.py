@@ -212,7 +212,7 @@ def _in_turn(files: Iterable[File]) -> bool:
 
 def _seqs(groups: Iterable[Group], more: str = "") -> str:
     columns = "{'seq': 'BIGINT', 'run': 'VARCHAR'}" if more else "{'seq': 'BIGINT'}"
-    read = f"format = 'newline_delimited', columns = {columns}"
+    read = f"format = 'newline_delimited', records = true, columns = {columns}"
     return " UNION ALL ".join(f"SELECT seq{more} FROM read_json({of.files}, {read}) WHERE {of.bound}" for of in groups)
 
 

@@ -343,3 +343,15 @@ def test_asking_a_run_in_its_own_process_takes_no_step_along(tmp_path: Path) -> 
     assert (first, seen.stdout, second) == ("10\n", "10\n", "20\n")
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT max(step) FROM records").fetchone() == (20,)
+
+
+@pytest.mark.parametrize("bad", ["1 2026", '"a" b', "true false", "{} {}", "2026-11-22 10:00:00 INFO started"])
+def test_a_line_that_only_begins_like_json_is_named_and_ends_no_query(tmp_path: Path, bad: str) -> None:
+    path = log(tmp_path / "a.jsonl", [line(1), bad, line(2), line(2)])
+
+    with analysis.open(path) as run:
+        numbers = [number for (number,) in run.rows("SELECT seq FROM records ORDER BY seq")]
+        named = [one.line for one in run.bad_lines]
+
+    assert numbers == [1, 2]
+    assert named == [2]
