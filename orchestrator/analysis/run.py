@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
@@ -40,7 +40,7 @@ class Run:
         self._remove = weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
         self._db: DuckDBPyConnection = connect(Path(temporary))
         self._bad: tuple[BadLine, ...] | None = None
-        self._unmade = {"records": lambda source: source.but(()), **FRAMES, **PARTS}
+        self._unmade: dict[str, Callable[[Source], str]] = {"records": _records, **FRAMES, **PARTS}
         self._has_functions = False
         try:
             source.prepare(self._db)
@@ -141,6 +141,10 @@ def open(path: str | Path | Iterable[str | Path]) -> Run:
     """
     paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else [os.fspath(one) for one in path]
     return Run(source_of([str(one) for one in paths]), ", ".join(map(str, paths)))
+
+
+def _records(source: Source) -> str:
+    return source.but(())
 
 
 def _need(module: str, name: str) -> None:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import msgspec
 from attrs import frozen
@@ -106,6 +106,7 @@ def _problem(line: bytes) -> str | None:
         return f"is not JSON: {error}"
     if not isinstance(fields, dict):
         return f"is no object, but {line.decode(errors='replace')[:40]}"
+    fields = cast("dict[str, Any]", fields)
     event: Any = fields.get("event")
     if not isinstance(event, str) or not event.startswith(_PREFIX):
         return f"is not ours: its event is {event!r:.60}"
