@@ -70,7 +70,7 @@ def asked(db: DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> Duck
 def _literal(value: Any) -> str | None:
     """Return a value as SQL writes it, None if that is not certain."""
     if isinstance(value, list):
-        items = cast("list[Any]", value)
+        items: list[object] = cast(Any, value)
         told = [_literal(one) for one in items]
         of = _LISTED.get(frozenset(type(one) for one in items))
         return None if of is None or None in told else f"[{', '.join(map(str, told))}]::{of}[]"
