@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
+_READ_FROM = re.compile(r"\b(?:FROM|JOIN)\s+\"?(\w+)", re.IGNORECASE)
+"""What a query reads from. Columns are called like frames, too: `steps`."""
+
+
 class Run:
     """What was recorded, to be asked.
 
@@ -51,13 +55,12 @@ class Run:
     @property
     def db(self) -> DuckDBPyConnection:
         """DuckDB's own connection, with a view for each frame."""
-        self._make(" ".join(self._unmade), is_lazy=True)
+        self._make(tuple(self._unmade), is_lazy=True)
         return self._db
 
-    def _make(self, query: str, *, is_lazy: bool = False) -> None:
-        """Make the views that a query names, and those that they are made of: making all takes a tenth of a second."""
-        self._need_functions(query)
-        for name in [name for name in self._unmade if re.search(rf"\b{name}\b", query, re.IGNORECASE)]:
+    def _make(self, names: Iterable[str], *, is_lazy: bool = False) -> None:
+        """Make views, and what they are made of. All take a tenth of a second; any of a long log, a look at all of it."""
+        for name in names:
             for one in (*MADE_OF.get(name, ()), name):
                 if one in self._unmade:
                     text = self._unmade.pop(one)(self.source)
@@ -87,7 +90,7 @@ class Run:
         """
         if name not in FRAMES and name != "records":
             raise UsageError(f"no frame {name!r}: expected one of records, {', '.join(FRAMES)}")
-        self._make(name)
+        self._make([name])
         return flattened(self._db, name) if flatten else self._db.view(name)
 
     def polars(self, name: str, *, flatten: bool = False) -> polars.DataFrame:
@@ -102,8 +105,19 @@ class Run:
 
     def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query over the frames gives."""
-        self._make(query)
-        return asked(self._db, query, list(parameters)).fetchall()
+        from duckdb import CatalogException
+
+        values = list(parameters)
+        self._need_functions(query)
+        self._make(name.lower() for name in _READ_FROM.findall(query))
+        try:
+            return asked(self._db, query, values).fetchall()
+        except CatalogException:
+            if not self._unmade:
+                raise
+            # A frame is named in another way than ours: `FROM a, b`.
+            self._make(tuple(self._unmade))
+            return asked(self._db, query, values).fetchall()
 
     def carry_out(self, statement: str) -> None:
         """Carry out a statement over what the source itself gives; no frame is in it, whatever words are."""

@@ -33,13 +33,15 @@ _REMAINING = """
     WHERE g.harness <> '' GROUP BY g.harness
 """
 _LIVED = """
-    SELECT l.*, g.first_step, l.is_started AND coalesce(g.first_step = l.after_step + 1, true) AS is_whole
+    SELECT l.*, g.first_step,
+           (l.is_started OR g.first_step = 1) AND coalesce(g.first_step = l.after_step + 1, true) AS is_whole
     FROM lives l JOIN gathered g ON g.harness = l.harness AND g.attempt = l.attempt
     JOIN remaining r ON r.harness = l.harness WHERE coalesce(g.last_step > r.copied, l.is_started)
 """
 _KEPT = """
     CREATE OR REPLACE TEMP TABLE kept AS
-    SELECT harness, attempt, began AS since, coalesce(ended, last) AS until, steps AS rated FROM ({lived}) WHERE is_whole
+    SELECT harness, attempt, began AS since, coalesce(ended, last) AS until, steps - (NOT is_started)::INTEGER AS rated
+    FROM ({lived}) WHERE is_whole
 """
 _CUT = """
     INSERT INTO kept SELECT l.harness, l.attempt, min(s."timestamp"), any_value(coalesce(l.ended, l.last)), count(*) - 1
