@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -44,8 +45,10 @@ def connect(temporary: Path) -> DuckDBPyConnection:
     db = duckdb.connect(config=_SETTINGS)
     db.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false; SET TimeZone = 'UTC'")
     db.execute(f"SET temp_directory = {quoted(str(temporary))}")
-    # It would be drawn on standard output, into what others are to read.
-    db.execute("SET enable_progress_bar = false")
+    # It would be drawn on standard output, into what others are to read. In a notebook that can not draw one, DuckDB refuses
+    # to hear of it, and draws none.
+    with suppress(duckdb.InvalidInputException):
+        db.execute("SET enable_progress_bar = false")
     return db
 
 

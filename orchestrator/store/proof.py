@@ -93,7 +93,7 @@ def _look_at_head(head: str, account: Account) -> None:
 
 def _named(db: sqlite3.Connection, finding: Finding) -> Finding:
     """Return a finding with what is known of its record: from the record, or from the index if it is gone."""
-    if finding.seq is None or finding.where == "seal":
+    if finding.seq is None or finding.where == "seal" or not 0 <= finding.seq < 1 << 63:
         return finding
     row = db.execute(
         "SELECT h.name, r.step, r.kind FROM records r LEFT JOIN harnesses h ON h.id = r.harness WHERE r.seq = ?",
