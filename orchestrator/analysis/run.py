@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.duck import asked, connect
 from orchestrator.analysis.flattening import flattened
-from orchestrator.analysis.frames import FRAMES, MADE_OF, PARTS
+from orchestrator.analysis.frames import FRAMES, KEPT, MADE_OF, PARTS
 from orchestrator.analysis.sources import LogSource, Source
 from orchestrator.analysis.sources.bad_lines import BadLine, find_bad_lines
 from orchestrator.analysis.sources.cleaning import FUNCTIONS, add_functions
@@ -65,7 +65,7 @@ class Run:
                 if one in self._unmade:
                     text = self._unmade.pop(one)(self.source)
                     self._need_functions(text)
-                    kind = "TEMP TABLE" if one in PARTS and not is_lazy else "VIEW"
+                    kind = "TEMP TABLE" if one in KEPT and not is_lazy else "VIEW"
                     self._db.execute(f"CREATE {kind} {one} AS {text}")
 
     def _need_functions(self, query: str) -> None:
@@ -91,7 +91,7 @@ class Run:
         if name not in FRAMES and name != "records":
             raise UsageError(f"no frame {name!r}: expected one of records, {', '.join(FRAMES)}")
         self._make([name])
-        return flattened(self._db, name) if flatten else self._db.view(name)
+        return flattened(self._db, name) if flatten else self._db.table(name)
 
     def polars(self, name: str, *, flatten: bool = False) -> polars.DataFrame:
         """Return a frame as one of Polars. Times are UTC, without a zone."""
@@ -105,19 +105,26 @@ class Run:
 
     def rows(self, query: str, parameters: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query over the frames gives."""
+        return self.execute(query, list(parameters)).fetchall()
+
+    def execute(self, query: str, values: list[Any] | dict[str, Any]) -> DuckDBPyConnection:
+        """Carry out a query over the frames; what it gives is to be fetched before the next one.
+
+        Args:
+            values: for its question marks, or by the names that it has for them.
+        """
         from duckdb import CatalogException
 
-        values = list(parameters)
         self._need_functions(query)
         self._make(name.lower() for name in _READ_FROM.findall(query))
         try:
-            return asked(self._db, query, values).fetchall()
+            return self._db.execute(query, values) if isinstance(values, dict) else asked(self._db, query, values)
         except CatalogException:
             if not self._unmade:
                 raise
             # A frame is named in another way than ours: `FROM a, b`.
             self._make(tuple(self._unmade))
-            return asked(self._db, query, values).fetchall()
+            return self.execute(query, values)
 
     def carry_out(self, statement: str) -> None:
         """Carry out a statement over what the source itself gives; no frame is in it, whatever words are."""

@@ -96,4 +96,6 @@ MADE_OF: Mapping[str, tuple[str, ...]] = {
 }
 """What frames are made of besides what the source gives, the first first."""
 PARTS: Mapping[str, Callable[[Source], str]] = {"feature_steps": steps_query}
-"""What is no frame, and small: kept where that can be, for to make it together with the rest takes all the memory there is."""
+"""What is no frame."""
+KEPT = frozenset({"feature_steps", "features"})
+"""What is small and takes a wide query: made once, where that can be, for together with others it takes all the memory."""

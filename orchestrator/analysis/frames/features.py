@@ -50,7 +50,7 @@ def steps_query(source: Source) -> str:
 def query(source: Source) -> str:
     """Return the query of the frame `features`."""
     return f"""
-        WITH steps AS MATERIALIZED (SELECT * FROM feature_steps), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
+        WITH steps AS (SELECT * FROM feature_steps), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, feature, turn, is_try, status, passed,
                regressed, blocked, left(reason, {_SHORT}) AS reason, validator, "commit", duration_s, agent_s, tokens, money,
                tool_calls

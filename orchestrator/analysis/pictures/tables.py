@@ -17,12 +17,12 @@ def read_attempts(run: Run) -> None:
     """Make `drawn_attempts`, each attempt and how it ended, and `drawn_pauses`, what tells when one was held."""
     if run in _ATTEMPTS_READ:
         return
-    run.db.execute("""
+    run.rows("""
         CREATE OR REPLACE TEMP TABLE drawn_attempts AS
         SELECT harness, attempt, started, ended, cause, error, restart_delay_s, ended_by
         FROM attempts
     """)
-    run.db.execute(f"""
+    run.rows(f"""
         CREATE OR REPLACE TEMP TABLE drawn_pauses AS
         SELECT seq, harness, kind, "timestamp" FROM ({run.source.own(tuple(event.kind for event in EVENTS), {})})
         WHERE kind IN ({_HOLDING})
@@ -34,7 +34,7 @@ def read_tries(run: Run) -> None:
     """Make `drawn_tries`, what became of each try at a feature, and `drawn_features`, how many there are."""
     if run in _TRIES_READ:
         return
-    run.db.execute("""
+    run.rows("""
         CREATE OR REPLACE TEMP TABLE drawn_tries AS
         SELECT seq, harness, feature, step_number, "timestamp", is_try, passed, regressed, tokens, money::DOUBLE AS money
         FROM features
@@ -43,5 +43,5 @@ def read_tries(run: Run) -> None:
         listed = "SELECT harness, count(*) AS listed, count(passed_step) AS passed FROM feature_standing GROUP BY harness"
     else:
         listed = "SELECT '' AS harness, 0 AS listed, 0 AS passed LIMIT 0"
-    run.db.execute(f"CREATE OR REPLACE TEMP TABLE drawn_features AS {listed}")
+    run.rows(f"CREATE OR REPLACE TEMP TABLE drawn_features AS {listed}")
     _TRIES_READ.add(run)

@@ -83,7 +83,7 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
     if not steps:
         steps, note = run.rows(_SINCE, given), "times of parts are not on record: since the record before in the same attempt"
     now = run.rows("SELECT max(last) FROM gathered")[0][0]
-    stalls = run.db.execute(_STALLS, {"names": names, "now": now, "limit": limit}).fetchall()
+    stalls = run.execute(_STALLS, {"names": names, "now": now, "limit": limit}).fetchall()
     tables = (
         Table(
             "steps",

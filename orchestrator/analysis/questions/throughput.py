@@ -65,8 +65,8 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     if not steps:
         return Answer("throughput", (_table((), 1.0),), ("No step is recorded yet.",))
     length_us = _length_us(end - begin)
-    counted = run.db.execute(_COUNTED, {"length": length_us, "names": names}).fetchall()
-    halves = run.db.execute(_HALVES, {"names": names}).fetchall()
+    counted = run.execute(_COUNTED, {"length": length_us, "names": names}).fetchall()
+    halves = run.execute(_HALVES, {"names": names}).fetchall()
     gaps = run.rows(_BETWEEN, [names, _GAPS])
     trend = [_trend(*row) for row in halves if row[3]]
     rows = _filled(counted, length_us, one_harness=len(names) == 1)

@@ -259,7 +259,7 @@ def accounts(run: Run, harness: str | None = None) -> list[Account]:
 def _walk(run: Run, harness: str | None) -> None:
     """Put down where each account stood after each step: narrow, so that many of them can be put in order."""
     of = "" if harness is None else "WHERE harness = ?"
-    run.db.execute(
+    run.rows(
         f"""
         CREATE OR REPLACE TEMP TABLE walked AS
         SELECT harness, step_number, time, said.equity AS equity, said.cash::DOUBLE AS cash,
@@ -291,8 +291,8 @@ def _traded(run: Run) -> list[tuple[Any, ...]]:
 
 
 def _pages(run: Run) -> Iterator[tuple[Any, ...]]:
-    cursor = run.db.execute(
-        "SELECT harness, step_number, time, equity::DOUBLE, cash, refused FROM walked ORDER BY harness, step_number"
+    cursor = run.execute(
+        "SELECT harness, step_number, time, equity::DOUBLE, cash, refused FROM walked ORDER BY harness, step_number", []
     )
     while page := cursor.fetchmany(_PAGE):
         yield from page
