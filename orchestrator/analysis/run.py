@@ -91,7 +91,7 @@ class Run:
         if name not in FRAMES and name != "records":
             raise UsageError(f"no frame {name!r}: expected one of records, {', '.join(FRAMES)}")
         self._make([name])
-        return flattened(self._db, name) if flatten else self._db.table(name)
+        return flattened(self._db, name) if flatten else self._db.view(name)
 
     def polars(self, name: str, *, flatten: bool = False) -> polars.DataFrame:
         """Return a frame as one of Polars. Times are UTC, without a zone."""

