@@ -355,3 +355,28 @@ def test_a_line_that_only_begins_like_json_is_named_and_ends_no_query(tmp_path: 
 
     assert numbers == [1, 2]
     assert named == [2]
+
+
+APPEND = """
+import sys
+from pathlib import Path
+from orchestrator.store.sqlite import SqliteStore
+from tests.orchestrator.analysis.test_open import write
+store = SqliteStore(Path(sys.argv[1]))
+write(store, range(4, 7))
+store.close()
+"""
+
+
+def test_what_another_process_records_after_a_store_was_opened_is_in_no_frame(tmp_path: Path) -> None:
+    path = stored(tmp_path / "run.db")
+
+    with analysis.open(path) as run:
+        subprocess.run([sys.executable, "-c", APPEND, str(path)], check=True)
+        seen = [run.rows(f"SELECT count(*) FROM {name}")[0][0] for name in ("steps", "records")]
+        swept = len(run.rows(run.source.sweep(("step",), {"input": "JSON"})))
+    with analysis.open(path) as run:
+        later = run.rows("SELECT count(*) FROM steps")[0][0]
+
+    assert (seen[0], swept, later) == (3, 3, 6)
+    assert seen[1] < 6

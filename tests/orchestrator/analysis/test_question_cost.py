@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator import analysis
 from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.questions import cost
+from orchestrator.analysis.questions import cost, slow
 from orchestrator.analysis.run import Run
 from tests.orchestrator.analysis.figured import SOURCES, record, record_all
 from tests.orchestrator.analysis.picturing import Diary
@@ -120,3 +120,12 @@ def test_an_empty_run_has_cost_nothing(tmp_path: Path) -> None:
 
     assert [one.name for one in told.tables] == ["harnesses"]
     assert told.tables[0].rows == ()
+
+
+def test_the_tries_at_features_are_made_once_for_all_questions(run: Run) -> None:
+    slow.answer(run)
+
+    cost.answer(run)
+
+    tables = [name for (name,) in run.rows("SELECT table_name FROM duckdb_tables() WHERE NOT internal")]
+    assert {"feature_steps", "features"} <= set(tables)
