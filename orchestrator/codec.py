@@ -119,7 +119,8 @@ def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, b
             timestamp=datetime.fromtimestamp(time_us / 1e6, UTC),
             input=data["input"],
             output=data["output"],
-            state_delta=StateDelta(modified(data["delta"]), data.get("summary")),
+            # An encrypted delta, read without the key, is a text.
+            state_delta=StateDelta(modified(data["delta"] if isinstance(data["delta"], dict) else {}), data.get("summary")),
         )
     except _UNREADABLE as error:
         raise _corrupt(f"harness {harness!r}, step {step}", error) from error

@@ -246,6 +246,7 @@ ORCHESTRATOR = (
     ("store.head", "store.protocol", "store.schema"),
     ("store.sealing",),
     ("codec", "store.sqlite_file"),
+    ("store.encryption",),
     ("store.deriving", "store.proof_deep"),
     ("store.approval_desk", "store.budget_books", "store.folding", "store.settling"),
     ("store.forking", "store.sqlite_states"),
@@ -577,7 +578,19 @@ IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "u
 
 CORE_THIRD_PARTY = frozenset({"attrs", "msgspec", "outcome", "structlog", "trio"})
 OPTIONAL_THIRD_PARTY = frozenset(
-    {"duckdb", "duckdb_ext", "h11", "opentelemetry", "pandas", "polars", "prometheus_client", "pyarrow", "rich", "vl_convert"}
+    {
+        "cryptography",
+        "duckdb",
+        "duckdb_ext",
+        "h11",
+        "opentelemetry",
+        "pandas",
+        "polars",
+        "prometheus_client",
+        "pyarrow",
+        "rich",
+        "vl_convert",
+    }
 )
 
 

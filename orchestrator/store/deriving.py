@@ -15,12 +15,14 @@ import msgspec
 
 from harnesses.delta import Delta
 from orchestrator.errors import StoreCorrupt
+from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
 
 
 class _Changed(msgspec.Struct):
     """Of the body of a step, what counts here; the rest is passed over, and never becomes an object."""
 
-    delta: Delta
+    delta: Delta | str
+    """A text where it is encrypted."""
 
 
 class _Window(list[Any]):
@@ -37,26 +39,27 @@ _read = msgspec.json.Decoder().decode
 _write = msgspec.json.Encoder().encode
 
 
-def derive(state: str, pages: Iterable[str]) -> str:
+def derive(state: str, pages: Iterable[str], cipher: FieldCipher | None = None) -> str:
     """Return the JSON of the state after some steps.
 
     Args:
         state: JSON of the state before them.
         pages: the bodies of their records, oldest first, some in each text, with commas between.
+        cipher: of the store; None if nothing in it is ever encrypted.
 
     Raises:
         StoreCorrupt: one of them is not what was written.
     """
     try:
         with _no_collection():
-            return _derive(state, pages)
+            return _derive(state, pages, cipher or Plain("the store"))
     except _UNREADABLE as error:
         raise StoreCorrupt(
             f"a state can not be read back: {error}; restore the store from a copy, it was changed from outside"
         ) from error
 
 
-def _derive(state: str, pages: Iterable[str]) -> str:
+def _derive(state: str, pages: Iterable[str], cipher: FieldCipher) -> str:
     data: Any = _UNREAD
     windows: list[_Window] = []
     for page in pages:
@@ -65,7 +68,8 @@ def _derive(state: str, pages: Iterable[str]) -> str:
             raise ValueError("a step is empty")
         for changed in steps:
             if changed.delta:
-                data = _apply_to_state(_read(state) if data is _UNREAD else data, changed.delta, windows)
+                delta = reveal_delta(cipher, changed.delta)
+                data = _apply_to_state(_read(state) if data is _UNREAD else data, delta, windows)
     if data is _UNREAD:
         return state
     for window in windows:

@@ -14,6 +14,7 @@ from attrs import frozen
 from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreCorrupt, UsageError
 from orchestrator.events import Forked
+from orchestrator.store.encryption import FieldCipher, hidden_row
 from orchestrator.store.protocol import Fork, StepRow
 from orchestrator.store.settling import pruned, underivable
 
@@ -138,11 +139,12 @@ def rows_of(fork: Fork, read: Callable[[int, int], Sequence[StepRow]]) -> Iterat
         after = page[-1].step
 
 
-def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, source: int | None) -> int:
+def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, source: int | None, cipher: FieldCipher) -> int:
     """Write a fork; return the `seq` of its event. The index has to be up to date.
 
     Args:
         source: the number of the origin, if it is in this store.
+        cipher: encrypts what comes from another store; `origin` has its state as it is stored.
     """
     event = encode(forked(fork, origin))
     made = (fork.name, origin.harness_class, origin.initial_state, origin.attempt, event, fork.time_us)
@@ -152,7 +154,7 @@ def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, sour
     if source is not None and fork.step:
         _copy(db, fork, number, source)
     elif fork.past is not None:
-        rows = rows_of(fork, fork.past.rows)
+        rows = (hidden_row(cipher, row) for row in rows_of(fork, fork.past.rows))
         db.executemany(_INSERT, ((number, row.attempt, row.step, row.time_us, row.body, row.state) for row in rows))
     cursor = db.execute(
         "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (?, 1, ?, ?, ?, ?, ?)",

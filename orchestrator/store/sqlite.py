@@ -18,6 +18,7 @@ from typing import Any
 
 from harnesses.errors import OrchestratorError
 from orchestrator.errors import StoreCorrupt
+from orchestrator.store.encryption import Plain, hidden_row, hide_body
 from orchestrator.store.owner import RunLock
 from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, StepRow
 from orchestrator.store.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
@@ -53,22 +54,34 @@ class SqliteStore(SqliteReader):
     Args:
         path: the file. Two more, `-wal` and `-shm`, lie beside it while it is open, and one lock file for each run.
         busy_s: how long to wait for another process that is writing.
+        key: encrypts states, and arguments and results of effects: 32 bytes, or the file of such a key as 64 hexadecimal
+            digits; by default the file that the environment variable `ORCHESTRATOR_STORE_KEY_FILE` names. What was recorded
+            before there was a key stays as it was. Needs the extra `encryption`.
         seal_every_s: seconds after a seal when the next commit is sealed, whatever is in it; 0 seals each.
 
     Raises:
-        StoreUnusable: the file is not a store of ours, is newer than this program, or can not be written.
+        StoreUnusable: the file is not a store of ours, is newer than this program, can not be written, or is encrypted with
+            another key.
         StoreCorrupt: what was sealed in it is gone.
     """
 
     blocking = True
 
-    def __init__(self, path: str | Path, *, busy_s: float = 10.0, seal_every_s: float = SEAL_EVERY_S) -> None:
-        super().__init__(path)
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        key: bytes | str | Path | None = None,
+        busy_s: float = 10.0,
+        seal_every_s: float = SEAL_EVERY_S,
+    ) -> None:
+        super().__init__(path, key=key)
         self._busy_s = busy_s
         self._db = open_writer(self.path, busy_s)
+        self._check_key()
         self._seals = self._take_up_seals(seal_every_s)
         self._run_lock = RunLock(self.path)
-        self._operations = Operations(self._db, self.path, self.location, self.run)
+        self._operations = Operations(self._db, self.path, self.location, self.run, self._cipher)
         self._lock = threading.Lock()
         self._holdings = Holdings()
         self._unindexed = INDEX_EVERY
@@ -89,6 +102,9 @@ class SqliteStore(SqliteReader):
         wait: bool = True,
     ) -> Committed:
         """Write all of it in one transaction; see `Store.commit`."""
+        if not isinstance(self._cipher, Plain):
+            steps = [hidden_row(self._cipher, row) for row in steps]
+            effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
         with self._lock:
             plain = not operations and not consumed and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
             plain = plain and not self._seals.is_due and UNSEALED_KINDS.issuperset([row[6] for row in effects])
@@ -134,6 +150,19 @@ class SqliteStore(SqliteReader):
             super().close()
             self._db.close()
         self._run_lock.release()
+
+    def _check_key(self) -> None:
+        """Refuse an encrypted store without its key, before anything is added to it."""
+        try:
+            with translated(self.location):
+                row = self._db.execute(
+                    "SELECT initial_state FROM harnesses WHERE initial_state GLOB 'encrypted:*' LIMIT 1"
+                ).fetchone()
+            if row is not None:
+                self._cipher.reveal("state", row[0])
+        except BaseException:
+            self._db.close()
+            raise
 
     def _take_up_seals(self, every_s: float) -> Sealer:
         """Return what seals the commits, when what a killed program has left is sealed."""

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from orchestrator.store.approval_desk import Filed
+from orchestrator.store.encryption import FieldCipher, reveal_body
 
 # Not by `approval_index`: somebody who takes an answer out of that must not make it unsaid. SQLite itself keeps up
 # `approval_records`, by which they are found; it does so only for a condition that is written as in its definition.
@@ -29,8 +30,9 @@ SELECT 1 FROM approval_index i LEFT JOIN records r ON r.seq = i.seq WHERE i.id =
 class SqliteApprovalShelf:
     """The records of approvals in one SQLite file."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, cipher: FieldCipher) -> None:
         self._db = db
+        self._cipher = cipher
 
     def newest(self, harness: int, digest: str) -> str | None:
         row = self._db.execute(
@@ -39,7 +41,7 @@ class SqliteApprovalShelf:
         return None if row is None else str(row[0])
 
     def of(self, id: str) -> Sequence[Filed]:
-        found = [Filed(*row) for row in self._db.execute(OF_REQUEST, {"id": id})]
+        found = [_filed(self._cipher, *row) for row in self._db.execute(OF_REQUEST, {"id": id})]
         gone = self._db.execute(_GONE, (id,)).fetchone()
         if gone is not None and found:
             # What was there and is not any more may have been a denial: nothing can be said of the request.
@@ -50,7 +52,11 @@ class SqliteApprovalShelf:
         self._db.execute("INSERT INTO approval_index VALUES (?, ?, ?, ?)", (seq, id, harness, digest))
 
 
-def all_filed(db: sqlite3.Connection) -> Iterator[tuple[str, int, int, Filed]]:
+def all_filed(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[tuple[str, int, int, Filed]]:
     """Yield id, `seq` and time of every record of an approval, and the record; oldest first."""
     for id, seq, time_us, *rest in db.execute(_ALL):
-        yield id, seq, time_us, Filed(*rest)
+        yield id, seq, time_us, _filed(cipher, *rest)
+
+
+def _filed(cipher: FieldCipher, kind: str, harness: int, name: str, step: int, body: str) -> Filed:
+    return Filed(kind, harness, name, step, reveal_body(cipher, kind, body))

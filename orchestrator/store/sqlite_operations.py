@@ -18,6 +18,7 @@ from orchestrator.store.approval_desk import ApprovalDesk
 from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books
 from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
 from orchestrator.store.forking import Origin, check_fork, check_room, make_fork, origin_in
 from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.protocol import Append, Claim, Claimed, Fork, Message, Operation, Post, Remark, Settle
@@ -48,13 +49,14 @@ class Holdings:
 class Operations:
     """Carries out operations on an open connection, for one run."""
 
-    def __init__(self, db: sqlite3.Connection, path: Path, location: str, run: str) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path, location: str, run: str, cipher: FieldCipher) -> None:
         self._db = db
+        self._cipher = cipher
         self._path = path
         self._location = location
         self._run = run
         self._books = Books(SqliteShelf(db, run, partial(is_alive, path)), self._insert_record)
-        self._desk = ApprovalDesk(SqliteApprovalShelf(db), self._insert_record)
+        self._desk = ApprovalDesk(SqliteApprovalShelf(db, cipher), self._insert_record)
         self._spenders: set[int] = set()
         """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
 
@@ -133,7 +135,7 @@ class Operations:
             event=decode(event),
             supervision=decode(supervision),
             unsaved_steps=unsaved,
-            marks=tuple(self._db.execute(MARKS, {"harness": harness, "step": step + 1})),
+            marks=self._marks(harness, step + 1),
             kept=self._kept(harness, step),
         )
 
@@ -141,7 +143,7 @@ class Operations:
         cursor = self._db.execute(
             "INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, time_us) "
             "VALUES (?, ?, ?, ?, 1, 'new', 0, 0)",
-            (claim.name, claim.harness_class, claim.initial_state, self._run),
+            (claim.name, claim.harness_class, self._cipher.hide("state", claim.initial_state), self._run),
         )
         harness = cursor.lastrowid
         assert harness is not None
@@ -152,7 +154,7 @@ class Operations:
     def _load(self, harness: int, name: str) -> tuple[int, str, int]:
         """Return the last step, the state after it, and how many steps ago the last snapshot was taken."""
         head = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()[0] or 0
-        found = find_state(self._db, harness, head)
+        found = find_state(self._db, harness, head, self._cipher)
         if found.steps != head - found.saved:
             raise StoreCorrupt(
                 f"harness {name!r} in {self._location}: expected its steps {found.saved + 1} to {head}, found {found.steps} "
@@ -209,8 +211,13 @@ class Operations:
         if owner is not None and (owner == self._run or is_alive(self._path, owner)):
             raise OwnedElsewhere(_owned(settle.name, pid_of(self._path, owner)))
         step = 1 + self._db.execute(HEAD, {"harness": harness}).fetchone()[0]
-        marks = self._db.execute(MARKS, {"harness": harness, "step": step}).fetchall()
+        marks = self._marks(harness, step)
         return self._insert_record(harness, 0, 0, step, settle.time_us, settling(settle, step, marks), "outcome")
+
+    def _marks(self, harness: int, step: int) -> tuple[tuple[str, str], ...]:
+        """Return kind and body of the intents and outcomes of a step, oldest first."""
+        rows = self._db.execute(MARKS, {"harness": harness, "step": step})
+        return tuple((kind, reveal_body(self._cipher, kind, body)) for kind, body in rows)
 
     def _remark(self, remark: Remark) -> int:
         harness = 0
@@ -227,8 +234,9 @@ class Operations:
             check_fork(fork, taken=taken, head=fork.step)
             self._check_room(fork)
             past = fork.past
-            origin = Origin(past.harness_class, past.initial_state, past.attempt, past.seq, past.run)
-            return make_fork(self._db, fork, self._run, origin, None)
+            state = self._cipher.hide("state", past.initial_state)
+            origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run)
+            return make_fork(self._db, fork, self._run, origin, None, self._cipher)
         row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (fork.origin,)).fetchone()
         if row is None:
             raise unknown_harness(fork.origin, self._location)
@@ -238,7 +246,7 @@ class Operations:
         (saved,) = self._db.execute(_SAVED, (*row, fork.step)).fetchone()
         check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1, saved=saved or 0)
         self._check_room(fork)
-        return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0])
+        return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0], self._cipher)
 
     def _check_room(self, fork: Fork) -> None:
         """Refuse a fork that would keep a living run waiting which has harnesses here, this one too."""
@@ -246,9 +254,10 @@ class Operations:
             if owner == self._run or is_alive(self._path, owner):
                 check_room(fork, pid_of(self._path, owner), self._location)
 
-    def _insert_record(self, *values: object) -> int:
+    def _insert_record(self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str) -> int:
         cursor = self._db.execute(
-            "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (?, ?, ?, ?, ?, ?, ?)", values
+            "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (harness, epoch, attempt, step, time_us, hide_body(self._cipher, kind, body), kind),
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid

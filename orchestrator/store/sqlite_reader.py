@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from attrs import evolve
 
 from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, effect_record
@@ -16,6 +17,7 @@ from orchestrator.errors import UnknownHarness
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.approval_desk import approval_records
+from orchestrator.store.encryption import cipher_of, reveal_body, reveal_value, revealed_row
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.owner import is_alive
 from orchestrator.store.protocol import Message, StepRow
@@ -76,12 +78,18 @@ class SqliteReader:
 
     Args:
         path: the file; it is opened at the first question.
+        key: of an encrypted store: see `SqliteStore`. Without it, states cannot be read, and of steps and effects what is
+            encrypted is shown as it is stored.
+
+    Raises:
+        UsageError: there is no key in the file.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, key: bytes | str | Path | None = None) -> None:
         # By one name, whatever link it is reached by: locks and the latch are files beside it.
         self.path = Path(path).resolve()
         self.location = str(path)
+        self._cipher = cipher_of(key, self.location)
         self._idle: list[sqlite3.Connection] = []
         self._keep = 4
 
@@ -117,7 +125,10 @@ class SqliteReader:
         """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
         with self._reading() as db:
             rows = self._rows(db, self._number(db, name), after, limit)
-        return [decode_step(name, *row) for row in rows]
+        return [
+            decode_step(name, attempt, seq, step, time_us, reveal_body(self._cipher, "step", body))
+            for attempt, seq, step, time_us, body in rows
+        ]
 
     def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
@@ -126,13 +137,13 @@ class SqliteReader:
             rows = db.execute(_ROWS, (number, after, limit)).fetchall()
             if len(rows) < limit:
                 rows += db.execute(_TAIL_ROWS, (number, after, limit - len(rows))).fetchall()
-        return [StepRow(*row) for row in rows]
+        return [revealed_row(self._cipher, StepRow(*row)) for row in rows]
 
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial one."""
         with self._reading() as db:
             harness = self._number(db, name)
-            found = find_state(db, harness, step)
+            found = find_state(db, harness, step, self._cipher)
             (oldest,) = db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()
         check_found(name, step, found, oldest)
         return found.state
@@ -160,14 +171,14 @@ class SqliteReader:
             if name is not None:
                 self._number(db, name)
             rows = db.execute(_EFFECTS, (name, name)).fetchall()
-        return [effect_record(*row) for row in rows]
+        return [self._revealed_effect(effect_record(*row)) for row in rows]
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
         """Return all that was asked of people, by one harness or by all, in the order in which it was asked."""
         with self._reading() as db:
             if name is not None:
                 self._number(db, name)
-            records = approval_records(all_filed(db))
+            records = approval_records(all_filed(db, self._cipher))
         return [record for record in records if name is None or record.harness == name]
 
     def answers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
@@ -190,7 +201,10 @@ class SqliteReader:
             return int(db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()[0])
 
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
+        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`.
+
+        Encrypted fields are as they are stored, so the log of an encrypted store has none of them in the clear.
+        """
         with self._reading() as db:
             rows = db.execute(
                 "SELECT r.seq, coalesce(h.name, ''), r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') "
@@ -225,8 +239,12 @@ class SqliteReader:
                 step = heads[number] + 1
                 marks = [Mark(*row) for row in db.execute(_MARKS, (number, step))]
                 marks += [mark for mark in tail.get(number, ()) if mark.step == step]
-                found += effects_of(names[number], marks)
+                found += map(self._revealed_effect, effects_of(names[number], marks))
         return sorted(found, key=lambda record: record.seq)
+
+    def _revealed_effect(self, record: EffectRecord) -> EffectRecord:
+        arguments = reveal_value(self._cipher, "arguments", record.arguments)
+        return evolve(record, arguments=arguments, result=reveal_value(self._cipher, "result", record.result))
 
     def _heads(self, db: sqlite3.Connection) -> dict[int, int]:
         """Return the last step of every harness."""

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from orchestrator.errors import UsageError
 from orchestrator.store.deriving import derive
+from orchestrator.store.encryption import FieldCipher
 from orchestrator.store.schema import LAST_SNAPSHOT
 from orchestrator.store.settling import pruned, underivable
 
@@ -63,16 +64,18 @@ def check_found(name: str, step: int, found: Found, oldest: int | None) -> None:
         raise UsageError(f"harness {name!r} has no step {step}: expected a number from 0 to its last step")
 
 
-def find_state(db: sqlite3.Connection, harness: int, step: int) -> Found:
+def find_state(db: sqlite3.Connection, harness: int, step: int, cipher: FieldCipher) -> Found:
     """Return the state after a step; if steps are missing, that of the snapshot.
 
     Raises:
         StoreCorrupt: what is there is not what was written.
+        StoreUnusable: it is encrypted, and there is no key, or another one.
     """
     # No number that SQLite can not hold: there is no such step either.
     step = max(-1, min(step, _MOST))
     where = {"harness": harness, "step": step}
     saved, state = db.execute(_LAST_IN_TAIL, where).fetchone() or db.execute(LAST_SNAPSHOT, where).fetchone()
+    state = cipher.reveal("state", state)
     steps = 0
 
     def texts() -> Iterator[str]:
@@ -82,7 +85,7 @@ def find_state(db: sqlite3.Connection, harness: int, step: int) -> Found:
             if last == saved + steps:  # none is missing so far
                 yield text
 
-    derived = derive(state, texts())
+    derived = derive(state, texts(), cipher)
     return Found(derived if steps == step - saved else state, saved, steps)
 
 

@@ -17,6 +17,7 @@ from orchestrator.codec import encode, replay
 from orchestrator.fork import fork
 from orchestrator.store import SqliteReader, SqliteStore, sqlite_states
 from orchestrator.store.conformance import TIME_US, claim
+from orchestrator.store.encryption import Plain
 from orchestrator.store.protocol import StepRow
 from orchestrator.store.sqlite_file import open_reader
 from orchestrator.store.sqlite_states import find_state
@@ -80,7 +81,7 @@ def test_bodies_that_are_too_large_to_be_joined_are_read_a_few_at_a_time(tmp_pat
 
     with closing(open_reader(store.path)) as db:
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000)
-        found = [find_state(db, claimed.harness, step) for step in range(len(sizes) + 1)]
+        found = [find_state(db, claimed.harness, step, Plain("the store")) for step in range(len(sizes) + 1)]
 
         assert [(each.state, each.steps) for each in found] == [(str(step), step) for step in range(len(sizes) + 1)]
         assert db.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) == 100_000

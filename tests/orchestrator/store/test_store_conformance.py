@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,9 @@ def test_memory(law: Law) -> None:
 @pytest.mark.parametrize("law", LAWS + LAWS_BETWEEN_RUNS, ids=lambda law: law.__name__)
 def test_sqlite(law: Law, tmp_path: Path) -> None:
     law(lambda: SqliteStore(tmp_path / "run.db"))
+
+
+@pytest.mark.parametrize("law", LAWS + LAWS_BETWEEN_RUNS, ids=lambda law: law.__name__)
+def test_encrypted_sqlite(law: Law, tmp_path: Path) -> None:
+    key = os.urandom(32)
+    law(lambda: SqliteStore(tmp_path / "run.db", key=key))

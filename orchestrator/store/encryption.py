@@ -1,0 +1,194 @@
+"""Encryption at rest of what a store holds and cannot redact: states, and arguments and results of effects.
+
+Fields are encrypted, not the file: numbers, times, inputs, outputs and events stay readable, so views, seals and both
+verifiers work without the key. AES-256-GCM with a random nonce for each field; the field's role is authenticated with it, so
+that a state cannot be passed off as a result. Which record a field belongs to is what seals prove.
+
+    body of a step              `delta`                     columns   `records.state`, `harnesses.initial_state`
+    body of an intent           `arguments`                 body of a request for approval   `arguments`
+    body of an outcome          `result`
+
+An encrypted field is the text `encrypted:v1:<base64 of nonce and ciphertext>`: a JSON string within a body, and in a column
+what no JSON text begins with. Not encrypted: inputs, outputs and messages, which are redacted or meant for others.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from harnesses.key_file import KEY_BYTES, key_in
+from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.store.protocol import StepRow
+
+KEY_FILE = "ORCHESTRATOR_STORE_KEY_FILE"
+"""Environment variable: the file of the key for stores that are opened without one."""
+_MARK = "encrypted:v1:"
+_NONCE_BYTES = 12
+_FIELDS = {"step": "delta", "intent": "arguments", "outcome": "result", "approval_requested": "arguments"}
+"""The field of a record's body that is encrypted, by the kind of record."""
+_NEEDED = ("approval_requested",)
+"""Kinds that cannot be judged without the key: their signature covers the field."""
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read = msgspec.json.Decoder().decode
+_write = msgspec.json.Encoder().encode
+_EMPTY = b"{}"
+"""A delta that changes nothing: it stays as it is."""
+
+
+class FieldCipher(Protocol):
+    """How the fields of one store are written and read."""
+
+    def hide(self, role: str, text: str) -> str:
+        """Return what is stored of the JSON `text` of a field."""
+        ...
+
+    def reveal(self, role: str, text: str) -> str:
+        """Return the JSON text of a field from what is stored; text that is not encrypted comes back unchanged.
+
+        Raises:
+            StoreUnusable: it is encrypted, and there is no key, or another one.
+        """
+        ...
+
+
+class Plain:
+    """Writes fields as they are. Without the key, encrypted fields cannot be read."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def hide(self, role: str, text: str) -> str:
+        return text
+
+    def reveal(self, role: str, text: str) -> str:
+        if text.startswith(_MARK):
+            raise StoreUnusable(
+                f"{self._location} is encrypted: expected its key; pass SqliteStore(…, key=…) or set {KEY_FILE}"
+            )
+        return text
+
+
+class AesGcm:
+    """Encrypts with a key of 32 bytes.
+
+    Raises:
+        UsageError: the key has another length, or the extra `encryption` is not installed.
+    """
+
+    def __init__(self, key: bytes, location: str) -> None:
+        if len(key) != KEY_BYTES:
+            raise UsageError(
+                f"key of {location}: expected {KEY_BYTES} bytes, got {len(key)}; make one with `openssl rand -hex 32`"
+            )
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        except ImportError as error:
+            raise UsageError(
+                "an encrypted store needs the package cryptography: expected the extra `encryption`; "
+                "install it with `pip install 'harness-orchestrator[encryption]'`"
+            ) from error
+        self._location = location
+        self._cipher = AESGCM(key)
+
+    def hide(self, role: str, text: str) -> str:
+        nonce = os.urandom(_NONCE_BYTES)
+        return _MARK + b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), role.encode())).decode()
+
+    def reveal(self, role: str, text: str) -> str:
+        if not text.startswith(_MARK):
+            return text
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            stored = b64decode(text[len(_MARK) :], validate=True)
+            return self._cipher.decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], role.encode()).decode()
+        except (InvalidTag, NotBase64, ValueError) as error:
+            raise StoreUnusable(
+                f"{self._location}: a {role} cannot be decrypted: expected the key that it was encrypted with; "
+                f"check key= and {KEY_FILE}, or restore the store from a copy if it was changed"
+            ) from error
+
+
+def cipher_of(key: bytes | str | Path | None, location: str) -> FieldCipher:
+    """Return the cipher for a key, or for the file of one: 64 hexadecimal digits.
+
+    Args:
+        key: None for the key in the file that `ORCHESTRATOR_STORE_KEY_FILE` names; without that, nothing is encrypted.
+
+    Raises:
+        UsageError: there is no key in the file.
+    """
+    if isinstance(key, bytes):
+        return AesGcm(key, location)
+    file = key or os.environ.get(KEY_FILE)
+    if not file:
+        return Plain(location)
+    try:
+        return AesGcm(key_in(Path(file).read_text(encoding="ascii")), location)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the key file {file} of {location} cannot be read: {error}; expected {2 * KEY_BYTES} hexadecimal digits, "
+            "as `openssl rand -hex 32` prints"
+        ) from error
+
+
+def hide_body(cipher: FieldCipher, kind: str, body: str) -> str:
+    """Return the body of a record as it is stored."""
+    field = _FIELDS.get(kind)
+    if field is None or isinstance(cipher, Plain):
+        return body
+    fields = _split(body)
+    if field not in fields or bytes(fields[field]) == _EMPTY:
+        return body
+    hidden = cipher.hide(field, str(fields[field], "utf-8"))
+    return str(_write({**fields, field: hidden}), "utf-8")
+
+
+def reveal_body(cipher: FieldCipher, kind: str, body: str) -> str:
+    """Return the body of a record from what is stored. Without the key, steps and effects are shown with what is encrypted.
+
+    Raises:
+        StoreUnusable: the key is another one, or there is none and a request for approval cannot be judged.
+    """
+    field = _FIELDS.get(kind)
+    if field is None or _MARK not in body or (isinstance(cipher, Plain) and kind not in _NEEDED):
+        return body
+    fields = _split(body)
+    stored: object = _read(fields[field]) if field in fields else None
+    if not isinstance(stored, str) or not stored.startswith(_MARK):
+        return body
+    return str(_write({**fields, field: msgspec.Raw(cipher.reveal(field, stored).encode())}), "utf-8")
+
+
+def reveal_delta(cipher: FieldCipher, delta: Any) -> dict[str, Any]:
+    """Return a delta, which is a text where it is encrypted."""
+    return cast(dict[str, Any], _read(cipher.reveal("delta", delta))) if isinstance(delta, str) else delta
+
+
+def reveal_value(cipher: FieldCipher, role: str, value: Any) -> Any:
+    """Return decoded plain data of a field; without the key, the text of what is encrypted."""
+    if isinstance(cipher, Plain) or not isinstance(value, str) or not value.startswith(_MARK):
+        return value
+    return _read(cipher.reveal(role, value))
+
+
+def hidden_row(cipher: FieldCipher, row: StepRow) -> StepRow:
+    """Return a step as it is stored."""
+    state = None if row.state is None else cipher.hide("state", row.state)
+    return row._replace(body=hide_body(cipher, "step", row.body), state=state)
+
+
+def revealed_row(cipher: FieldCipher, row: StepRow) -> StepRow:
+    """Return a step as it was before it was stored, for another store.
+
+    Raises:
+        StoreUnusable: it is encrypted, and there is no key, or another one.
+    """
+    state = None if row.state is None else cipher.reveal("state", row.state)
+    return row._replace(body=reveal_body(cipher, "step", row.body), state=state)
