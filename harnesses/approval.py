@@ -5,6 +5,10 @@ The laws:
     a request names the action by digest, with the harness, the step and the key it is for: it serves no other
     what is malformed or not genuine blocks; what was denied stays denied; only then does an approval count
     an approval is used once, before the act; until its step is recorded the very same act may take it up again
+    which came first is told by the order of the records, never by a clock: clocks are set, and differ
+    how long a request is good for is counted in ticks, while the machine that asked runs; the wall clock may end it, too, but
+    only when it is past the end by more than the tolerance. Of another boot the wall clock alone tells: strictly, and a clock
+    that is before the request by more than the tolerance ends it as well
 
     bodies on record ──audit──► INVALID  │ DENIED │ used: APPROVED │ EXPIRED │ APPROVED │ PENDING     the first that holds
 """
@@ -23,13 +27,15 @@ import msgspec
 from attrs import Attribute, asdict, evolve, field, frozen
 
 from harnesses.errors import HarnessMisuse, Unstorable
+from harnesses.moment import Ticks
 from harnesses.values import detach, explain
 
 DAY_S = 86_400.0
 MAX_SUMMARY = 300
 """Characters."""
-_MAX_BACKWARD_US = 60_000_000
-"""By how much two clocks may differ: an answer that is older than its request by more is not one to it."""
+CLOCK_TOLERANCE_S = 3600.0
+"""By how much a wall clock may be set while a request stands."""
+_TOLERANCE_US = int(CLOCK_TOLERANCE_S * 1e6)
 
 
 class Category(StrEnum):
@@ -87,6 +93,10 @@ class Request:
     digest: str
     requested_us: int
     expires_us: int
+    era: str = ""
+    """Of the ticks; empty if there are none, as in records of earlier versions."""
+    ticks_us: int = 0
+    """When it was asked, by the clock that cannot be set."""
     mac: str = ""
 
 
@@ -180,8 +190,14 @@ def _canonical(value: object) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
-def request_of(id: str, harness: str, step: int, key: str, action: Action, *, now_us: int) -> Request:
+def request_of(
+    id: str, harness: str, step: int, key: str, action: Action, *, now_us: int, ticks: Ticks | None = None
+) -> Request:
     """Return the request for an action.
+
+    Args:
+        now_us: wall time, microseconds since 1970.
+        ticks: the same moment by the clock that cannot be set; None if there is none beside the wall clock.
 
     Raises:
         Unstorable: its arguments are nothing that JSON can carry.
@@ -202,13 +218,24 @@ def request_of(id: str, harness: str, step: int, key: str, action: Action, *, no
         digest=digest_of(harness, step, key, plain),
         requested_us=now_us,
         expires_us=now_us + int(plain.expires_s * 1e6),
+        era="" if ticks is None else ticks.era,
+        ticks_us=0 if ticks is None else ticks.us,
     )
 
 
 def signed(record: RecordT, secret: bytes) -> str:
     """Return the body of a record, signed: whoever does not know the secret can not make one, nor change one."""
-    fields = asdict(record) | {"mac": ""}
+    fields = _fields(record) | {"mac": ""}
     return msgspec.json.encode(fields | {"mac": _mac(fields, secret)}).decode()
+
+
+def _fields(record: Request | Answer | Use) -> dict[str, Any]:
+    """Return what is written of a record; without ticks if it has none: earlier versions knew of none."""
+    fields = asdict(record)
+    if not fields.get("era") and not fields.get("ticks_us"):
+        fields.pop("era", None)
+        fields.pop("ticks_us", None)
+    return fields
 
 
 def _mac(fields: Mapping[str, object], secret: bytes) -> str:
@@ -227,19 +254,19 @@ def read(kind: type[RecordT], body: str, secret: bytes) -> RecordT:
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise ValueError(f"it is malformed: {error}") from error
     # What was not there, or there twice, was not written here.
-    if msgspec.json.encode(asdict(record)).decode() != body:
+    if msgspec.json.encode(_fields(record)).decode() != body:
         raise ValueError("it is malformed: it has other fields than those of a record")
-    if not hmac.compare_digest(record.mac.encode(), _mac(asdict(record), secret).encode()):
+    if not hmac.compare_digest(record.mac.encode(), _mac(_fields(record), secret).encode()):
         raise ValueError("it is not genuine: its signature does not fit")
     return record
 
 
-def stand(case: Case, secret: bytes, *, now_us: int) -> Standing:
+def stand(case: Case, secret: bytes, *, now_us: int, ticks: Ticks | None = None) -> Standing:
     """Return where a request stands, having audited all that is on record of it.
 
     Args:
         secret: what the records were signed with.
-        now_us: wall time, microseconds since 1970.
+        now_us, ticks: see `request_of`.
     """
     try:
         request, answers, uses = _audited(case, secret)
@@ -252,11 +279,24 @@ def stand(case: Case, secret: bytes, *, now_us: int) -> Standing:
         return Standing(Word.APPROVED, approved.by, approved.reason, used=True)
     if denied is not None:
         return Standing(Word.DENIED, denied.by, denied.reason)
-    if now_us >= request.expires_us:
+    if left_us(request, now_us=now_us, ticks=ticks) <= 0:
+        return Standing(Word.EXPIRED)
+    if approved is not None and approved.answered_us >= request.expires_us + _TOLERANCE_US:
+        # No desk takes one so late.
         return Standing(Word.EXPIRED)
     if approved is not None:
         return Standing(Word.APPROVED, approved.by, approved.reason)
     return Standing(Word.PENDING)
+
+
+def left_us(request: Request, *, now_us: int, ticks: Ticks | None = None) -> int:
+    """Return for how long a request is good yet, microseconds; 0 or less if it has expired. For arguments see `request_of`."""
+    allowed_us = request.expires_us - request.requested_us
+    passed_us = now_us - request.requested_us
+    if ticks is not None and ticks.era == request.era and ticks.us >= request.ticks_us:
+        # The wall clock knows of the time for which a machine was stopped whole, as a virtual one may be.
+        return min(allowed_us - (ticks.us - request.ticks_us), allowed_us + _TOLERANCE_US - passed_us)
+    return allowed_us - passed_us if passed_us >= -_TOLERANCE_US else 0
 
 
 def _audited(case: Case, secret: bytes) -> tuple[Request, Sequence[Answer], Sequence[Use]]:
@@ -279,10 +319,6 @@ def _audited(case: Case, secret: bytes) -> tuple[Request, Sequence[Answer], Sequ
     for answer in answers:
         if answer.verdict not in ("approved", "denied") or not answer.by.strip():
             raise ValueError(f"an answer is malformed: {answer.verdict!r:.40} by {answer.by!r:.40}")
-        if answer.answered_us < request.requested_us - _MAX_BACKWARD_US:
-            raise ValueError("an answer is older than the request")
-        if answer.verdict == "approved" and answer.answered_us >= request.expires_us:
-            raise ValueError("an approval is newer than the end of its request")
     if uses and not any(answer.verdict == "approved" for answer in answers):
         raise ValueError("it was used without an approval")
     return request, answers, uses

@@ -1,18 +1,44 @@
-"""Wall time: seconds since 1970, as the system has it, or as Trio's virtual clock drives it."""
+"""Wall time: seconds since 1970, as the system or Trio's virtual clock has it. And ticks: a clock that cannot be set."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import cache
 from math import inf
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import trio
 
+from harnesses.moment import Ticks
+
 _ORIGINS: WeakKeyDictionary[Any, tuple[float, float]] = WeakKeyDictionary()
 """Wall time and Trio's time when a virtual clock was first seen: all who ask under one clock are told the same."""
+
+
+def read_ticks() -> Ticks:
+    """Return the moment by the system's clock that cannot be set."""
+    era, clock = _era()
+    return Ticks(era, (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1000)
+
+
+@cache
+def _era() -> tuple[str, int | None]:
+    """Return the name of the era, and the clock that all its processes share; None for the process's own."""
+    clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    if clock is not None:
+        with suppress(OSError):
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+            # A time namespace has an offset of its own. Kernels before 5.6 have none.
+            space = os.stat("/proc/self/ns/time").st_ino if os.path.exists("/proc/self/ns/time") else 0
+            return f"{boot}/{space}", clock
+    return f"process/{secrets.token_hex(8)}", None
 
 
 class WallClock:
@@ -37,6 +63,10 @@ class WallClock:
             return self._source()
         virtual = self._virtual()
         return time.time() if virtual is None else virtual
+
+    def ticks(self) -> Ticks | None:
+        """Return the moment by the clock that cannot be set; None if the wall time is not the system's."""
+        return read_ticks() if self._source is None and self._virtual() is None else None
 
     async def sleep_until(self, when: float, sleep: Callable[[float], Awaitable[None]]) -> None:
         """Sleep until the wall time `when`; if it has passed, only let other tasks run.

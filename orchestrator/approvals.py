@@ -64,12 +64,13 @@ class Approvals:
 
     def respond(self, id: str, verdict: str, by: str, reason: str) -> Receipt:
         """Have an answer recorded; the receipt gives its `seq`, 0 if the same was said before."""
-        said = Respond(id, verdict, by, reason, self._now_us(), self._secret.get())
+        said = Respond(id, verdict, by, reason, self._now_us(), self._secret.get(), self._clock.ticks())
         return self._recorder.submit(said, lambda _: self.ring((id,)))
 
     async def wait(self, asker: Asker, step: int, key: str, action: Action) -> Grant:
         """Return when an action of the step being made is approved; see `Journal.approve`."""
-        wanted = request_of(secrets.token_hex(5), asker.name, step, key, action, now_us=self._now_us())
+        id, now_us, ticks = secrets.token_hex(5), self._now_us(), self._clock.ticks()
+        wanted = request_of(id, asker.name, step, key, action, now_us=now_us, ticks=ticks)
         of = (asker.number, asker.epoch, asker.attempt)
         asked: Asked = await self._recorder.do(Ask(*of, wanted, self._secret.get()))
         standing = await self._standing(asker, step, asked)
@@ -83,12 +84,13 @@ class Approvals:
         try:
             while True:
                 bell = self._waiting.setdefault(asked.id, Bell())
-                seen, now_us = self._answers.setdefault(asked.id, 0), self._now_us()
-                look = TakeUp(asker.number, asker.epoch, asker.attempt, step, asked.id, now_us, self._secret.get())
+                seen = self._answers.setdefault(asked.id, 0)
+                of = (asker.number, asker.epoch, asker.attempt, step, asked.id)
+                look = TakeUp(*of, self._now_us(), self._secret.get(), self._clock.ticks())
                 taken: Taken = await self._recorder.do(look)
                 if taken.standing.word is not Word.PENDING:
                     return taken.standing
-                with trio.move_on_after((asked.expires_us - now_us) / 1e6):
+                with trio.move_on_after(taken.left_us / 1e6):
                     await asker.control.wait(bell.until, lambda seen=seen: self._answers.get(asked.id, seen + 1) > seen)
         finally:
             # Of two who wait for the same, the other looks once more, and goes on by itself.

@@ -13,6 +13,7 @@ import msgspec
 from attrs import frozen
 
 from harnesses.approval import Standing, Word, stand
+from harnesses.clock import read_ticks
 from orchestrator.errors import UsageError
 from orchestrator.latch import ALL, Latch
 from orchestrator.lifecycle import Status
@@ -100,7 +101,7 @@ def known_approvals(reader: SqliteReader, name: str | None, *, every: bool) -> l
     shown = [
         Shown(
             record,
-            stand(record.case, secret, now_us=now),
+            stand(record.case, secret, now_us=now, ticks=read_ticks()),
             _request_of(record),
             record.step_number == steps.get(record.harness, 0) + 1,
         )

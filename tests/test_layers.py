@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 
 HARNESSES = (
     # nouns
-    ("errors", "step"),
+    ("errors", "moment", "step"),
     ("agent", "budget", "clock", "config", "key_file", "schedule", "stopwatch", "values"),
     ("approval",),
     ("attachments", "delta", "effects", "pools", "returned"),
@@ -417,6 +417,7 @@ PURE = (
     "harnesses.delta",
     "harnesses.effects",
     "harnesses.entries",
+    "harnesses.moment",
     "harnesses.errors",
     "harnesses.governance.actions",
     "harnesses.governance.actions.archives",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
+from harnesses.clock import read_ticks
 from orchestrator.command.lines import columns, json_line, stamp_us
 from orchestrator.command.writing import commit, now_us, user_name
 from orchestrator.errors import UsageError
@@ -95,4 +96,4 @@ def respond(store: str, id: str, verdict: str, *, by: str | None, reason: str) -
         if id not in (record.id for record in reader.approvals()):
             raise UsageError(f"no approval {id!r} was asked for in {store}: expected an id of `orchestrator approvals`")
         path = reader.path
-    return bool(commit(store, Respond(id, verdict, who, reason, now_us(), known_secret(path))))
+    return bool(commit(store, Respond(id, verdict, who, reason, now_us(), known_secret(path), read_ticks())))

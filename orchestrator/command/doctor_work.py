@@ -17,6 +17,7 @@ import msgspec
 from attrs import frozen
 
 from harnesses.approval import Word, stand
+from harnesses.clock import read_ticks
 from harnesses.secrets import may_hold_secret, redact_text
 from orchestrator.command.doctor_nouns import Check, Level, fail, few, warn, well
 from orchestrator.command.latching import in_words
@@ -158,7 +159,7 @@ def approvals(store: Path) -> Iterator[Check]:
         heads = dict(db.execute("SELECT harness, current_step FROM harness_status").fetchall())
     found: list[Check] = []
     for record in records:
-        word = stand(record.case, secret, now_us=now).word
+        word = stand(record.case, secret, now_us=now, ticks=read_ticks()).word
         name = one_line(record.harness)
         if word is Word.INVALID:
             fix = "find out who has changed the store, and restore it from a copy"

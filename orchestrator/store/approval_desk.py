@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
-import msgspec
 from attrs import evolve
 
-from harnesses.approval import Answer, Case, Request, Standing, Use, Word, read, signed, stand
+from harnesses.approval import Answer, Case, Request, Standing, Use, Word, left_us, read, signed, stand
+from harnesses.moment import Ticks
 from harnesses.secrets import redact_text
 from orchestrator.errors import UsageError
 from orchestrator.records import ApprovalRecord
-from orchestrator.store.approvals import ANSWERED, REQUESTED, USED, Ask, Asked, Respond, Taken, TakeUp
+from orchestrator.store.approvals import ANSWERED, KINDS, REQUESTED, USED, Ask, Asked, Respond, Taken, TakeUp
 
 InsertRecord: TypeAlias = Callable[[int, int, int, int, int, str, str], int]
 """Called with harness, epoch, attempt, step, time_us, body, kind; returns the record's `seq`."""
@@ -57,13 +57,13 @@ class ApprovalDesk:
         known = self._shelf.newest(ask.harness, wanted.digest)
         if known is not None:
             case = case_of(self._shelf.of(known))
-            standing = stand(case, ask.secret, now_us=wanted.requested_us)
-            if standing.word is not Word.EXPIRED:
-                return Asked(known, _expires_us(case, wanted))
+            ticks = Ticks(wanted.era, wanted.ticks_us) if wanted.era else None
+            if stand(case, ask.secret, now_us=wanted.requested_us, ticks=ticks).word is not Word.EXPIRED:
+                return Asked(known)
         place = (ask.harness, ask.epoch, ask.attempt, wanted.step, wanted.requested_us)
         seq = self._insert(*place, signed(wanted, ask.secret), REQUESTED)
         self._shelf.file(seq, wanted.id, ask.harness, wanted.digest)
-        return Asked(wanted.id, wanted.expires_us, seq)
+        return Asked(wanted.id, seq)
 
     def respond(self, said: Respond) -> int:
         """Record an answer, if it can make a difference; what people say in it without secrets, so also when it is signed."""
@@ -71,7 +71,7 @@ class ApprovalDesk:
         if not filed:
             raise UsageError(f"no approval {said.id!r} was asked for: expected an id of `orchestrator approvals`")
         case = case_of(filed)
-        standing = stand(case, said.secret, now_us=said.time_us)
+        standing = stand(case, said.secret, now_us=said.time_us, ticks=said.ticks)
         if _is_said(standing, said):
             return 0
         _check_answerable(said, standing)
@@ -92,12 +92,14 @@ class ApprovalDesk:
         if not filed:
             return Taken(Standing(Word.INVALID, reason="its request is not on record any more"))
         case = case_of(filed)
-        standing = stand(case, asked.secret, now_us=asked.time_us)
+        standing = stand(case, asked.secret, now_us=asked.time_us, ticks=asked.ticks)
         if standing.word is Word.APPROVED and (filed[0].harness, filed[0].step) != (asked.harness, asked.step):
             standing = Standing(Word.INVALID, reason="it is for another step")
-        if standing.word is not Word.APPROVED or standing.used:
+        if standing.word is Word.INVALID:
             return Taken(standing)
         request = read(Request, case.request, asked.secret)
+        if standing.word is not Word.APPROVED or standing.used:
+            return Taken(standing, left_us=left_us(request, now_us=asked.time_us, ticks=asked.ticks))
         use = Use(id=asked.id, digest=request.digest, used_us=asked.time_us)
         place = (asked.harness, asked.epoch, asked.attempt, asked.step, asked.time_us)
         seq = self._insert(*place, signed(use, asked.secret), USED)
@@ -136,14 +138,18 @@ class MemoryApprovalShelf:
 
 
 def case_of(filed: Sequence[Filed]) -> Case:
-    """Return all that is on record of one request. A second request of the same id makes it invalid."""
+    """Return all that is on record of one request.
+
+    A second request of the same id makes it invalid, and so does any other order than request, answers, use.
+    """
     first, *rest = filed
     by_kind: dict[str, list[str]] = {REQUESTED: [], ANSWERED: [], USED: []}
     for record in filed:
         by_kind[record.kind].append(record.body)
     requests = by_kind[REQUESTED]
     elsewhere = any((record.harness, record.step) != (first.harness, first.step) for record in rest)
-    request = requests[0] if len(requests) == 1 and not elsewhere else ""
+    places = [KINDS.index(record.kind) for record in filed]
+    request = requests[0] if len(requests) == 1 and not elsewhere and places == sorted(places) else ""
     return Case(first.harness_name, first.step, request, tuple(by_kind[ANSWERED]), tuple(by_kind[USED]))
 
 
@@ -177,10 +183,3 @@ def _check_answerable(said: Respond, standing: Standing) -> None:
         raise UsageError(f"approval {said.id!r} has expired: the harness asks anew when it is started again")
     if standing.word is Word.DENIED:
         raise UsageError(f"approval {said.id!r} was denied by {standing.by!r}: that stands; have the harness ask for another")
-
-
-def _expires_us(case: Case, wanted: Request) -> int:
-    try:
-        return msgspec.json.decode(case.request, type=Request).expires_us
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return wanted.expires_us

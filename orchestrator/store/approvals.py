@@ -1,7 +1,7 @@
 """What can be asked of a store about approvals. Values.
 
 The law: whether an action may be done is decided within the commit that takes its approval up, from all that is on record
-by then; so a denial that was recorded before counts, however close it came.
+by then, in its order; so a denial that was recorded before counts, however close it came, and whatever clocks said.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from harnesses.approval import Request, Standing
+from harnesses.moment import Ticks
 
 REQUESTED, ANSWERED, USED = "approval_requested", "approval_answered", "approval_used"
 KINDS = (REQUESTED, ANSWERED, USED)
@@ -33,7 +34,6 @@ class Asked:
     """The request that stands for an action."""
 
     id: str
-    expires_us: int
     seq: int = 0
     """Of its record, if it was made now."""
 
@@ -52,6 +52,8 @@ class Respond:
     reason: str
     time_us: int
     secret: bytes
+    ticks: Ticks | None = None
+    """The same moment by the clock that cannot be set."""
 
 
 @frozen
@@ -65,6 +67,8 @@ class TakeUp:
     id: str
     time_us: int
     secret: bytes
+    ticks: Ticks | None = None
+    """The same moment by the clock that cannot be set."""
 
 
 @frozen
@@ -74,6 +78,8 @@ class Taken:
     standing: Standing
     seq: int = 0
     """Of the record of its use, if it was made now."""
+    left_us: int = 0
+    """For how long it is good yet, if it is pending."""
 
 
 ApprovalOperation: TypeAlias = Ask | Respond | TakeUp

@@ -162,6 +162,10 @@ WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, s
 """
 _AT = "SELECT seq, time_us FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
 _STAMP = "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?"
+_YOUNG = """
+SELECT min(i.step) FROM step_index i JOIN records r ON r.seq = i.seq
+WHERE i.harness = ? AND i.step BETWEEN ? AND ? AND r.time_us >= ?
+"""
 _EVENTS = f"""
 SELECT harness, max(seq), max(CASE WHEN kind = '{Started.kind}' THEN seq END) FROM records
 WHERE kind IN ({", ".join(map(repr, sorted(LIFECYCLE)))}) GROUP BY harness
@@ -272,7 +276,10 @@ def _read_floor(
 
 
 def _young(db: sqlite3.Connection, number: int, since_us: int, indexed: tuple[int, int], tail: Sequence[_Tail]) -> int:
-    """Return the first step since a moment: by the stamps, which are looked up as in a sorted list."""
+    """Return the first step since a moment, so that all before it are older: by the stamps.
+
+    These are looked up as in a sorted list, and those before what is found one by one: a clock may have been set back.
+    """
     low, high = indexed
     while low <= high:
         middle = (low + high) // 2
@@ -281,8 +288,9 @@ def _young(db: sqlite3.Connection, number: int, since_us: int, indexed: tuple[in
             high = middle - 1
         else:
             low = middle + 1
-    if low <= indexed[1]:
-        return low
+    (early,) = db.execute(_YOUNG, (number, indexed[0], low - 1, since_us)).fetchone()
+    if early is not None or low <= indexed[1]:
+        return low if early is None else int(early)
     return next((one.step for one in tail if one.time_us >= since_us), (tail[-1].step if tail else indexed[1]) + 1)
 
 

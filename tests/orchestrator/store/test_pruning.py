@@ -87,6 +87,20 @@ def test_what_is_older_than_a_moment_goes(path: Path) -> None:
     assert kept(path) == list(range(170, 201))
 
 
+@pytest.mark.parametrize("slow", [range(90, 111), range(40, 60), range(190, 200)])
+def test_a_clock_that_was_set_back_for_a_while_takes_no_young_step_away(path: Path, slow: range) -> None:
+    """All 200 are young but those during which the clock was a year behind."""
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        for number in range(1, 201):
+            row = step_row(claimed, number, state=f'{{"total":{number}}}' if number % 10 == 0 else None)
+            store.commit([row._replace(time_us=row.time_us - (10**13 if number in slow else 0))])
+
+    prune(path, Rule(since_us=TIME_US), by="ann")
+
+    assert kept(path) == list(range(1, 201))
+
+
 def test_the_last_step_of_a_harness_stays_however_old_it_is(path: Path) -> None:
     made(path, steps=205)
 
