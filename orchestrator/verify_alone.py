@@ -17,8 +17,9 @@ from zlib import crc32
 
 INDEXES = {"step_index": "kind = 'step'", "effect_index": "kind IN ('intent', 'outcome')", "snapshots": "state IS NOT NULL"}
 SCHEMA = "SELECT name, type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-RECORDS = """SELECT seq, harness, epoch, attempt, step, time_us, kind, body, state FROM records
-WHERE seq > ? AND seq <= ? ORDER BY seq"""
+SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) > 8000000 THEN 0 ELSE {0} END"  # 0: it is large
+RECORDS = f"""SELECT seq, harness, epoch, attempt, step, time_us, kind, {SMALL.format("body")}, {SMALL.format("state")}
+FROM records WHERE seq > ? AND seq <= ? ORDER BY seq"""
 STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness
 ORDER BY seq) AS was FROM records WHERE kind = 'step') WHERE step <> was + 1 ORDER BY seq LIMIT 1"""
 SEALS = "SELECT position, first_seq, last_seq, notes, marks, hash FROM seals WHERE position {} ? ORDER BY position"
@@ -29,10 +30,18 @@ def utf8(value):
     return (value if isinstance(value, str) else ascii(value)).encode("utf-8", "surrogateescape")
 
 
-def record_of(row):
-    body, state = utf8(row[7]), None if row[8] is None else utf8(row[8])
-    fields = [*row[1:7], len(body), None if state is None else len(state)]
-    return utf8(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=ascii)) + body + (state or b"")
+def mark_of(db, row, *digests):
+    """Have what is hashed of a record taken in, of a large one a megabyte at a time; return its mark."""
+    body, state = (
+        b"" if value is None else utf8(value) if value != 0 else db.blobopen("records", name, row[0], readonly=True)
+        for name, value in (("body", row[7]), ("state", row[8]))
+    )
+    fields, mark = [*row[1:7], len(body), None if row[8] is None else len(state)], 0
+    for part in (utf8(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=ascii)), body, state):
+        for at in range(0, len(part), 1 << 20):
+            mark = crc32(piece := part[at : at + (1 << 20)], mark)
+            [digest.update(piece) for digest in digests]
+    return mark
 
 
 def read_seal(first, last, text, marks):
@@ -70,7 +79,7 @@ def walk(db, base, found):
     for seal in [*db.execute(SEALS.format("<="), base[:1]), None, *db.execute(SEALS.format(">"), base[:1])]:
         if seal is None:  # from here on the chain is as it was written; before, nothing may be but what a residue covers
             rest = db.execute(RECORDS, (sealed or -(1 << 63), base[2])) if base[0] else ()
-            actual.update((row[0], crc32(record_of(row))) for row in rest)
+            actual.update((row[0], mark_of(db, row)) for row in rest)
             (position, before, sealed), seals = base[:3], {base[0]: base[1:3]} if base[0] else {}
             continue
         pruned = seal[0] <= base[0]
@@ -82,9 +91,8 @@ def walk(db, base, found):
             found.append((None, "edited", f"seal {position}"))
             continue
         for row in db.execute(RECORDS, (sealed or -(1 << 63), last)):
-            content = record_of(row)
-            seen[row[0]] = crc32(content)
-            digest.update(content + b"\x1e")
+            seen[row[0]] = mark_of(db, row, digest)
+            digest.update(b"\x1e")
         digest.update(utf8(f"\n{position} {first} {last}\n{text}"))
         if (digest.hexdigest() == hash) != (seen == read[1]):
             found.append((None, "edited", f"seal {position}"))
@@ -101,7 +109,7 @@ def walk(db, base, found):
         found += [(sealed + len(tail) + 1, "dropped", "record")] * (row[0] != sealed + len(tail) + 1)
         if row[6] not in ("step", "intent", "outcome", "output") or row[1:3] not in held:
             found.append((row[0], "inserted", "record"))
-        tail[row[0]] = crc32(record_of(row))
+        tail[row[0]] = mark_of(db, row)
     compare(expected, actual, tail, found)
     return noted, seals, len(tail)
 

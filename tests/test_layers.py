@@ -243,7 +243,7 @@ ORCHESTRATOR = (
     ("store.approval_schema", "store.approvals", "store.budget_schema", "store.budgets", "store.seal_schema"),
     ("store.open_here", "store.owner"),
     ("store.secret",),
-    ("store.head", "store.protocol", "store.schema"),
+    ("store.head", "store.protocol", "store.record_bytes", "store.schema"),
     ("store.sealing",),
     ("codec", "store.sqlite_file"),
     ("store.encryption",),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 import struct
 from datetime import UTC, datetime
-from zlib import crc32
 
 from orchestrator.store.proof_account import COPY, Account, Row, Seal
-from orchestrator.store.proof_marks import LEAST, RECORDS, hold, text_of
+from orchestrator.store.proof_marks import LEAST, hold
 from orchestrator.store.pruning_residue import read_marks
+from orchestrator.store.record_bytes import records, take_in
 
 _RESIDUES = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position <= ? ORDER BY position"
 
@@ -25,7 +25,7 @@ def walk_below(db: sqlite3.Connection, account: Account) -> None:
             continue
         hold(db, account, after, residue, "")
         after = residue.last_seq
-    account.actual.update((row[0], crc32(text_of(row))) for row in db.execute(RECORDS, (after, base.last_seq)))
+    account.actual.update((row[0], take_in(pieces)[1]) for row, pieces in records(db, after, base.last_seq))
     kept = db.execute("SELECT count(*) FROM records WHERE seq <= ?", (base.last_seq,)).fetchone()[0]
     account.notices.append(
         f"the store was pruned, the last time at {_moment(base.time_us)} by {base.by}: of records 1 to {base.last_seq} "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from zlib import crc32
 
 from orchestrator.store.proof_account import COPY, Account, Row, Seal
-from orchestrator.store.proof_marks import LEAST, MOST, RECORDS, hold, text_of
+from orchestrator.store.proof_marks import LEAST, hold
 from orchestrator.store.proof_pruned import walk_below
 from orchestrator.store.pruning_residue import read_base
+from orchestrator.store.record_bytes import records, take_in
 from orchestrator.store.sealing import UNSEALED_KINDS
 
 _SEALS = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position > ? ORDER BY position"
@@ -81,7 +81,7 @@ def _look_at_tail(db: sqlite3.Connection, account: Account) -> None:
     """Look at what a program that was killed has left, or one that runs has not sealed yet."""
     held = set(db.execute("SELECT id, epoch FROM harnesses WHERE owner IS NOT NULL"))
     expected = account.sealed + 1
-    for row in db.execute(RECORDS, (account.sealed or LEAST, MOST)):
+    for row, pieces in records(db, account.sealed or LEAST):
         seq, harness, epoch, kind = row[0], row[1], row[2], row[6]
         if seq != expected + len(account.tail):
             missing = expected + len(account.tail)
@@ -89,7 +89,7 @@ def _look_at_tail(db: sqlite3.Connection, account: Account) -> None:
         if kind not in UNSEALED_KINDS or (harness, epoch) not in held:
             text = f"record {seq} was inserted: it is not under a seal, and nobody who ran left it so; remove it, or {COPY}"
             account.add("inserted", "record", text, seq)
-        account.tail[seq] = crc32(text_of(row))
+        account.tail[seq] = take_in(pieces)[1]
 
 
 def compare(account: Account) -> None:

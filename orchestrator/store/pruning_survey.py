@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias
-from zlib import crc32
 
 from attrs import define, field
 
@@ -19,7 +18,8 @@ from orchestrator.errors import StoreCorrupt
 from orchestrator.store.protocol import EFFECT_KINDS
 from orchestrator.store.pruning_plan import Found, Plan
 from orchestrator.store.pruning_residue import Base, Residue
-from orchestrator.store.sealing import BETWEEN, RECORD_TEXT, Note, row_hash, trailer
+from orchestrator.store.record_bytes import records, take_in
+from orchestrator.store.sealing import BETWEEN, Note, row_hash, trailer
 
 Place: TypeAlias = tuple[str, tuple[Any, ...]]
 """A table and the key of a row in it."""
@@ -30,9 +30,6 @@ _PORTION_BYTES = 16_000_000
 
 _SEALS = """
 SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position > ? AND first_seq <= ? ORDER BY position
-"""
-_RECORDS = f"""
-SELECT seq, harness, step, time_us, kind, CAST({RECORD_TEXT} AS BLOB) FROM records WHERE seq > ? AND seq <= ? ORDER BY seq
 """
 _NOTES = "SELECT position, notes FROM seals WHERE position > ? ORDER BY position"
 _USED_UP = "SELECT seq, consumed_step FROM mailbox WHERE seq > ? AND seq <= ? AND consumed_step IS NOT NULL"
@@ -160,9 +157,9 @@ class _Looker:
         is_residue = position <= self._base.position
         seal = sha256(b"" if is_residue else self._before.encode())
         used_up = dict(self._db.execute(_USED_UP, (first - 1, last)))
-        for *fields, text in self._db.execute(_RECORDS, (first - 1, last)):
-            seal.update(text + BETWEEN)
-            self._sort(Found(*fields), text, used_up)
+        for (seq, harness, _, _, step, time_us, kind), pieces in records(self._db, first - 1, last):
+            self._sort(Found(seq, harness, step, time_us, kind), pieces, seal, used_up)
+            seal.update(BETWEEN)
         seal.update(trailer(position, first, last, notes))
         noted = self._latest.places.get(("seals", (position,)), (0, None))[1]
         if seal.hexdigest() != hash or (is_residue and noted != row_hash(row)):
@@ -194,17 +191,20 @@ class _Looker:
         self._digest, self._kept = sha256(), dict[int, int]()
         self._first, self._last, self._bytes = None, 0, 0
 
-    def _sort(self, record: Found, text: bytes, used_up: Mapping[int, int]) -> None:
+    def _sort(self, record: Found, pieces: Iterable[bytes], seal: Any, used_up: Mapping[int, int]) -> None:
+        """Have a record hashed for the seal over it, and note whether it goes or stays."""
         portion, plan = self.portion, self._plan
-        self._bytes += len(text)
         if not plan.goes(record, used_up):
-            self._digest.update(text + BETWEEN)
-            self._kept[record.seq] = crc32(text)
+            size, self._kept[record.seq] = take_in(pieces, seal, self._digest)
+            self._digest.update(BETWEEN)
+            self._bytes += size
             if record.step < plan.by_number.get(record.harness, 0) and record.seq <= plan.until:
                 portion.kept[record.harness, record.kind] += 1
             return
+        size, _ = take_in(pieces, seal)
+        self._bytes += size
         portion.records[record.harness] += 1
-        portion.bytes[record.harness] += len(text)
+        portion.bytes[record.harness] += size
         if portion.runs and portion.runs[-1][1] == record.seq - 1:
             portion.runs[-1] = portion.runs[-1][0], record.seq
         else:

@@ -32,6 +32,7 @@ from zlib import crc32
 
 from orchestrator.errors import StoreCorrupt
 from orchestrator.store.head import Head, Noted, begin_head
+from orchestrator.store.record_bytes import capped, records, take_in
 from orchestrator.store.schema import MIGRATIONS, VERSION
 
 SEAL_EVERY_S = 10.0
@@ -59,6 +60,7 @@ SELECT count(*), min(seq), max(seq), CAST(group_concat(text, char(30)) AS BLOB)
 FROM (SELECT seq, {RECORD_TEXT} AS text FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
 """
 """One row for many records: SQLite lets go of the interpreter once for each row, and gets it back when others let go."""
+_NUMBERS = "SELECT count(*), min(seq), max(seq) FROM (SELECT seq FROM records WHERE seq > ? ORDER BY seq LIMIT ?)"
 _LAST = "SELECT position, last_seq, hash FROM seals ORDER BY position DESC LIMIT 1"
 _STRANGE = f"""
 SELECT r.seq, r.kind FROM records r LEFT JOIN harnesses h ON h.id = r.harness
@@ -228,13 +230,13 @@ def _append(db: sqlite3.Connection, position: int, after: int, before: str, note
 def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int, bytes, bool]:
     """Hash the records after one, up to a gap; return the first and the last, their marks, and whether it was all there is.
 
-    The text of a few hundred is in memory at a time, of fewer if they are large.
+    The text of a few hundred is in memory at a time, of fewer if they are large, and of a large one a piece.
     """
     first, last = after + 1, after
     marks: list[int] = []
     limit, is_all = _CHUNK, False
     while not is_all:
-        count, oldest, newest, text = db.execute(_TAIL, (last, limit)).fetchone()
+        count, oldest, newest, text = _tail(db, last, limit)
         if count and not marks:
             first, last = oldest, oldest - 1
         if count and oldest != last + 1:
@@ -242,18 +244,37 @@ def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int,
         if count and newest - last != count:
             limit = _in_a_row(db, last, limit)
             continue
-        texts = text.split(BETWEEN) if count > 1 else [text] * count
-        if len(texts) != count:
-            limit = 1
+        if count > 1 and (text is None or text.count(BETWEEN) != count - 1):
+            limit = limit // 2 if text is None else 1
             continue
         is_all = count < limit
         if count:
-            digest.update(text)
-            digest.update(BETWEEN)
-            marks += map(crc32, texts)
+            size, found = _hash(db, last, count, text, digest)
+            marks += found
             last = newest
-            limit = max(1, min(_CHUNK, limit * _CHUNK_BYTES // max(len(text), 1)))
+            limit = max(1, min(_CHUNK, 2 * limit, limit * _CHUNK_BYTES // max(size, 1)))
     return first, last, struct.pack(f"<{len(marks)}I", *marks), is_all
+
+
+def _hash(db: sqlite3.Connection, after: int, count: int, text: bytes | None, digest: Any) -> tuple[int, list[int]]:
+    """Add the text of some records to `digest`, or the pieces of a large one; return how many bytes it has, and the marks."""
+    if text is None:
+        size, mark = take_in(next(records(db, after))[1], digest)
+        digest.update(BETWEEN)
+        return size, [mark]
+    digest.update(text)
+    digest.update(BETWEEN)
+    return len(text), [*map(crc32, text.split(BETWEEN) if count > 1 else (text,))]
+
+
+def _tail(db: sqlite3.Connection, after: int, limit: int) -> tuple[int, int, int, bytes | None]:
+    """Return how many records there are after one, the first of them, the last, and their text; None if that is too large."""
+    try:
+        with capped(db):
+            return db.execute(_TAIL, (after, limit)).fetchone()  # type: ignore[no-any-return]
+    except sqlite3.DataError:
+        count, oldest, newest = db.execute(_NUMBERS, (after, limit)).fetchone()
+        return count, oldest, newest, None
 
 
 def _in_a_row(db: sqlite3.Connection, after: int, limit: int) -> int:

@@ -11,16 +11,19 @@ from typing import Any
 
 import pytest
 
+from orchestrator import verify_alone as _alone
 from orchestrator.errors import StoreCorrupt
 from orchestrator.events import Stopped
 from orchestrator.lifecycle import Status
-from orchestrator.store import SqliteStore
+from orchestrator.store import SqliteStore, record_bytes
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, step_row
 from orchestrator.store.conformance.tools import attached_row, output_row
 from orchestrator.store.head import head_path
 from orchestrator.store.proof import Proof, prove
 from orchestrator.store.protocol import ConsumedRow, Post, Remark
 from orchestrator.store.schema import INDEX_EVERY
+
+alone: Any = _alone
 
 
 @pytest.fixture
@@ -251,3 +254,56 @@ def test_a_large_record_is_sealed_without_taking_all_into_memory(store: SqliteSt
     store.close()
 
     assert wrong(path) == []
+
+
+def test_a_seal_covers_more_than_one_text_of_sqlite_can_hold(store: SqliteStore, path: Path) -> None:
+    claimed = claim(store, "one")
+    # Large records beside small ones, together far over the limit of one text.
+    store._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000)  # pyright: ignore[reportPrivateUsage]
+    for number in range(1, 301):
+        store.commit([step_row(claimed, number, input="x" * (40_000 if number % 7 == 0 else 10))])
+    store.commit([], [Remark("", "latch", "{}", TIME_US)])
+    store.close()
+
+    assert wrong(path) == []
+
+
+def test_a_record_is_sealed_whose_body_and_state_are_too_large_for_one_text(store: SqliteStore, path: Path) -> None:
+    claimed = claim(store, "one")
+    row = step_row(claimed, 1, input="x" * 49_000)
+    store.commit([row._replace(state=f'"{"y" * 50_500}"')])
+    # Its row is just within the limit; its header, body and state in one text are beyond it.
+    (size,) = ask(path, "SELECT length(body) + length(state) FROM records WHERE kind = 'step'")[0]
+    store._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, size + 20)  # pyright: ignore[reportPrivateUsage]
+    store.commit([], [Remark("", "latch", "{}", TIME_US)])
+    store.close()
+
+    assert wrong(path) == []
+
+
+@pytest.mark.parametrize("large", [1, 300, 5_000])
+def test_what_is_read_in_pieces_has_the_hash_of_the_whole(path: Path, monkeypatch: pytest.MonkeyPatch, large: int) -> None:
+    monkeypatch.setattr(record_bytes, "LARGE", large)
+    monkeypatch.setattr(record_bytes, "_PIECE", 7)
+    with closing(SqliteStore(path, seal_every_s=1e9)) as store:
+        claimed = claim(store, "one")
+        for number, text in enumerate(["ü", "x" * 299, "\U0001f600" * 200, "\x1e" * 4, "x" * 6_000, ""], 1):
+            row = step_row(claimed, number, input=text)
+            store.commit([row._replace(state=None if number % 2 else f'"{text}"')])
+
+    in_pieces = wrong(path)
+    monkeypatch.undo()
+    assert in_pieces == wrong(path) == alone.verify(path, head_path(path).read_text())[0] == []
+
+
+@pytest.mark.parametrize("edit", ["replace(body, 'xy', 'xz')", "CAST(body AS BLOB)"])
+def test_a_large_record_that_was_edited_is_named(store: SqliteStore, path: Path, edit: str) -> None:
+    claimed = claim(store, "one")
+    store.commit([step_row(claimed, 1, input="x" * 9_000_000 + "y")])
+    (seq,) = ask(path, "SELECT seq FROM records WHERE kind = 'step'")[0]
+    store.close()
+    tell(path, f"UPDATE records SET body = {edit} WHERE seq = {seq}")
+
+    findings, _ = alone.verify(path, head_path(path).read_text())
+    assert ("edited", "record", seq) in wrong(path)
+    assert (seq, "edited", "record") in findings
