@@ -202,15 +202,15 @@ class _Pruner:
             raise StoreBusy(f"{self._store} is being pruned by somebody else: wait for the end of that, and try again")
         self._delete(portion)
         base = portion.base_after(self._by, time.time_ns() // 1000)
-        notes = [base.note(), *gone(portion.residues)]
+        taken = [*portion.residues]
         if old.position < base.position and db.execute(_EMPTY, (old.position,)).rowcount:
-            notes += gone([old.position])
+            taken.append(old.position)
+        notes = [base.note(), *gone(taken)]
         if portion.residue.marks or base.position == portion.position:
             db.execute(_INSERT, portion.residue.row())
             notes.append(portion.residue.note())
         self._latest.read(db)
-        left = {("mailbox", (seq,)) for seq in portion.messages} | {("seals", (seal,)) for seal in portion.residues}
-        left.add(("seals", (old.position,)))
+        left = {("mailbox", (seq,)) for seq in portion.messages} | {("seals", (position,)) for position in taken}
         notes += [note for note, place in self._latest.noted_in(portion.whole) if place not in left]
         self._seals.seal(notes)
 

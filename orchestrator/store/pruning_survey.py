@@ -95,6 +95,8 @@ class Latest:
             for table, key, hash in json.loads(text or "[]"):
                 if table:
                     self._note((table, tuple(key)), position, hash)
+                elif key[:1] == ["anew"]:
+                    self._forget()
 
     def noted_in(self, positions: Iterable[int]) -> list[tuple[Note, Place]]:
         """Return what some seals are the last to note of rows that are there, and forget it."""
@@ -105,6 +107,11 @@ class Latest:
                 if hash is not None:
                     found.append(((table, list(key), hash), (table, key)))
         return found
+
+    def _forget(self) -> None:
+        """Forget what was noted of rows, as those who verify do: the seal notes all of them anew."""
+        for place in [place for place in self.places if place[0] != "seals"]:
+            self.by_seal[self.places.pop(place)[0]].discard(place)
 
     def _note(self, place: Place, position: int, hash: str | None) -> None:
         before = self.places.get(place)

@@ -34,6 +34,7 @@ NAMES = ("one", "two", "three")
 class Life:
     """One harness of a run."""
 
+    name: str
     claimed: Claimed
     step: int = 0
     inbox: list[int] = field(factory=list[int])
@@ -45,16 +46,24 @@ def make_run(path: Path, chance: Random, moves: int, *, closed: bool = True) -> 
     live = path if closed else path.with_name(f"live-{path.name}")
     with closing(SqliteStore(live, seal_every_s=chance.choice([0, 1e9]))) as store:
         do(store, Fund("all", Budget(tokens=10**9, money=Decimal(10**6)), TIME_US))
-        lives = {name: Life(claim(store, name)) for name in NAMES}
-        for life in lives.values():
-            do(store, event_row(life.claimed, events.Started(), Status.RUNNING))
-        for _ in range(moves):
-            _move(store, chance.choice([*lives.values()]), chance)
+        lives = go_on(store, chance, moves)
         if chance.randrange(2):
             life = lives["three"]
             do(store, event_row(life.claimed, events.Completed(), Status.COMPLETED, step=life.step, release=True))
         if not closed:
             copy_store(live, path)
+
+
+def go_on(store: SqliteStore, chance: Random, moves: int, *names: str) -> dict[str, Life]:
+    """Take the three harnesses up, and others by name, and make so many moves with them."""
+    lives: dict[str, Life] = {}
+    for name in (*NAMES, *names):
+        claimed = claim(store, name, take_over=True, reopen=True)
+        lives[name] = Life(name, claimed, claimed.step, [message.seq for message in claimed.mailbox])
+        do(store, event_row(claimed, events.Started(claimed.step), Status.RUNNING, step=claimed.step))
+    for _ in range(moves):
+        _move(store, chance.choice([*lives.values()]), chance)
+    return lives
 
 
 def _move(store: SqliteStore, life: Life, chance: Random) -> None:
@@ -65,7 +74,7 @@ def _move(store: SqliteStore, life: Life, chance: Random) -> None:
         case 1:
             _effect(store, life, chance)
         case 2:
-            life.inbox.append(do(store, Post(NAMES[claimed.harness - 1], "x", now, '{"n":1}')))
+            life.inbox.append(do(store, Post(life.name, "x", now, '{"n":1}')))
         case 3:
             store.commit([], effects=[output_row(claimed, making, f"line {making}")])
         case 4:
@@ -76,7 +85,7 @@ def _move(store: SqliteStore, life: Life, chance: Random) -> None:
             if chance.randrange(4):
                 do(store, SettleSpend(id, now, Spend(tokens=4)))
         case 6:
-            do(store, Remark(chance.choice(["", NAMES[claimed.harness - 1]]), "latch", '{"on":true}', now))
+            do(store, Remark(chance.choice(["", life.name]), "latch", '{"on":true}', now))
         case _:
             do(store, event_row(claimed, events.Failed("E", "on purpose"), Status.FAILED, step=life.step))
             restarting = events.Restarting("on purpose", 0.1, 1.0, (1.0,))
@@ -103,8 +112,8 @@ def _effect(store: SqliteStore, life: Life, chance: Random) -> None:
 def _approval(store: SqliteStore, life: Life, chance: Random) -> None:
     claimed, making, life.asked = life.claimed, life.step + 1, life.asked + 1
     action = Action("publish", "push it", {"to": life.asked}, expires_s=3600)
-    id = f"{claimed.harness}-{life.asked}"
-    wanted = request_of(id, NAMES[claimed.harness - 1], making, "push", action, now_us=TIME_US)
+    id = f"{claimed.harness}-{claimed.epoch}-{life.asked}"
+    wanted = request_of(id, life.name, making, "push", action, now_us=TIME_US)
     do(store, Ask(claimed.harness, claimed.epoch, 1, wanted, SECRET))
     if verdict := chance.choice(["", "approved", "denied"]):
         do(store, Respond(id, verdict, "ann", "", TIME_US + 5, SECRET))

@@ -177,6 +177,22 @@ def test_pruning_again_changes_nothing(path: Path) -> None:
     assert (path.read_bytes() == before, sum(again.records.values())) == (True, 0)
 
 
+def test_a_store_verifies_however_often_it_is_pruned_and_run_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if what an earlier prune has left fills a commit of the next one, and the last of it is where the chain begins."""
+    for lap, portion in enumerate((40, 15, 40, 15)):
+        monkeypatch.setattr(pruning_survey, "PORTION", portion)
+        with closing(SqliteStore(path)) as store:
+            claimed = claim(store, "one", take_over=True)
+            for step in range(60 * lap + 1, 60 * lap + 61):
+                do(store, Post("one", "x", TIME_US, "1"))  # waits, and so stays
+                store.commit([step_row(claimed, step, state=f'{{"total":{step}}}')])
+
+        prune(path, Rule(keep=5, context=0), by="ann")
+
+        assert proof_of(path).findings == []
+        assert kept(path)[0] == 60 * lap + 56
+
+
 def test_numbers_are_never_used_anew(path: Path) -> None:
     made(path, end=False)
     newest = ask(path, "SELECT max(seq) FROM records")[0][0]
