@@ -17,56 +17,6 @@ from harnesses.secret_named import assigned
 from harnesses.secret_patterns import ANYWHERE, OFTEN_WORDS, PATTERNS
 from harnesses.secret_values import MARK, Span
 
-_RUNS = bytes(ord("x") if chr(code) in "_-~" or (code < 128 and chr(code).isalnum()) else ord(" ") for code in range(256))
-_RUN = b"x" * 16
-"""Every pattern of an issuer has a run of so many characters without a break."""
-
-
-_SHAPE = bytes(ord("0") if 48 <= code < 58 else code for code in range(256))
-_NEEDLES = tuple({form: None for prefix, _ in PATTERNS for form in (prefix, prefix.encode().translate(_SHAPE).decode())})
-"""What the patterns begin with, and how that looks when every digit is a 0."""
-_CLEAN: set[bytes] = set()
-_MOST_SHAPES = 4096
-_LONGEST_SHAPE = 2000
-
-
-def body_may_hold_secret(body: bytes) -> bool:
-    """Return the same for JSON; quickly, if it was asked before for one that differs in nothing but digits.
-
-    What a harness yields differs from step to step in numbers and times, and seldom in words.
-    """
-    if len(body) > _LONGEST_SHAPE:
-        return may_hold_secret(str(body, "utf-8"))
-    shape = body.translate(_SHAPE)
-    if shape in _CLEAN:
-        return False
-    if may_hold_secret(str(shape, "utf-8")):
-        return True
-    if len(_CLEAN) >= _MOST_SHAPES:
-        _CLEAN.clear()
-    _CLEAN.add(shape)
-    return False
-
-
-def may_hold_secret(text: str) -> bool:
-    """Return whether `text` is worth searching: false only if there is certainly no secret in it."""
-    low = text.lower()
-    return (
-        "secret" in low
-        or "pass" in low
-        or "auth" in low
-        or "bearer" in low
-        or "credential" in low
-        or "phrase" in low
-        or "mnemonic" in low
-        or ("k" in low and ("key" in low or "token" in low or "cookie" in low))
-        or ("w" in low and ("pw" in low or "jwt" in low or "wif" in low))
-        or ("-" in low and ("private-lines" in low or "-p " in low or "-securestring" in low or "-api" in low))
-        or ("/" in low and "://" in low)
-        or ("l" in low and ("curl" in low or "mysql" in low or "redis-cli" in low))
-        or (_RUN in text.encode(errors="replace").translate(_RUNS) and any(needle in low for needle in _NEEDLES))
-    )
-
 
 def cut(text: str, found: Iterable[Span]) -> str:
     """Return `text` with the mark in place of what was found."""

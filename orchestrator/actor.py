@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from math import inf
 from typing import Any, cast
 
@@ -26,15 +25,17 @@ from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
 from harnesses.runtime import ApprovalRule
+from harnesses.secrets import LineRedactor
 from harnesses.spending import Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.approvals import Approvals, Asker
-from orchestrator.codec import decode, encode_step, without_secrets
+from orchestrator.codec import decode, encode_step
 from orchestrator.failure import parted
 from orchestrator.mailbox import Mailbox
 from orchestrator.output import Output
 from orchestrator.recorder import Recorder
+from orchestrator.redaction import LARGE, weight
 from orchestrator.savings import Savings
 from orchestrator.slot import Receipt, Slot, settled
 from orchestrator.store.protocol import ConsumedRow, EffectRow, StepRow
@@ -208,7 +209,6 @@ class Actor(Slot):
                 governance,
                 took_us=self.control.watch.took_us(),
                 consumed=[message.seq for message in used] if used else (),
-                redacted=self._redacted,
             )
             saved = self.savings.snapshot(body, delta, state)
         except Unstorable as error:
@@ -222,7 +222,10 @@ class Actor(Slot):
             self._attached = None
         if self._output is not None:
             self._output.begin_recording()
+        self.redacted = self._redacted
         try:
+            if self.redacted and weight(self) > LARGE:
+                await self._recorder.redact_aside(self)
             await self._sent(self)
         except BaseException:
             self._lost = True
@@ -231,8 +234,8 @@ class Actor(Slot):
         if governance is not None:
             self.savings.governance = governance
         if self._output is not None:
-            for line in self._output.end_recording():
-                self._recorder.enqueue_soon(self._noting("output", line, step.step_number + 1))
+            for line, lines in self._output.end_recording():
+                self._log_soon(line, lines, step.step_number + 1)
         if ticks is not None and kept is not None:
             ticks.settle(kept)
         if used:
@@ -253,7 +256,7 @@ class Actor(Slot):
         # What a governor has found comes when the step is made: there is always room for it.
         if len(self._attached) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
-        self._attached.append(Attachment(attached.kind, without_secrets(attached.body)) if self._redacted else attached)
+        self._attached.append(attached)
 
     def end_attempt(self) -> None:
         """Give back what was taken for a step that was not recorded."""
@@ -277,8 +280,13 @@ class Actor(Slot):
     def log(self, line: str, source: str = "") -> None:
         """Have a line of output recorded without waiting."""
         if self._output is None:
-            self._output = Output(partial(self.note_soon, "output"), redacted=self._redacted)
+            self._output = Output(self._log_soon, redacted=self._redacted)
         self._output.write(line, source)
+
+    def _log_soon(self, body: str, lines: LineRedactor, step: int | None = None) -> None:
+        slot = self._noting("output", body, step)
+        slot.redacted, slot.lines = self._redacted, lines
+        self._recorder.enqueue_soon(slot)
 
     async def approve(self, key: str, action: Action) -> Grant:
         """Return when a person has approved an action of the step being made; see `Journal.approve`."""

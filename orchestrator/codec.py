@@ -1,7 +1,7 @@
 """Between values and the JSON on disk. The one place that knows the encoder.
 
 encode_step   a step to the body of its record           body of a record to a step    decode_step
-without_secrets   what is recorded beside a step, without the secrets in it
+without_secrets   a record's body without the secrets in it
 encode        any value, checked first                   JSON to plain data            decode
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from harnesses.delta import Delta, apply_to_state, modified
 from harnesses.effects import EffectOutcome
 from harnesses.errors import Unstorable
-from harnesses.secrets import body_may_hold_secret, may_hold_secret, redact
+from harnesses.secrets import may_hold_secret, redact
 from harnesses.step import StateDelta, Step
 from harnesses.values import detach, explain
 from orchestrator.errors import StoreCorrupt
@@ -24,6 +24,7 @@ from orchestrator.records import EffectRecord, StepRecord
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def encode(value: object) -> str:
@@ -56,7 +57,6 @@ def encode_step(
     *,
     took_us: str = "",
     consumed: Sequence[int] = (),
-    redacted: bool = True,
 ) -> str:
     """Return the body of a step's record.
 
@@ -65,8 +65,6 @@ def encode_step(
         governance: what its governor keeps.
         took_us: what its time went into, as JSON: `harnesses.stopwatch`.
         consumed: `seq`s of the messages that it has used up.
-        redacted: whether secrets are taken out of input, output and summary. The state has to come back as it was, so what
-            is in it stays: keep no secrets there.
 
     Raises:
         Unstorable: with the path to what can not be stored, from `input`, `output` or `state`.
@@ -86,25 +84,21 @@ def encode_step(
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(_explain_step(step, delta)) from error
     text = str(encoded, "utf-8")
-    if redacted and body_may_hold_secret(encoded):
-        text = _clean(text, body, ("input", "output", "summary"))
-    # Last, and as text: numbers that are new each time would only be looked through for secrets.
     return f'{text[:-1]},"took_us":{took_us}}}' if took_us else text
 
 
-def without_secrets(text: str) -> str:
-    """Return the JSON of an object, such as a line of output or an evidence, without the secrets in it."""
+def without_secrets(text: str, names: Sequence[str] = ()) -> str:
+    """Return the JSON of an object without the secrets in it; the same text if there is none.
+
+    Args:
+        names: the fields that are looked at; all of them if none is named. The others stay byte for byte what they are.
+    """
     if not may_hold_secret(text):
         return text
-    body: dict[str, Any] = _decode(text)
-    return _clean(text, body, tuple(body))
-
-
-def _clean(text: str, body: dict[str, Any], names: Iterable[str]) -> str:
-    """Return the JSON `text` of a `body`, with what has these names in it redacted."""
-    plain = {name: _decode(_encode(body[name])) for name in names if name in body}
+    fields = _fields(text)
+    plain = {name: _decode(fields[name]) for name in names or fields if name in fields}
     clean = redact(plain)
-    return text if clean is plain else str(_encode({**body, **clean}), "utf-8")
+    return text if clean is plain else str(_encode({**fields, **clean}), "utf-8")
 
 
 def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, body: str | bytes) -> StepRecord:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harnesses.secrets import LineRedactor, redact_text
+from harnesses.secret_keys import begins_key, ends_key
+from harnesses.secrets import LineRedactor
 from orchestrator.codec import encode
+from orchestrator.redaction import MAX_LINE
 
 MAX_LINES = 10_000
 """Lines of one step that are recorded."""
 MAX_CHARACTERS = 2_000_000
 """Of them all together."""
-MAX_LINE = 4_000
-"""Characters of one line that are recorded, the first ones."""
-_LOOKED_AT = 4 * MAX_LINE
+_LOOKED_AT = 2 * MAX_LINE
 """Characters of one line that are searched for secrets."""
 _MAX_SOURCES = 64
 """Sources of which it is known whether they are in the middle of a key."""
@@ -27,32 +27,31 @@ class Output:
     """The lines of one attempt.
 
     Args:
-        send: has a record's body committed, without waiting.
+        send: has a record's body committed, without waiting. With it goes what takes the secrets out first: it knows of the
+            lines before. The line is cut to its length only then.
         redacted: whether secrets are taken out.
     """
 
-    __slots__ = ("_characters", "_kept", "_lines", "_recording", "_redacted", "_redactors", "_send", "_unsaid")
+    __slots__ = ("_characters", "_kept", "_lines", "_longest", "_recording", "_redactors", "_send", "_unsaid")
 
-    def __init__(self, send: Callable[[str], None], *, redacted: bool = True) -> None:
+    def __init__(self, send: Callable[[str, LineRedactor], None], *, redacted: bool = True) -> None:
         self._send = send
-        self._redacted = redacted
+        self._longest = _LOOKED_AT if redacted else MAX_LINE
         self._redactors: dict[str, LineRedactor] = {}
         self._lines = self._characters = self._unsaid = 0
         self._recording = False
-        self._kept: list[str] = []
+        self._kept: list[tuple[str, LineRedactor]] = []
 
     def write(self, line: str, source: str) -> None:
         """Have a line recorded, if there is room for it."""
-        if self._redacted:
-            line = self._redactor(source).line(line[:_LOOKED_AT])
-            source = redact_text(source[:_LOOKED_AT])
-        text = line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
-        if self._lines >= MAX_LINES or self._characters + len(text) > MAX_CHARACTERS:
+        length = min(len(line), MAX_LINE)
+        if self._lines >= MAX_LINES or self._characters + length > MAX_CHARACTERS:
             self._unsaid += 1
+            self._pass_over(line[:_LOOKED_AT], source)
             return
         self._lines += 1
-        self._characters += len(text)
-        self._record(text, source)
+        self._characters += length
+        self._record(line if len(line) <= self._longest else f"{line[: self._longest - 1]}…", source)
 
     def begin_recording(self) -> None:
         """Say how much was not recorded; what is written from now on, while the step is, belongs to the next one."""
@@ -61,8 +60,8 @@ class Output:
         self._lines = self._characters = self._unsaid = 0
         self._recording = True
 
-    def end_recording(self) -> list[str]:
-        """Return the bodies of what was written while the step was being recorded."""
+    def end_recording(self) -> list[tuple[str, LineRedactor]]:
+        """Return what `send` is to be given: what was written while the step was being recorded."""
         self._recording = False
         kept, self._kept = self._kept, []
         return kept
@@ -72,12 +71,18 @@ class Output:
             self._redactors.clear()
         return self._redactors.setdefault(source, LineRedactor())
 
+    def _pass_over(self, line: str, source: str) -> None:
+        """Note that a key begins, or ends, in a line that is not recorded: those after it may be."""
+        if begins_key(line) or ends_key(line):
+            self._redactors[source] = LineRedactor(is_inside=begins_key(line))
+
     def _record(self, text: str, source: str) -> None:
         # An agent may write what UTF-8 can not say.
         body = {"line": text.encode(errors="backslashreplace").decode()}
         if source:
-            body["source"] = source
+            body["source"] = source[:_LOOKED_AT]
+        sent = encode(body), self._redactor(source)
         if self._recording:
-            self._kept.append(encode(body))
+            self._kept.append(sent)
         else:
-            self._send(encode(body))
+            self._send(*sent)

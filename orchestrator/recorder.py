@@ -25,6 +25,7 @@ from harnesses.clock import jumps
 from orchestrator.bell import Bell
 from orchestrator.buckets import AMOUNTS, SECONDS, Buckets
 from orchestrator.errors import StoreBusy, StoreLost, UsageError
+from orchestrator.redaction import redact_slots
 from orchestrator.slot import Batch, Receipt, Slot, refusal_of, refuse, settled
 from orchestrator.store.protocol import Committed, Operation, Store
 
@@ -71,6 +72,8 @@ class Recorder:
         self._quick_s = 0.0
         self._alone = 0
         self._lost: StoreLost | None = None
+        self._aside = trio.CapacityLimiter(1)
+        """One at a time: large rows of many harnesses would share the interpreter anyway."""
         self.commits_s = Buckets(SECONDS)
         """How long commits took; only the loop's thread counts."""
         self.batches = Buckets(AMOUNTS)
@@ -98,6 +101,7 @@ class Recorder:
             return False
         begin = time.perf_counter()
         try:
+            redact_slots((slot,))
             committed = Batch([slot]).commit(self.store, wait=False)
         except StoreBusy:
             return False
@@ -113,6 +117,17 @@ class Recorder:
         self.last_seq = max(self.last_seq, *committed.seqs, *committed.effects)
         self._news.ring()
         return True
+
+    async def redact_aside(self, slot: Slot) -> None:
+        """Take the secrets out of a large row before it is sent. No cancellation ends the wait.
+
+        A thread of its own does it: neither the loop nor the commits of others wait for that.
+        """
+        if jumps():
+            redact_slots((slot,))
+            return
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(redact_slots, (slot,), limiter=self._aside)
 
     def enqueue_soon(self, slot: Slot) -> None:
         """Send `slot` to be committed, and wait for nothing. If the store is lost, so is it."""
@@ -251,6 +266,7 @@ class Recorder:
     def _commit_here(self, batch: Batch) -> None:
         begin = time.perf_counter()
         try:
+            redact_slots(batch.slots)
             committed = batch.commit(self.store, wait=self._here)
         except Exception as error:
             if isinstance(error, StoreBusy) and not self._here:
@@ -268,6 +284,7 @@ class Recorder:
         while (batch := self._queue.get()) is not None:
             begin = time.perf_counter()
             try:
+                redact_slots(batch.slots)
                 committed = batch.commit(self.store, wait=True)
             except BaseException as error:
                 self._tell(self._fail, error)

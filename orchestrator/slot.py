@@ -8,6 +8,7 @@ from typing import Any
 from outcome import Error
 from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule, wait_task_rescheduled
 
+from harnesses.secrets import LineRedactor
 from orchestrator.bell import Bell
 from orchestrator.errors import OrchestratorError, OwnershipLost, StoreCorrupt
 from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Operation, StepRow, Store
@@ -16,7 +17,7 @@ from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Opera
 class Slot:
     """One sender's place in the channel; it is used again for each of its steps."""
 
-    __slots__ = ("consumed", "effect", "notes", "operation", "result", "row", "task")
+    __slots__ = ("consumed", "effect", "lines", "notes", "operation", "redacted", "result", "row", "task")
 
     def __init__(self) -> None:
         self.row: StepRow | None = None
@@ -24,6 +25,10 @@ class Slot:
         self.notes: tuple[EffectRow, ...] = ()
         """What is recorded beside `row`: written if it is, and only then."""
         self.effect: EffectRow | None = None
+        self.redacted = False
+        """Whether secrets are still to be taken out of `row`, `notes` and `effect`."""
+        self.lines: LineRedactor | None = None
+        """What knows of the lines before `effect`, if that is a line of output."""
         self.operation: Operation | None = None
         self.task: Task | None = None
         self.result: Any = None

@@ -29,6 +29,7 @@ HARNESSES = (
     ("secret_addresses", "secret_keys", "secret_named"),
     ("secret_commands",),
     ("secret_text",),
+    ("secret_scan",),
     ("secrets",),
     # orders, and the loop that obeys them
     ("control", "once", "spending", "ticks"),
@@ -263,6 +264,7 @@ ORCHESTRATOR = (
     ("standing",),
     # what runs
     ("declared", "mailbox", "savings", "slot"),
+    ("redaction",),
     ("output", "recorder"),
     ("approvals",),
     ("actor", "log", "till"),
@@ -522,6 +524,7 @@ PURE = (
     "harnesses.secret_named",
     "harnesses.secret_names",
     "harnesses.secret_patterns",
+    "harnesses.secret_scan",
     "harnesses.secret_text",
     "harnesses.secret_values",
     "harnesses.secrets",
@@ -571,8 +574,23 @@ PURE = (
 """Functions of their arguments: no Trio, no input or output, no clock, no chance."""
 
 PURE_IMPORTS = (
-    frozenset({"__future__", "abc", "array", "ast", "attrs", "collections", "dataclasses", "datetime", "decimal", "difflib"})
+    frozenset(
+        {
+            "__future__",
+            "abc",
+            "array",
+            "ast",
+            "attrs",
+            "bisect",
+            "collections",
+            "dataclasses",
+            "datetime",
+            "decimal",
+            "difflib",
+        }
+    )
     | frozenset({"enum", "functools", "graphlib", "hashlib", "hmac", "itertools", "json", "math", "msgspec", "operator", "re"})
+    | frozenset({"bisect", "importlib"})
     | frozenset({"tomllib", "types", "typing", "unicodedata", "uuid"})
 )
 IMPURE_CALLS = frozenset({"now", "utcnow", "today", "open", "print", "input", "uuid1", "uuid4", "urandom", "getenv"})

@@ -10,9 +10,10 @@ from typing import Any
 
 import trio
 
+from harnesses.secrets import suspects
 from harnesses.step import StateDelta, Step
 from orchestrator import Orchestrator
-from orchestrator.codec import encode_step
+from orchestrator.codec import encode_step, without_secrets
 from tests.benchmarks.work import Stepping
 
 _HARNESSES, _STEPS, _ROUNDS = 500, 40, 5
@@ -71,8 +72,10 @@ def _took_ns(steps: list[Step[Any, Any]], *, redacted: bool) -> float:
 
 def _once_ns(steps: list[Step[Any, Any]], *, redacted: bool) -> float:
     begin = time.thread_time_ns()
-    for step in steps:
-        encode_step(step, {"set": {"equity": "10000.25"}}, redacted=redacted)
+    bodies = [encode_step(step, {"set": {"equity": "10000.25"}}) for step in steps]
+    if redacted:
+        for place in suspects(bodies):
+            without_secrets(bodies[place], ("input", "output", "summary"))
     return (time.thread_time_ns() - begin) / len(steps)
 
 

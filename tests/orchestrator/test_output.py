@@ -57,7 +57,7 @@ async def test_a_flood_of_lines_is_cut_and_counted(autojump_clock):
 
 def test_a_long_line_is_cut_and_what_is_no_text_is_escaped():
     sent: list[str] = []
-    output = Output(sent.append)
+    output = Output(lambda body, lines: sent.append(body), redacted=False)
 
     output.write("x" * (MAX_LINE + 5), "")
     output.write("half a pair: \ud800", "agent")
@@ -68,13 +68,13 @@ def test_a_long_line_is_cut_and_what_is_no_text_is_escaped():
 
 def test_what_is_written_while_a_step_is_recorded_belongs_to_the_next_one():
     sent: list[str] = []
-    output = Output(sent.append)
+    output = Output(lambda body, lines: sent.append(body))
 
     output.begin_recording()
     output.write("late", "")
 
     assert sent == []
-    assert [json.loads(body) for body in output.end_recording()] == [{"line": "late"}]
+    assert [json.loads(body) for body, _ in output.end_recording()] == [{"line": "late"}]
 
 
 @pytest.mark.parametrize("store", [None, "run.db"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +14,11 @@ import trio
 import trio.testing
 from attrs import frozen
 
+import orchestrator.redaction
 from harnesses import Agent, BaseHarness, Refused
 from harnesses.approval import Action
 from harnesses.delta import Delta
-from harnesses.secrets import MARK
+from harnesses.secrets import MARK, LineRedactor
 from harnesses.step import StateDelta, Step
 from orchestrator import Orchestrator
 from orchestrator.cli import main
@@ -24,7 +27,10 @@ from orchestrator.command.runfile import parse_run_file
 from orchestrator.errors import UsageError
 from orchestrator.failure import failed, sentence
 from orchestrator.output import MAX_LINE, Output
+from orchestrator.redaction import redact_slots
+from orchestrator.slot import Slot
 from orchestrator.store import SqliteReader
+from orchestrator.store.protocol import EffectRow
 from tests.secrets.drawing import pem
 from tests.secrets.leaks import GITHUB, JWT, STRIPE, WORD
 
@@ -164,7 +170,7 @@ def test_what_a_step_changed_is_stored_as_it_is() -> None:
     delta: Delta = {"set": {"password": WORD, "big": 2**70, "small": 1e-300}}
     step = Step(1, datetime(2026, 1, 1, tzinfo=UTC), {"password": WORD}, "done", StateDelta(("password",)))
 
-    body = json.loads(encode_step(step, delta))
+    body = json.loads(without_secrets(encode_step(step, delta), ("input", "output", "summary")))
 
     assert body["input"] == {"password": MARK}
     assert body["delta"] == delta
@@ -189,11 +195,85 @@ def test_a_traceback_keeps_no_secret_whose_name_was_cut_off() -> None:
 
 
 def test_a_secret_at_the_edge_of_a_line_of_output_goes() -> None:
-    sent: list[str] = []
+    (body,) = _recorded(("x" * (MAX_LINE - 20) + f" token={GITHUB}", "agent"))
 
-    Output(sent.append).write("x" * (MAX_LINE - 20) + f" token={GITHUB}", "agent")
+    assert GITHUB[:12] not in body
+    assert len(json.loads(body)["line"]) <= MAX_LINE
 
-    assert GITHUB[:12] not in sent[0]
+
+def _recorded(*lines: tuple[str, str]) -> list[str]:
+    """Return the bodies that lines of output, each with its source, are recorded as."""
+    slots: list[Slot] = []
+
+    def send(body: str, redactor: LineRedactor) -> None:
+        slot = Slot()
+        slot.effect = EffectRow(1, 1, 1, 1, 0, body, "output")
+        slot.redacted, slot.lines = True, redactor
+        slots.append(slot)
+
+    output = Output(send)
+    for line, source in lines:
+        output.write(line, source)
+    redact_slots(slots)
+    return [slot.effect.body for slot in slots if slot.effect is not None]
+
+
+def test_a_key_whose_beginning_was_not_recorded_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.output.MAX_LINES", 1)
+    slots: list[tuple[str, LineRedactor]] = []
+    output = Output(lambda body, lines: slots.append((body, lines)))
+    for line in ("first", *KEY.splitlines()[:2]):
+        output.write(line, "agent")
+    output.begin_recording()
+    output.end_recording()
+
+    output.write(KEY_LINES[1], "agent")
+
+    body, lines = slots[-1]
+    assert lines.line(json.loads(body)["line"]) == MARK
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_what_is_recorded_is_the_same_whichever_thread_redacts_it(tmp_path: Path, size: int) -> None:
+    class Saying(BaseHarness[int, str, dict]):
+        async def execute(self):
+            self.attach("evidence", {"kind": "test", "status": "PASS", "evidence": f"password={WORD}" + " x" * (size // 4)})
+            yield f"{GITHUB} " + "word " * (size // 5), {"password": WORD}
+
+    async with Orchestrator(tmp_path / "run.db") as orchestrator:
+        for number in range(2):
+            orchestrator.start(Saying(0), name=f"h{number}")
+    async with Orchestrator() as orchestrator:
+        handle = orchestrator.start(Saying(0), name="h0")
+        await handle.wait()
+        inline = orchestrator.store.step_rows("h0")
+
+    with closing(SqliteReader(tmp_path / "run.db")) as reader:
+        steps = [reader.steps(f"h{number}")[0] for number in range(2)]
+    assert steps[0].input == steps[1].input == json.loads(inline[0].body)["input"] == f"{MARK} " + "word " * (size // 5)
+    assert {step.output["password"] for step in steps} == {MARK}
+
+
+async def test_a_large_row_is_redacted_beside_the_loop_and_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[tuple[int, str]] = []
+    redact = orchestrator.redaction.without_secrets
+
+    def noted(text: str, names: Sequence[str] = ()) -> str:
+        threads.append((len(text), threading.current_thread().name))
+        return redact(text, names)
+
+    monkeypatch.setattr(orchestrator.redaction, "without_secrets", noted)
+
+    class Large(BaseHarness[int, str, str]):
+        async def execute(self):
+            for number in range(12):
+                yield f"password={WORD}", "word " * (20_000 if number % 2 else 2)
+
+    async with Orchestrator(tmp_path / "run.db") as running:
+        running.start(Large(0), name="large")
+
+    assert {size > 8_000 for size, _ in threads} == {True, False}
+    assert all("redact_slots" in name for size, name in threads if size > 8_000)
 
 
 def test_a_record_without_secrets_is_the_very_text_it_was() -> None:
@@ -220,11 +300,9 @@ def test_only_true_and_false_say_so(word: str) -> None:
 
 
 def test_who_writes_a_line_is_named_without_a_secret() -> None:
-    sent: list[str] = []
+    bodies = _recorded(("hello", f"agent \x1b[32m{GITHUB}"))
 
-    Output(sent.append).write("hello", f"agent \x1b[32m{GITHUB}")
-
-    assert [json.loads(body) for body in sent] == [{"line": "hello", "source": f"agent \x1b[32m{MARK}"}]
+    assert [json.loads(body) for body in bodies] == [{"line": "hello", "source": f"agent \x1b[32m{MARK}"}]
 
 
 class Asking(BaseHarness[int, int, int]):

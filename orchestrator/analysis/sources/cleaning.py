@@ -10,23 +10,14 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from harnesses.secret_patterns import PATTERNS
-from harnesses.secrets import body_may_hold_secret, redact
+from harnesses.secret_scan import SUSPECT
+from harnesses.secrets import may_hold_secret, redact
 from orchestrator.analysis.duck import quoted
 from orchestrator.codec import decode, encode_private
 from orchestrator.log import HEADER
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-_WORDS = (
-    "secret|pass|auth|bearer|credential|phrase|mnemonic|key|token|cookie|pw|jwt|wif|private-lines|-p |-securestring|-api|"
-    "://|curl|mysql|redis-cli"
-)
-_ISSUED = "|".join(sorted({prefix.replace(".", "[.]") for prefix, _ in PATTERNS}))
-SUSPICIOUS = f"(?i)(?-i:\u0130)|{_WORDS}|(?:{_ISSUED})[a-z0-9_-]{{8}}"
-"""What is in every text that holds a secret, for the engine's own search: what it does not find need not come to Python, which
-takes three times as long. U+0130 is an i when it is small, though not to this search."""
 
 
 def add_functions(db: DuckDBPyConnection) -> None:
@@ -38,12 +29,12 @@ def add_functions(db: DuckDBPyConnection) -> None:
 
 def cleaned(column: str) -> str:
     """Return what takes the secrets out of a column of JSON."""
-    return f"CASE WHEN regexp_matches({column}, {quoted(SUSPICIOUS)}) THEN clean_json({column}) ELSE {column} END"
+    return f"CASE WHEN regexp_matches({column}, {quoted(SUSPECT)}) THEN clean_json({column}) ELSE {column} END"
 
 
 def clean_json(text: str) -> str:
     """Return JSON without the secrets in it; the same text if there is none."""
-    if not body_may_hold_secret(text.encode()):
+    if not may_hold_secret(text):
         return text
     return encode_private(redact(decode(text)))
 

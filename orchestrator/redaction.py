@@ -1,0 +1,77 @@
+"""Secrets taken out of rows before they are committed, in the thread that commits them.
+
+The law: what is recorded is the same whichever thread took the secrets out, and no row is redacted twice. One pass over the
+bodies of a batch decides which may hold a secret; only those are read.
+
+A large row is redacted in a thread of its own before it joins a batch (`Recorder.redact_aside`), so that neither the loop nor
+the commits of other harnesses wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harnesses.secrets import LineRedactor, redact_text, suspects
+from orchestrator.codec import decode, encode, without_secrets
+from orchestrator.slot import Slot
+
+LARGE = 8_000
+"""Characters of the bodies of one slot that are redacted while others wait: 1 ms for ordinary text, 10 for hostile text."""
+MAX_LINE = 4_000
+"""Characters of one line of output that are recorded, the first ones."""
+_OF_STEP = ("input", "output", "summary")
+"""The state has to come back as it was, so `delta` stays: keep no secrets there."""
+
+
+def weight(slot: Slot) -> int:
+    """Return how many characters have to be looked at."""
+    row = slot.row or slot.effect
+    return (0 if row is None else len(row.body)) + sum(len(note.body) for note in slot.notes)
+
+
+def redact_slots(slots: Sequence[Slot]) -> None:
+    """Take the secrets out of what slots hold. What was redacted before is left alone."""
+    slots = [slot for slot in slots if slot.redacted]
+    if not slots:
+        return
+    bodies: list[str] = []
+    owners: list[tuple[Slot, int]] = []
+    for slot in slots:
+        slot.redacted = False
+        row = slot.row or slot.effect
+        if row is not None:
+            bodies.append(row.body)
+            owners.append((slot, -1))
+        if slot.notes:
+            bodies += (note.body for note in slot.notes)
+            owners += ((slot, place) for place in range(len(slot.notes)))
+    suspicious = set(suspects(bodies))
+    for place, (slot, note) in enumerate(owners):
+        if slot.lines is not None:
+            _redact_line(slot, slot.lines, is_suspect=place in suspicious)
+        elif place in suspicious:
+            _redact_row(slot, note)
+
+
+def _redact_row(slot: Slot, note: int) -> None:
+    if note >= 0:
+        notes = list(slot.notes)
+        notes[note] = notes[note]._replace(body=without_secrets(notes[note].body))
+        slot.notes = tuple(notes)
+    elif slot.row is not None:
+        slot.row = slot.row._replace(body=without_secrets(slot.row.body, _OF_STEP))
+    elif slot.effect is not None:
+        slot.effect = slot.effect._replace(body=without_secrets(slot.effect.body))
+
+
+def _redact_line(slot: Slot, lines: LineRedactor, *, is_suspect: bool) -> None:
+    """Redact a line of output, which may be one of a key that goes over several, and cut it to its length."""
+    row = slot.effect
+    if row is None or not (is_suspect or lines.is_inside or len(row.body) > MAX_LINE):
+        return
+    body = decode(row.body)
+    line = lines.line(body["line"])
+    body["line"] = line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
+    if "source" in body:
+        body["source"] = redact_text(body["source"])
+    slot.effect = row._replace(body=encode(body))
