@@ -201,7 +201,7 @@ class Actor(Slot):
             ticks = self.savings.ticks
             kept = None if ticks is None else ticks.as_data()
             governance = None if self.governor is None else self.governor.kept()
-            used = self._mailbox.taken
+            used = tuple(self._mailbox.taken) if self._mailbox.taken else ()
             body = encode_step(
                 step,
                 delta,

@@ -132,7 +132,7 @@ class Child:
         self.attempt = 0
         self.outcome: Outcome | None = None
         self.bell = Bell()
-        self.mailbox = Mailbox(self.bell)
+        self.mailbox = Mailbox(self.bell, common.post.reader_of(name))
         self._terms = terms
         self._pools = pools
         self._governor = governor
@@ -309,8 +309,6 @@ class Child:
         self._savings.governance = claimed.kept.get("governance", {})
         if self._paused is None:
             self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
-        self.mailbox.merge(claimed.mailbox)
-        self._common.post.meet(claimed.mailbox)
         self._effects.restore(claimed.marks)
         restarts = claimed.supervision.get("restarts", ())
         now = trio.current_time()

@@ -1,16 +1,19 @@
 """The post: messages from harness to harness, and from whoever else writes to the store while a run goes on.
 
-    send, handle.send ──recorder──► store ──► mailbox            at once, when it is on disk
-    another process ─────────────► store ──watch──► mailbox      within `WATCH_S`
+    send, handle.send ──recorder──► store ──deliver──► mailbox    at once, when it is on disk
+    another process ─────────────► store ──notice───► mailbox    within `WATCH_S`
 
-The law: every message that is in the store gets into its mailbox once.
+The law: the store decides what is delivered. Each mailbox reads it from where it is on; what comes this way is the news that
+there is something to read, which may come late, or twice. A message itself comes this way only where the store says that it
+is the next one.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import trio
@@ -18,23 +21,21 @@ import trio
 from orchestrator.approvals import Approvals
 from orchestrator.codec import encode
 from orchestrator.errors import StoreError
-from orchestrator.mailbox import Mailbox
+from orchestrator.mailbox import PAGE, Mailbox
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt
-from orchestrator.store.protocol import Message, Post
+from orchestrator.store.protocol import Message, Post, Store
 
 WATCH_S = 0.2
 """Seconds between two looks: real ones, whatever Trio's clock."""
 _PAGE = 1000
-_MOST_MET = 20_000
-"""The two ways are apart by what is posted within one look; this is hours of what people post."""
 
 
 class Watched(Protocol):
     """A store that others can write to as well."""
 
-    def messages(self, *, after: int, limit: int) -> Sequence[tuple[str, Message]]:
-        """Return at most `limit` messages with `seq > after`, each with the name of the harness that it is for."""
+    def arrivals(self, *, after: int) -> Sequence[tuple[str, int]]:
+        """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
         ...
 
     def answers(self, *, after: int, limit: int) -> Sequence[tuple[int, str]]:
@@ -54,8 +55,6 @@ class PostOffice:
         self._recorder = recorder
         self._approvals = approvals
         self._mailbox_of = mailbox_of
-        self._met: set[int] = set()
-        """Messages that have come one way, and may still come the other."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -68,20 +67,20 @@ class PostOffice:
         body = encode(message)
 
         def deliver(seq: int) -> None:
-            self._deliver(to, Message(seq, sender, body))
+            mailbox = self._mailbox_of(to)
+            if mailbox is not None:
+                mailbox.deliver(Message(seq, sender, body), self._recorder.settling.before.get(seq))
 
         return self._recorder.submit(Post(to, sender, time.time_ns() // 1000, body), deliver)
 
-    def meet(self, messages: Iterable[Message]) -> None:
-        """Note messages that a claim has brought."""
-        if self._thread is not None:
-            for message in messages:
-                self._meet(message.seq)
+    def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
+        """Return what a mailbox reads its messages with."""
+        return partial(_read, self._recorder.store, name)
 
     def watch(self) -> None:
         """Begin to look for what others have posted, if the store is one that others can write to."""
         store: Any = self._recorder.store
-        if hasattr(store, "messages"):
+        if hasattr(store, "arrivals"):
             token = trio.lowlevel.current_trio_token()
             args = (store, store.last_seq(), token)
             self._thread = threading.Thread(target=self._look, args=args, name="orchestrator-post", daemon=True)
@@ -101,35 +100,21 @@ class PostOffice:
                 if answers:
                     answered = answers[-1][0]
                     token.run_sync_soon(self._approvals.ring, [id for _, id in answers])
-                messages = store.messages(after=after, limit=_PAGE)
+                news = store.arrivals(after=after)
+                if news:
+                    after = max(seq for _, seq in news)
+                    token.run_sync_soon(self._bring, news)
             except trio.RunFinishedError:
                 return
             except StoreError:
                 continue  # whoever writes to the store will say so, and louder
-            if messages:
-                after = messages[-1][1].seq
-                try:
-                    token.run_sync_soon(self._bring, messages)
-                except trio.RunFinishedError:
-                    return
 
-    def _bring(self, messages: Sequence[tuple[str, Message]]) -> None:
-        for to, message in messages:
-            self._deliver(to, message)
+    def _bring(self, news: Sequence[tuple[str, int]]) -> None:
+        for to, seq in news:
+            mailbox = self._mailbox_of(to)
+            if mailbox is not None:
+                mailbox.notice(seq)
 
-    def _deliver(self, to: str, message: Message) -> None:
-        """Put a message in its mailbox the first time that it comes."""
-        if message.seq in self._met:
-            self._met.discard(message.seq)
-            return
-        if self._thread is not None:
-            self._meet(message.seq)
-        mailbox = self._mailbox_of(to)
-        if mailbox is not None:
-            mailbox.deliver(message)
 
-    def _meet(self, seq: int) -> None:
-        """Note a message. Of others' it comes one way only: what is far behind is not waited for."""
-        self._met.add(seq)
-        if len(self._met) > _MOST_MET:
-            self._met = set(sorted(self._met)[_MOST_MET // 2 :])
+def _read(store: Store, name: str, after: int) -> Sequence[Message]:
+    return store.mailbox(name, after=after, limit=PAGE)

@@ -74,6 +74,8 @@ class Recorder:
         self._lost: StoreLost | None = None
         self._aside = trio.CapacityLimiter(1)
         """One at a time: large rows of many harnesses would share the interpreter anyway."""
+        self.settling = Committed((), ())
+        """The commit whose senders are being told, for those that are called with its results."""
         self.commits_s = Buckets(SECONDS)
         """How long commits took; only the loop's thread counts."""
         self.batches = Buckets(AMOUNTS)
@@ -302,6 +304,7 @@ class Recorder:
         """Wake everyone whose step or operation is durable now."""
         self._under_way.discard(batch)
         self._count(took_s, len(batch.steps))
+        self.settling = committed
         self.last_seq = max(self.last_seq, batch.settle(committed))
         self._news.ring()
 

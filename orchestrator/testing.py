@@ -27,7 +27,7 @@ from orchestrator.outcome import Outcome
 from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
 from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Operation, StepRow, Store
+from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Message, Operation, StepRow, Store
 
 Fault: TypeAlias = Exception | Callable[[], object]
 
@@ -184,6 +184,9 @@ class FaultyStore:
 
     def state_at(self, name: str, step: int) -> str:
         return self.store.state_at(name, step)
+
+    def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        return self.store.mailbox(name, after=after, limit=limit)
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         return self.store.effects(name, current=current)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from attrs import define, evolve, field
@@ -58,7 +60,8 @@ class _Harness:
     time_us: int = 0
     steps: list[tuple[int, StepRow]] = field(factory=list[tuple[int, StepRow]])
     snapshots: dict[int, str] = field(factory=dict[int, str])
-    mailbox: dict[int, Message] = field(factory=dict[int, Message])
+    mailbox: OrderedDict[int, Message] = field(factory=OrderedDict[int, Message])
+    """Messages that no step has used, by their `seq`. Of a plain dict, the first of what is left takes ever longer to find."""
     effects: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
 
     def is_held(self, epoch: int) -> bool:
@@ -97,6 +100,7 @@ class MemoryStore:
         self._by_name: dict[str, _Harness] = {}
         self._records: list[Record] = []
         self._shelf = MemoryShelf()
+        self._before: dict[int, int] = {}
         self._books = Books(self._shelf, self._insert_record)
         self._approvals = MemoryApprovalShelf(self._filed)
         self._desk = ApprovalDesk(self._approvals, self._insert_record)
@@ -123,7 +127,8 @@ class MemoryStore:
                 if (used.harness, used.step) in written:
                     self._harnesses[used.harness].mailbox.pop(used.message, None)
             noted = [self._add_effect(row) if is_ours else 0 for row, is_ours in zip(effects, accepted, strict=True)]
-            return Committed(seqs, [self._do(operation) for operation in operations], lost, noted)
+            self._before = {}
+            return Committed(seqs, [self._do(operation) for operation in operations], lost, noted, self._before)
 
     def close(self) -> None:
         """Give back every harness. What was recorded can still be read."""
@@ -155,6 +160,12 @@ class MemoryStore:
             saved = max(number for number in harness.snapshots if number <= step)
             state, rows = harness.snapshots[saved], harness.rows(saved, step - saved)
         return derive(state, [row[4] for row in rows])
+
+    def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return at most `limit` messages to one harness with `seq > after` that no step has used, oldest first."""
+        with self._lock:
+            waiting = self._named(name).mailbox.values()
+            return list(islice((message for message in waiting if message.seq > after), limit))
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
@@ -272,7 +283,6 @@ class MemoryStore:
             attempt=harness.attempt,
             step=head,
             state=derive(harness.snapshots[saved], [row[4] for row in harness.rows(saved, head)]),
-            mailbox=tuple(harness.mailbox.values()),
             event=decode(harness.event),
             supervision=decode(harness.supervision),
             unsaved_steps=head - saved,
@@ -341,6 +351,7 @@ class MemoryStore:
         harness = self._named(post.to)
         body = encode({"from": post.sender, "message": decode(post.body)})
         seq = self._add(harness.name, 0, 0, post.time_us, "message", body, ours=False)
+        self._before[seq] = next(reversed(harness.mailbox), 0)
         harness.mailbox[seq] = Message(seq, post.sender, post.body)
         return seq
 

@@ -200,8 +200,6 @@ class Claimed:
     step: int
     state: str
     """JSON of the state after `step`."""
-    mailbox: tuple[Message, ...]
-    """Messages not yet consumed, oldest first."""
     event: dict[str, Any]
     """Fields of the last lifecycle event."""
     supervision: dict[str, Any]
@@ -225,6 +223,9 @@ class Committed(NamedTuple):
     """Harnesses that belong to another run now; none of their steps was written."""
     effects: Sequence[int] = ()
     """The `seq`s of the intents and outcomes, in order; 0 as above."""
+    before: Mapping[int, int] = MappingProxyType({})
+    """Of messages that were posted, by their `seq`: the `seq` of the newest one that was waiting in the same mailbox before
+    it, 0 if there was none. A store that does not say is asked for each message."""
 
 
 class Store(Protocol):
@@ -286,6 +287,16 @@ class Store(Protocol):
 
     def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Return steps as `steps` does, but as they were written, snapshots included: for whoever copies them.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
+
+    def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return messages to one harness with `seq > after` that no step has used, oldest first.
+
+        At most `limit`; it may be fewer, if they are large, but none only if there is none.
 
         Raises:
             UnknownHarness: there is no such harness.

@@ -128,7 +128,7 @@ class SqliteStore(SqliteReader):
                 self._seals.seal()
             self._seals.publish()
             self._holdings = holdings
-            return Committed(seqs, results, lost, effect_seqs)
+            return Committed(seqs, results, lost, effect_seqs, self._operations.before)
 
     def close(self) -> None:
         """Give back every harness, bring the index up to date and close the file."""
@@ -306,6 +306,7 @@ class SqliteStore(SqliteReader):
             # A claim reads where the harness is: from the index alone, or a thousand claims would read the tail each.
             self._index()
         before = holdings.ownership
+        self._operations.before = {}
         results = [self._operations.do(operation, holdings) for operation in operations]
         if holdings.ownership != before:
             self._db.execute("UPDATE meta SET ownership = ?", (holdings.ownership,))

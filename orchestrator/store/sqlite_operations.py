@@ -21,13 +21,14 @@ from orchestrator.store.budgets import Fund, Reserve, SettleSpend
 from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
 from orchestrator.store.forking import Origin, check_fork, check_room, make_fork, origin_in
 from orchestrator.store.owner import is_alive, pid_of
-from orchestrator.store.protocol import Append, Claim, Claimed, Fork, Message, Operation, Post, Remark, Settle
+from orchestrator.store.protocol import Append, Claim, Claimed, Fork, Operation, Post, Remark, Settle
 from orchestrator.store.schema import HEAD, MARKS
 from orchestrator.store.settling import settling, unknown_harness
 from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
 from orchestrator.store.sqlite_budgets import SqliteShelf
 from orchestrator.store.sqlite_states import find_state
 
+_NEWEST_WAITING = "SELECT coalesce(max(seq), 0) FROM mailbox WHERE harness = ? AND consumed_step IS NULL"
 _SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
 
 
@@ -57,6 +58,8 @@ class Operations:
         self._run = run
         self._books = Books(SqliteShelf(db, run, partial(is_alive, path)), self._insert_record)
         self._desk = ApprovalDesk(SqliteApprovalShelf(db, cipher), self._insert_record)
+        self.before: dict[int, int] = {}
+        """Of the messages posted in this commit: what was waiting before each; see `Committed`."""
         self._spenders: set[int] = set()
         """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
 
@@ -131,7 +134,6 @@ class Operations:
             attempt=attempt,
             step=step,
             state=state,
-            mailbox=self._waiting(harness),
             event=decode(event),
             supervision=decode(supervision),
             unsaved_steps=unsaved,
@@ -149,7 +151,7 @@ class Operations:
         assert harness is not None
         self._change_hands(harness, 1, holdings)
         holdings.heads[harness] = 0
-        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, (), {}, {}, 0)
+        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, {}, {}, 0)
 
     def _load(self, harness: int, name: str) -> tuple[int, str, int]:
         """Return the last step, the state after it, and how many steps ago the last snapshot was taken."""
@@ -161,12 +163,6 @@ class Operations:
                 "of them; restore the file from a copy"
             )
         return head, found.state, found.steps
-
-    def _waiting(self, harness: int) -> tuple[Message, ...]:
-        rows = self._db.execute(
-            "SELECT seq, sender, body FROM mailbox WHERE harness = ? AND consumed_step IS NULL ORDER BY seq", (harness,)
-        )
-        return tuple(Message(*row) for row in rows)
 
     def _append(self, append: Append, holdings: Holdings) -> int:
         _check_held(append.harness, append.epoch, holdings)
@@ -189,11 +185,13 @@ class Operations:
         row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (post.to,)).fetchone()
         if row is None:
             raise unknown_harness(post.to, self._location)
+        (before,) = self._db.execute(_NEWEST_WAITING, row).fetchone()
         body = encode({"from": post.sender, "message": decode(post.body)})
         seq = self._insert_record(row[0], 0, 0, 0, post.time_us, body, "message")
         self._db.execute(
             "INSERT INTO mailbox (seq, harness, sender, body) VALUES (?, ?, ?, ?)", (seq, row[0], post.sender, post.body)
         )
+        self.before[seq] = before
         return seq
 
     def _kept(self, harness: int, step: int) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,14 @@ _TAIL_ROWS = (
     f"SELECT {_ROW} FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) "
     "AND r.harness = ? AND r.kind = 'step' AND r.step > ? ORDER BY r.seq LIMIT ?"
 )
+
+_WAITING = (
+    "SELECT seq, sender, body FROM mailbox WHERE harness = (SELECT id FROM harnesses WHERE name = ?) "
+    "AND consumed_step IS NULL AND seq > ? ORDER BY seq LIMIT ?"
+)
+_LARGEST_PAGE = 4_000_000
+"""Characters of messages after which no more are read at once."""
+_ARRIVALS = "SELECT h.name, max(m.seq) FROM mailbox m JOIN harnesses h ON h.id = m.harness WHERE m.seq > ? GROUP BY m.harness"
 
 _EFFECTS = (
     "SELECT e.harness, e.step_number, e.key, e.attempt, e.seq, r.time_us, e.outcome, e.arguments, e.result, e.reason, "
@@ -148,15 +156,26 @@ class SqliteReader:
         check_found(name, step, found, oldest)
         return found.state
 
-    def messages(self, *, after: int, limit: int) -> list[tuple[str, Message]]:
-        """Return at most `limit` messages with `seq > after`, consumed or not, each with the name of its receiver."""
+    def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return messages to one harness with `seq > after` that no step has used, oldest first; fewer if they are large."""
+        found: list[Message] = []
+        room = _LARGEST_PAGE
+        # One statement, which sees one moment by itself: the loop's thread passes here for each message that comes alone.
+        with self._borrowed() as db, closing(db.execute(_WAITING, (name, after, limit))) as rows:
+            for row in rows:
+                found.append(Message(*row))
+                room -= len(row[2])
+                if room <= 0:
+                    break
+        if not found:
+            with self._reading() as db:
+                self._number(db, name)
+        return found
+
+    def arrivals(self, *, after: int) -> list[tuple[str, int]]:
+        """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
         with self._reading() as db:
-            rows = db.execute(
-                "SELECT h.name, m.seq, m.sender, m.body FROM mailbox m JOIN harnesses h ON h.id = m.harness "
-                "WHERE m.seq > ? ORDER BY m.seq LIMIT ?",
-                (after, limit),
-            ).fetchall()
-        return [(name, Message(*rest)) for name, *rest in rows]
+            return db.execute(_ARRIVALS, (after,)).fetchall()
 
     def messages_waiting(self) -> int:
         """Return how many messages no step has used up."""
@@ -274,15 +293,21 @@ class SqliteReader:
     @contextmanager
     def _reading(self) -> Generator[sqlite3.Connection]:
         """Give a connection that sees one moment of the store, and is nobody else's until it is given back."""
+        with self._borrowed() as db:
+            db.execute("BEGIN")
+            yield db
+            db.execute("COMMIT")
+
+    @contextmanager
+    def _borrowed(self) -> Generator[sqlite3.Connection]:
+        """Give a connection that is nobody else's until it is given back."""
         try:
             db = self._idle.pop()
         except IndexError:
             db = open_reader(self.path)
         try:
             with translated(self.location):
-                db.execute("BEGIN")
                 yield db
-                db.execute("COMMIT")
         except BaseException:
             db.close()
             raise

@@ -193,7 +193,7 @@ async def test_a_step_and_the_message_it_used_are_one() -> None:
         seqs = [await recorder.do(Post("one", "", TIME_US, str(number))) for number in range(3)]
         await record(recorder, step_row(claimed, 1), ConsumedRow(seqs[0], claimed.harness, 1))
 
-    assert [message.seq for message in claim(store, "one", take_over=True).mailbox] == seqs[1:]
+    assert [message.seq for message in store.mailbox("one")] == seqs[1:]
 
 
 # operations
@@ -260,7 +260,7 @@ async def test_what_one_sender_sends_stays_in_order(make: Callable[[], Store], m
             if number % 700 == 0:
                 await trio.lowlevel.checkpoint()
 
-    bodies = [message.body for message in claim(store, "one", take_over=True).mailbox]
+    bodies = [message.body for message in store.mailbox("one", limit=messages)]
     assert bodies == [str(number) for number in range(messages)]
 
 

@@ -45,7 +45,7 @@ def a_commit_is_all_or_nothing(open_store: Open) -> None:
         assert store.records() == before
         assert {name: numbers(store, name) for name in ("one", "other")} == {"one": [1], "other": []}
         assert numbers_after(store, rows) == {"one": [1, 2], "other": [1]}
-        assert [message.seq for message in claim(store, "one", take_over=True).mailbox] == [seq]
+        assert [message.seq for message in store.mailbox("one")] == [seq]
 
 
 def a_reader_sees_whole_commits_only(open_store: Open) -> None:

@@ -17,7 +17,7 @@ def a_new_harness_begins_with_the_state_it_was_given(open_store: Open) -> None:
         claimed = claim(store, "one", state='{"total":7}')
 
         assert (claimed.status, claimed.attempt, claimed.step, claimed.unsaved_steps) == (Status.NEW, 0, 0, 0)
-        assert (claimed.mailbox, claimed.supervision) == ((), {})
+        assert (store.mailbox("one"), claimed.supervision) == ([], {})
         assert claimed.state == store.state_at("one", 0) == '{"total":7}'
         (known,) = store.harnesses()
         assert (known.name, known.status, known.harness_class, known.owned) == ("one", Status.NEW, "example:Harness", True)

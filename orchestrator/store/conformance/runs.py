@@ -129,7 +129,7 @@ def a_message_reaches_the_next_run(open_store: Open) -> None:
 
         seq = do(second, Post("one", "two", TIME_US, "1"))
 
-        assert [message.seq for message in claim(second, "one", take_over=True).mailbox] == [seq]
+        assert [message.seq for message in second.mailbox("one")] == [seq]
 
 
 LAWS: tuple[Law, ...] = (

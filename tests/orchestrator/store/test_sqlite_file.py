@@ -118,7 +118,7 @@ def test_an_older_schema_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: 
         claimed = claim(store, "one")
         store.commit([step_row(claimed, 3)])
         assert (claimed.epoch, claimed.step, claimed.state) == (5, 2, '{"total":2}')
-        assert [message.body for message in claimed.mailbox] == ["7"]
+        assert [message.body for message in store.mailbox("one")] == ["7"]
         assert numbers(store, "one") == [1, 2, 3]
 
     with closing(sqlite3.connect(path)) as db:

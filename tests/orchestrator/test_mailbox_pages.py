@@ -1,0 +1,120 @@
+"""A mailbox takes each message of the store once and in order, however late, often or seldom it is told of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from orchestrator import MemoryStore, Store
+from orchestrator.bell import Bell
+from orchestrator.mailbox import PAGE, Mailbox
+from orchestrator.store.conformance.tools import TIME_US, claim, step_row
+from orchestrator.store.protocol import Claimed, ConsumedRow, Message, Post
+
+
+class Life:
+    """One harness in a store, a mailbox, and whoever posts."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.claimed: Claimed = claim(store, "one")
+        self.step = 0
+        self.reads = 0
+        self.posted: list[int] = []
+        self.used: list[int] = []
+        self.unnoticed: list[int] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.mailbox = Mailbox(Bell(), self._read)
+
+    def post(self, *, own: bool) -> None:
+        """Post as the program itself does, or as another one whose message is noticed some time."""
+        committed = self.store.commit([], [Post("one", "", TIME_US, str(len(self.posted)))])
+        (seq,) = committed.results
+        if own:
+            self.mailbox.deliver(Message(seq, "", str(len(self.posted))), committed.before.get(seq))
+        else:
+            self.unnoticed.append(seq)
+        self.posted.append(seq)
+
+    def notice(self) -> None:
+        for seq in self.unnoticed[-1:]:
+            self.mailbox.notice(seq)
+
+    def record(self) -> None:
+        self.step += 1
+        used = tuple(self.mailbox.taken or ())
+        rows = [ConsumedRow(message.seq, self.claimed.harness, self.step) for message in used]
+        self.store.commit([step_row(self.claimed, self.step)], consumed=rows)
+        self.mailbox.settle(used)
+        self.used += [message.seq for message in used]
+
+    def record_unknown(self) -> None:
+        """Record a step and do not learn of it."""
+        used = tuple(self.mailbox.taken or ())
+        self.record()
+        self.mailbox.taken = list(used) or None
+        self.mailbox.put_back()
+
+    def _read(self, after: int) -> Sequence[Message]:
+        self.reads += 1
+        return self.store.mailbox("one", after=after, limit=random.choice([1, 3, PAGE]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_message_is_used_once_and_in_order_whatever_happens(seed: int) -> None:
+    random.seed(seed)
+    life = Life(MemoryStore())
+    for _ in range(400):
+        match random.choices(
+            ["own", "other", "notice", "take", "record", "back", "unknown", "new"], [6, 6, 2, 12, 4, 2, 1, 0.3]
+        )[0]:
+            case "own":
+                life.post(own=True)
+            case "other":
+                life.post(own=False)
+            case "notice":
+                life.notice()
+            case "take":
+                life.mailbox.take()
+            case "record":
+                life.record()
+            case "back":
+                life.mailbox.put_back()
+            case "unknown":
+                life.record_unknown()
+            case _:
+                life.restart()
+    life.mailbox.put_back()
+    life.notice()
+    while life.mailbox.take():
+        pass
+    life.record()
+
+    assert life.used == life.posted
+
+
+def test_of_many_messages_one_page_is_in_memory_and_read_at_a_time() -> None:
+    life = Life(MemoryStore())
+    life.mailbox.take()
+    for _ in range(5 * PAGE):
+        life.post(own=True)
+
+    held = life.mailbox._page  # pyright: ignore[reportPrivateUsage]
+    assert held is not None
+    assert len(held) == PAGE
+
+
+def test_messages_that_come_one_by_one_are_not_read_again() -> None:
+    life = Life(MemoryStore())
+    life.mailbox.take()
+    before = life.reads
+    for _ in range(50):
+        life.post(own=True)
+        assert life.mailbox.take()
+        life.record()
+
+    assert life.reads == before
