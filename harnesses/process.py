@@ -18,7 +18,7 @@ from attrs import frozen
 
 from harnesses.process_output import Lines, Tail
 from harnesses.process_sweep import Swept, sweep
-from harnesses.process_tree import Ended, Streams, Tree, start_tree
+from harnesses.process_tree import Ended, Rights, Streams, Tree, start_tree
 
 __all__ = ["Ran", "Swept", "run_bounded", "sweep"]
 
@@ -50,6 +50,7 @@ async def run_bounded(
     on_line: Callable[[str], object] | None = None,
     on_error_line: Callable[[str], object] | None = None,
     may_gain_privileges: bool = False,
+    scoped_sockets: bool = False,
 ) -> Ran:
     """Run `command`, kill it and all it started after `limit_s` seconds or when it has ended, and return how it ended.
 
@@ -65,13 +66,16 @@ async def run_bounded(
         on_error_line: gets the lines of standard error, which `on_line` then does not get.
         may_gain_privileges: whether programs such as `sudo` work in it, and it may signal processes that are not its own.
             It can then kill what watches over it.
+        scoped_sockets: whether it may not connect to sockets of the machine that have no file (Linux 6.12). Not with
+            `may_gain_privileges`.
     """
     started = trio.current_time()
     streams = Streams(
         stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
         stderr=subprocess.STDOUT if on_error_line is None else subprocess.PIPE,
     )
-    tree = await start_tree(command, cwd=cwd, env=env, streams=streams, may_gain_privileges=may_gain_privileges)
+    rights = Rights(gain_privileges=may_gain_privileges, scoped_sockets=scoped_sockets)
+    tree = await start_tree(command, cwd=cwd, env=env, streams=streams, rights=rights)
     tail = Tail(tail_bytes)
     readers = [_Reader(tree.process.stdout, tail, on_line), _Reader(tree.process.stderr, tail, on_error_line)]
     in_time = await _see_through(tree, readers, input, limit_s)

@@ -59,6 +59,22 @@ class Streams:
     stderr: int | IO[bytes] = subprocess.STDOUT
 
 
+@frozen(kw_only=True)
+class Rights:
+    """What a command may do besides what any process of its user may."""
+
+    gain_privileges: bool = False
+    """Whether programs such as `sudo` work in it, and it may signal processes that are not its own. It can then kill what
+    watches over it."""
+    scoped_sockets: bool = False
+    """Whether it may not connect to sockets without a file, outside of the tree."""
+
+    @property
+    def word(self) -> str:
+        """What the reaper is told."""
+        return "free" if self.gain_privileges else "walled" if self.scoped_sockets else "scoped"
+
+
 class Tree(ABC):
     """A running command with all that it has started."""
 
@@ -84,21 +100,19 @@ async def start_tree(
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     streams: Streams = Streams(),
-    may_gain_privileges: bool = False,
+    rights: Rights = Rights(),
 ) -> Tree:
     """Start a command. A directory that is not there raises `NotADirectoryError`.
 
     Args:
         env: the whole environment; None is this program's. The mark is added to it.
-        may_gain_privileges: whether programs such as `sudo` work in it, and it may signal processes that are not its own.
-            It can then kill what watches over it.
     """
     mark = uuid4().hex
     around = os.environ.get(MARK, "")
     marked = {**(os.environ if env is None else env), MARK: f"{around}{mark}:"}
     try:
         if HAS_REAPER:
-            return await _start_reaped(command, cwd, marked, streams, mark, scoped=not may_gain_privileges)
+            return await _start_reaped(command, cwd, marked, streams, mark, rights)
         return await _start_group(command, cwd, marked, streams)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotADirectoryError(
@@ -151,15 +165,14 @@ async def _start_reaped(
     env: Mapping[str, str],
     streams: Streams,
     mark: str,
-    *,
-    scoped: bool,
+    rights: Rights,
 ) -> Tree:
     control, lifeline = os.pipe()
     report, speaks = os.pipe()
     reaper = [sys.executable, "-I", "-S", "-B", str(_REAPER), str(control), str(speaks), str(os.getpid())]
     try:
         process = await trio.lowlevel.open_process(
-            [*reaper, "scoped" if scoped else "free", *command],
+            [*reaper, rights.word, *command],
             stdin=streams.stdin,
             stdout=streams.stdout,
             stderr=streams.stderr,

@@ -28,7 +28,7 @@ _GRACE_S = 10.0
 """For what has been killed to die. Only what hangs in the kernel, or belongs to another user, takes longer."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
-_LANDLOCK_SCOPE_SIGNAL = 1 << 1
+_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, _LANDLOCK_SCOPE_SIGNAL = 1 << 0, 1 << 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -37,7 +37,8 @@ def main(arguments: list[str]) -> None:
     """Run a command and report how it ended: its code, then the ids of processes that could not be ended.
 
     Args:
-        arguments: file descriptors of the control and report pipes, process id of this program, "scoped" or "free", command.
+        arguments: file descriptors of the control and report pipes, process id of this program, "free", "scoped" or
+            "walled", command.
     """
     control, report, parent = (int(word) for word in arguments[:3])
     for pipe in (control, report):
@@ -53,7 +54,7 @@ def main(arguments: list[str]) -> None:
     woken = _wake_on_child()
     command = os.fork()
     if command == 0:
-        _become(arguments[4:], environment, directory, mask, scoped=arguments[3] == "scoped")
+        _become(arguments[4:], environment, directory, mask, arguments[3])
     _let_go_of_streams()
     _wait(command, (control, parent), woken)
     code, left = _end_all(command, woken)
@@ -73,7 +74,7 @@ def _take_note(number: int, frame: object) -> None:
     """Do nothing: that a signal is handled is what has it written to the pipe."""
 
 
-def _become(command: list[str], environment: dict[bytes, bytes], directory: int, mask: set[int], *, scoped: bool) -> None:
+def _become(command: list[str], environment: dict[bytes, bytes], directory: int, mask: set[int], rights: str) -> None:
     """Turn the forked child into the command."""
     code = 126
     try:
@@ -82,8 +83,8 @@ def _become(command: list[str], environment: dict[bytes, bytes], directory: int,
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _SIGCHLD):
             _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
-        if scoped:
-            _scope_signals()
+        if rights != "free":
+            _scope(_LANDLOCK_SCOPE_SIGNAL | (_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET if rights == "walled" else 0))
         os.execvpe(command[0], command, environment)
     except FileNotFoundError:
         code, why = 127, "its interpreter was not found" if os.path.exists(command[0]) else "not found"
@@ -97,11 +98,15 @@ def _become(command: list[str], environment: dict[bytes, bytes], directory: int,
     os._exit(code)
 
 
-def _scope_signals() -> None:
-    """Let this process and all that it starts signal and trace nothing but each other, if the kernel can."""
+def _scope(scopes: int) -> None:
+    """Let this process and all that it starts signal and trace nothing but each other, if the kernel can.
+
+    Args:
+        scopes: what it is to be kept to; sockets without a file are another.
+    """
     if _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), 1) < 6:
         return
-    rules = (ctypes.c_uint64 * 3)(0, 0, _LANDLOCK_SCOPE_SIGNAL)
+    rules = (ctypes.c_uint64 * 3)(0, 0, scopes)
     ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(ctypes.sizeof(rules)), 0)
     if ruleset < 0:
         return

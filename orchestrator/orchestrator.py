@@ -6,6 +6,7 @@ async with Orchestrator("run.db", log="steps.jsonl") as orchestrator:
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -22,6 +23,7 @@ from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.governor import Governor
+from harnesses.private_files import conceal_file
 from harnesses.runtime import ApprovalRule
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
@@ -319,6 +321,7 @@ class Orchestrator:
     @asynccontextmanager
     async def _serve(self) -> AsyncGenerator[None]:
         store, ours = _open(self._given_store)
+        concealed = [conceal_file(path) for path in _files_of(store, self._log)]
         failure: BaseException | None = None
         try:
             log = None if self._log is None else LogFollower(store, self._log)
@@ -360,6 +363,8 @@ class Orchestrator:
                     self._children_nursery = None
                     await self._end_services(services, log)
         finally:
+            for one in concealed:
+                one.reveal()
             if ours:
                 store.close()
         self._raise_failures(failure)
@@ -476,6 +481,13 @@ async def _expire(child: Child) -> None:
 def _latch_of(store: Store) -> Latch:
     path = getattr(store, "path", None)
     return NoLatch() if path is None else Latch(path)
+
+
+def _files_of(store: Store, log: str | Path | TextIO | None) -> list[str]:
+    """Return the files of a run, which nobody in a sandbox is to see."""
+    paths: list[object] = [getattr(store, "path", None), log if isinstance(log, str | Path) else getattr(log, "name", None)]
+    named = [os.fspath(path) for path in paths if isinstance(path, str | Path)]
+    return [path for path in named if os.path.isfile(path) or (path == str(log) and not os.path.lexists(path))]
 
 
 def _pool_of(supervisor: Supervisor) -> str:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("errors", "moment", "step"),
-    ("agent", "budget", "clock", "config", "key_file", "schedule", "stopwatch", "values"),
+    ("agent", "budget", "clock", "config", "key_file", "private_files", "schedule", "stopwatch", "values"),
     ("approval",),
     ("attachments", "delta", "effects", "pools", "returned"),
     ("entries",),
@@ -67,7 +67,8 @@ HARNESSES = (
     ("features",),
     # agents
     ("agents.errors", "agents.reading", "agents.scripted"),
-    ("agents.dialects", "agents.recorded", "agents.sandbox"),
+    ("agents.dialects", "agents.recorded", "agents.sandbox_mounts"),
+    ("agents.sandbox",),
     ("agents.command",),
     ("agents",),
     # governance

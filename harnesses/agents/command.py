@@ -25,7 +25,7 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.agents.dialects import Dialect, PromptBy
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
 from harnesses.agents.reading import SHOWN, Reply
-from harnesses.agents.sandbox import Bubblewrap
+from harnesses.agents.sandbox import Bubblewrap, environment_within
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import TurnResult
 from harnesses.features.record import MAX_PATH, Assignment, FeatureState
@@ -68,7 +68,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         env: added to the environment.
         inherit_env: whether the command gets this program's environment; variables of git never. If not, it gets the few
             that programs need to find their way, such as PATH and HOME.
-        sandbox: walls around the command; "bwrap" is `Bubblewrap()`.
+        sandbox: walls around the command; "bwrap" is `Bubblewrap()`. In it, secrets are left out of the environment that is
+            inherited, other than those which the dialect signs in with: give what it needs as `env`. A command without a
+            dialect has no network in it, unless that says `Bubblewrap(network=True)`.
         may_gain_privileges: whether programs such as `sudo` work in it; see `run_bounded`.
     """
 
@@ -150,15 +152,15 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         with tempfile.TemporaryDirectory(prefix="prompt-") as folder:
             filled, input = self._filled(template, assignment, session, Path(folder))
             ran = await run_bounded(
-                self._walled(filled, directory, folder),
+                self._walled(filled, assignment, directory, folder),
                 limit_s=max(deadline - trio.current_time(), 0.001),
                 cwd=directory,
                 env=self._environment(directory),
                 input=input,
                 on_line=lambda text: log(reading.line(text)),
                 on_error_line=log,
-                # The sandbox has processes of its own; bubblewrap may need to be set-user-id.
-                may_gain_privileges=self._may_gain_privileges or self._sandbox is not None,
+                may_gain_privileges=self._gains_privileges(),
+                scoped_sockets=self._sandbox is not None,
             )
         reply = reading.reply()
         return ran, evolve(reply, session=_usable(reply.session) or session)
@@ -185,10 +187,19 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             filled.append(said)
         return filled, prompt.encode() if by is PromptBy.STDIN else None
 
-    def _walled(self, command: list[str], directory: Path, folder: str) -> list[str]:
+    def _walled(self, command: list[str], assignment: Assignment, directory: Path, folder: str) -> list[str]:
         if self._sandbox is None:
             return command
-        return self._sandbox.wrap(command, directory, writable=self._dialect.keeps, readable=[folder])
+        return self._sandbox.wrap(
+            command,
+            directory,
+            writable=(*self._dialect.keeps, *assignment.writable),
+            readable=(folder, *assignment.readable),
+            network=self._dialect.network,
+        )
+
+    def _gains_privileges(self) -> bool:
+        return self._may_gain_privileges if self._sandbox is None else self._sandbox.needs_privileges()
 
     def _environment(self, directory: Path) -> dict[str, str]:
         # GIT_DIR and its like would have every git in it work on another repository.
@@ -197,6 +208,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             for key, value in os.environ.items()
             if (not key.startswith("GIT_") if self._inherit_env else key in _KEPT) and key != "OLDPWD"
         }
+        if self._sandbox is not None:
+            # Not by the sandbox: the first process in it has what bubblewrap was given, and can be looked at.
+            inherited = environment_within(inherited, self._dialect.secrets)
         return {**inherited, "PWD": str(directory), **self._env}
 
     def _litter(self, directory: str) -> set[Path]:

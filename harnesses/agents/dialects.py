@@ -41,6 +41,10 @@ class Dialect:
     """Makes the name of a conversation, where the program does not name it itself."""
     keeps: tuple[str, ...] = ()
     """Where the program keeps what it needs from one turn to the next; it may write there in a sandbox."""
+    network: bool = False
+    """Whether the program has to reach its model over the network, and so shares that in a sandbox."""
+    secrets: tuple[str, ...] = ()
+    """How the variables begin that hold what it signs in with; in a sandbox other secrets are taken out of its environment."""
     litter: tuple[str, ...] = ()
     """Names of what it leaves behind in the directory and is no part of the work; removed after the turn."""
 
@@ -65,6 +69,8 @@ def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permi
         resume=(*speaks, "--resume", "{session}"),
         reading=ClaudeCodeReading,
         keeps=("~/.claude", "~/.claude.json"),
+        network=True,
+        secrets=("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "VERTEX_"),
     )
 
 
@@ -86,6 +92,8 @@ def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str
         resume=(*speaks, "resume", "{session}", "-"),
         reading=CodexReading,
         keeps=("~/.codex",),
+        network=True,
+        secrets=("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
     )
 
 
@@ -116,8 +124,13 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
         reading=AiderReading,
         begin=begin,
         keeps=("~/.aider", str(folder)),
+        network=True,
+        secrets=("AIDER_", *(f"{model}_API_KEY" for model in _MODELS)),
         litter=(".aider.tags.cache*", ".aider.chat.history.md", ".aider.input.history", ".aider.llm.history"),
     )
+
+
+_MODELS = ("ANTHROPIC", "OPENAI", "GEMINI", "DEEPSEEK", "OPENROUTER", "GROQ", "MISTRAL", "COHERE", "XAI", "AZURE")
 
 
 def _state() -> Path:

@@ -1,72 +1,153 @@
-"""Walls around a command-line agent: it sees the machine, and can write only where it works.
+"""A sandbox around a command: it sees the machine read-only, writes only where it works, and sees nothing of the run.
 
-Bubblewrap, Linux. The network stays open, because agents talk to their model; what can be read can be sent away.
+    /                      read-only
+    /tmp /run /dev /proc   its own
+    folders of the run     read-only, without the files of the run
+    the directory          writable, its `.git` read-only
+    more places            as whoever made the directory says: the repository of a worktree
+
+The law: what is visible and what is writable is decided from what this program has made or was told, never from a file that a
+sandboxed command can write. Bubblewrap, Linux.
+
+Network: in a namespace of its own, nothing is reached, neither the internet nor services of this machine. A command that
+shares the network reaches all that listens on it, loopback included, and can send away whatever it can read.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+import stat
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from attrs import field, frozen
 
 from harnesses.agents.errors import AgentMissing
+from harnesses.agents.sandbox_mounts import Mounts, Places
+from harnesses.secrets import redact
 
-_RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
-"""Where /etc/resolv.conf may lead to; without it no name is found in the network."""
+_NESTED = (("--unshare-user", "--disable-userns"), ("--unshare-user",), ())
+"""What is tried, in this order: no namespaces of users within, one around it, and none (bubblewrap is set-user-id)."""
+_PROBE_S = 20.0
+_LEADS_OUT = (
+    *(
+        "DBUS_",
+        "SSH_",
+        "GPG_",
+        "DISPLAY",
+        "WAYLAND_",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "XDG_SESSION_",
+        "DOCKER_",
+        "CONTAINER_",
+    ),
+    *("PODMAN_", "TMUX", "STY", "NOTIFY_SOCKET", "LISTEN_", "JOURNAL_", "INVOCATION_", "VSCODE_", "ORCHESTRATOR_", "OTEL_"),
+)
+"""How the variables begin that lead to services outside, or to the run."""
 
 
 def _paths(paths: Iterable[Path | str]) -> tuple[str, ...]:
-    return tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
+    return tuple(os.path.realpath(os.path.expanduser(path)) for path in paths)
 
 
 @frozen(kw_only=True)
 class Bubblewrap:
-    """Bubblewrap: the root read-only, /tmp private, processes in a namespace of their own that ends with the command."""
+    """Bubblewrap: namespaces of its own for files, processes, users, IPC and, unless it needs one, the network."""
 
     writable: tuple[str, ...] = field(default=(), converter=_paths)
     """More places that it may write to, such as caches; those that are not there are passed over."""
     hidden: tuple[str, ...] = field(default=(), converter=_paths)
-    """Directories that it sees empty, such as `~/.ssh`."""
+    """Files and directories that it sees empty, such as `~/.ssh`."""
+    network: bool | None = None
+    """Whether it shares the machine's network; None is what its use needs: an agent with a dialect does, any other command,
+    and all that judges, does not."""
     program: str = "bwrap"
 
     def check(self) -> None:
-        """Raise `AgentMissing` if it is not installed."""
+        """Raise `AgentMissing` if it is not installed, or does not work here."""
         if shutil.which(self.program) is None:
             raise AgentMissing(f"sandbox {self.program!r} is not installed: expected the package bubblewrap; install it")
+        if _nested(self.program) is None:
+            raise AgentMissing(
+                f"sandbox {self.program!r} does not work: expected a kernel that lets it make namespaces; allow them (sysctl "
+                f"kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, or the container's settings)"
+            )
+
+    def works(self) -> bool:
+        """Return whether it is installed, and the kernel lets it make its namespaces."""
+        return shutil.which(self.program) is not None and _nested(self.program) is not None
+
+    def needs_privileges(self) -> bool:
+        """Return whether it is set-user-id, and so has to be run without `no_new_privs`."""
+        found = shutil.which(self.program)
+        return found is not None and bool(os.stat(found).st_mode & stat.S_ISUID)
 
     def wrap(
-        self, command: Sequence[str], directory: Path, *, writable: Iterable[str] = (), readable: Iterable[str] = ()
+        self,
+        command: Sequence[str],
+        directory: Path,
+        *,
+        writable: Iterable[str] = (),
+        readable: Iterable[str] = (),
+        network: bool = False,
+        read_only: bool = False,
     ) -> list[str]:
-        """Return the command that runs `command` within the walls, in `directory`.
+        """Return the command that runs `command` in the sandbox, in `directory`.
 
         Args:
-            writable: more places that it may write to.
-            readable: places below /tmp that it is to see.
+            writable: more places that it may write to, such as the `.git` of `directory`, which is read-only otherwise.
+            readable: places that it may read although they would be hidden, or that lie in a writable one and are not to be
+                written.
+            network: whether it shares the network if `self.network` does not say.
+            read_only: whether it may not write to `directory` either.
+
+        Raises:
+            HarnessMisuse: the directory holds files of the run itself, such as its store.
         """
-        wall = [self.program, "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
-        wall += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-        # The services of the machine are spoken to through /run: they would start programs outside the walls.
-        wall += ["--tmpfs", "/run", "--setenv", "TMPDIR", "/tmp"]
-        for path in _RESOLVERS:
-            wall += ["--ro-bind-try", path, path]
-        for path in self.hidden:
-            wall += ["--tmpfs", path] if os.path.isdir(path) else []
-        for path in readable:
-            wall += ["--ro-bind", path, path]
-        for path in dict.fromkeys((*self.writable, *_paths(writable), *git_directory(directory))):
-            wall += ["--bind-try", path, path]
-        return [*wall, "--bind", str(directory), str(directory), "--chdir", str(directory), "--", *command]
+        shares = network if self.network is None else self.network
+        wall = [self.program, "--die-with-parent", "--new-session", *(_nested(self.program) or ())]
+        wall += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        wall += [] if shares else ["--unshare-net"]
+        wall += ["--cap-drop", "ALL", "--setenv", "TMPDIR", "/tmp"]
+        place = os.path.realpath(directory)
+        open_to = (*self.writable, *_paths(writable))
+        # What stands in there (hooks, filters, a monitor) is run by the next git outside, in the user's name.
+        seen = (*_paths(readable), os.path.join(place, ".git"))
+        places = Places(
+            directory=place,
+            writable=open_to if read_only else (*open_to, place),
+            readable=(*seen, place) if read_only else seen,
+            hidden=self.hidden,
+            network=shares,
+        )
+        return [*wall, *Mounts.of(places).words, "--chdir", place, "--", *command]
 
 
-def git_directory(directory: Path) -> tuple[str, ...]:
-    """Return where git keeps what belongs to a worktree, if that is outside it: the repository's own directory."""
-    try:
-        link = (directory / ".git").read_text(encoding="utf-8", errors="surrogateescape")
-        gitdir = directory / link.removeprefix("gitdir:").strip()
-        common = gitdir / (gitdir / "commondir").read_text(encoding="utf-8", errors="surrogateescape").strip()
-    except OSError:
-        return ()
-    return (os.path.realpath(common),)
+def environment_within(environment: Mapping[str, str], keep: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return an environment without secrets, and without what leads to services outside.
+
+    Args:
+        keep: how the variables begin that stay, whatever they hold.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(keep) or not (name.startswith(_LEADS_OUT) or redact({name: value}) != {name: value})
+    }
+
+
+@cache
+def _nested(program: str) -> tuple[str, ...] | None:
+    """Return what can be asked of a bubblewrap about namespaces of users here; None if it does not work at all."""
+    for flags in _NESTED:
+        tried = [program, *flags, "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "true"]
+        try:
+            if subprocess.run(tried, capture_output=True, timeout=_PROBE_S, check=False).returncode == 0:
+                return flags
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return None

@@ -66,7 +66,7 @@ class ByProgram(Part, kw_only=True):
     limit_s: float = 1_800.0
     env: dict[str, str] = {}
     inherit_env: bool = True
-    sandbox: Literal["bwrap"] | dict[str, list[str]] | None = None
+    sandbox: Literal["bwrap"] | dict[str, list[str] | bool] | None = None
     may_gain_privileges: bool = False
     name: str | None = None
 
@@ -263,14 +263,22 @@ def _one_of(data: object, where: str, kinds: Sequence[type[Part]], beside: Path,
     return None if part is None else tried(lambda: part.checked().made(beside), where, problems)
 
 
-def _sandbox(given: str | dict[str, list[str]] | None, beside: Path) -> Bubblewrap | None:
+def _sandbox(given: str | dict[str, list[str] | bool] | None, beside: Path) -> Bubblewrap | None:
     if given is None:
         return None
-    places = given if isinstance(given, dict) else {}
-    if unknown := set(places) - {"writable", "hidden"}:
-        raise HarnessError(f"sandbox: unknown key {min(unknown)!r}: expected writable or hidden; correct it")
-    writable, hidden = ([str(placed(path, beside)) for path in places.get(key, ())] for key in ("writable", "hidden"))
-    return Bubblewrap(writable=writable, hidden=hidden)
+    table = given if isinstance(given, dict) else {}
+    if unknown := set(table) - {"writable", "hidden", "network"}:
+        raise HarnessError(f"sandbox: unknown key {min(unknown)!r}: expected writable, hidden or network; correct it")
+    network = table.get("network")
+    if not isinstance(network, bool | None):
+        raise HarnessError(f"sandbox: network: expected true or false, was {network!r:.100}")
+    places: dict[str, list[str]] = {}
+    for key in ("writable", "hidden"):
+        listed = table.get(key, [])
+        if isinstance(listed, bool):
+            raise HarnessError(f"sandbox: {key}: expected a list of paths, was {listed!r}")
+        places[key] = [str(placed(path, beside)) for path in listed]
+    return Bubblewrap(writable=places["writable"], hidden=places["hidden"], network=network)
 
 
 def _dialect(given: str | dict[str, Any]) -> Dialect:

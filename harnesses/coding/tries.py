@@ -105,7 +105,14 @@ class CodingTries(FeatureHarness):
 
     async def _attempt(self, assignment: Assignment, worktree: Worktree, branch: str) -> TurnResult:
         feature, turn, base = assignment.feature, assignment.turn, worktree.commit
-        given = evolve(assignment, directory=str(worktree.path), branch=branch, base=base)
+        given = evolve(
+            assignment,
+            directory=str(worktree.path),
+            writable=(str(worktree.repository),),
+            readable=(str(worktree.objects),),
+            branch=branch,
+            base=base,
+        )
         try:
             result = checked_result(await super()._do(given))
         except Exception as error:

@@ -1,7 +1,11 @@
-"""Where agents work: worktrees of a bare repository that they may do with as they like.
+"""Where agents work: each in a worktree of a bare repository of its own, which it may do with as it likes.
 
-The law: nothing is ever read from it. What an agent has done is what its worktree holds; the files of a fresh worktree come
-from the repository of the judge; and if it is not as it was made, it is made anew.
+    workshop.git           ours: the objects that worktrees begin with. Agents read it
+    desks/<worktree>.git   an agent's: its commits, refs, index and settings; other objects it has from the workshop
+
+The law: once an agent has begun, nothing is read from its repository, and no git of ours runs in it: it is removed. What an
+agent has done is what its worktree holds; the files of a fresh worktree come from the repository of the judge; and if the
+workshop is not as it was made (without a sandbox an agent can write there too), it is made anew.
 """
 
 from __future__ import annotations
@@ -27,6 +31,10 @@ class Worktree:
     """What was laid out there; out of the agent's way."""
     commit: str
     """What it was at."""
+    repository: Path
+    """Where its refs and new objects are: whoever works in it has to be able to write there."""
+    objects: Path
+    """Where the objects are that it began with: to be read."""
 
 
 @frozen
@@ -58,19 +66,28 @@ class Workshop:
         """Remove a worktree and all that is known of it; finish that although cancelled."""
         await remove(worktree.path)
         await remove(worktree.index)
-        await remove(self.git.directory / "worktrees" / worktree.path.name)
+        await remove(worktree.repository)
+
+    @property
+    def desks(self) -> Path:
+        """Where the repositories of agents are."""
+        return self.git.directory.with_name("desks")
 
     async def _open(self, name: str, commit: str, branch: str | None) -> Worktree:
         place = await self._cleared(name)
-        worktree = Worktree(place, self.judge.folder / f"{place.name}.index", commit)
+        desk = self.git.to(self.desks / f"{place.name}.git")
+        objects = self.git.directory / "objects"
+        worktree = Worktree(place, self.judge.folder / f"{place.name}.index", commit, desk.directory, objects)
         try:
             await fetch(self.git, self.judge.git.directory, f"{commit}:refs/base")
+            await make_bare(desk, self.format)
+            # Relative, for the path of the workspace may have any characters in it.
+            shared = f"../../../{self.git.directory.name}/objects\n"
+            (desk.directory / "objects" / "info" / "alternates").write_text(shared)
             named = ("--detach",) if branch is None else ("-B", branch)
-            await self.git.run("worktree", "add", "--quiet", "--no-checkout", *named, place, commit)
+            await desk.run("worktree", "add", "--quiet", "--no-checkout", *named, place, commit)
             await self.judge.lay_out(commit, place, worktree.index)
-            await trio.to_thread.run_sync(
-                shutil.copyfile, worktree.index, self.git.directory / "worktrees" / place.name / "index"
-            )
+            await trio.to_thread.run_sync(shutil.copyfile, worktree.index, desk.directory / "worktrees" / place.name / "index")
         except BaseException:
             await self.close(worktree)
             raise
@@ -83,7 +100,7 @@ class Workshop:
         """
         place = self.folder / name
         await remove(place)
-        await remove(self.git.directory / "worktrees" / name)
+        await remove(self.desks / f"{name}.git")
         return unused(self.folder, name) if os.path.lexists(place) else place  # noqa: ASYNC240
 
     async def _upkeep(self) -> None:
@@ -99,5 +116,10 @@ class Workshop:
             is_ours = (directory / "config").read_text() == settings(self.format)
         except (OSError, UnicodeDecodeError):
             return False
-        planted = ("hooks", "objects/info/alternates", "info/grafts", "refs/replace", "shallow.lock")
-        return is_ours and not directory.is_symlink() and not any((directory / name).exists() for name in planted)
+        planted = ("hooks", "commondir", "objects/info/alternates", "info/grafts", "refs/replace", "shallow.lock")
+        ours = (directory, directory / "objects", directory / "refs", directory / "config", directory / "HEAD")
+        return (
+            is_ours
+            and not any(path.is_symlink() for path in ours)
+            and not any(os.path.lexists(directory / name) for name in planted)
+        )

@@ -16,6 +16,7 @@ from attrs import define, field
 from harnesses.coding.branches import slug
 from harnesses.coding.trees import remove
 from harnesses.features.errors import NotReady
+from harnesses.private_files import Concealed, conceal_folder
 
 _WAIT_S = 30.0
 """For the git processes of a program that was killed; they take no orders from anybody, and end by themselves."""
@@ -29,6 +30,8 @@ class Workspace:
     root: Path
     descriptor: int | None = field(default=None, init=False)
     """Of the lock; to be kept open by every process that writes into the directory."""
+    _concealed: Concealed | None = field(default=None, init=False, repr=False)
+    """While it is held: what one agent works at is no other's to see."""
 
     @property
     def judge(self) -> Path:
@@ -41,6 +44,10 @@ class Workspace:
     @property
     def workshop(self) -> Path:
         return self.root / "workshop.git"
+
+    @property
+    def desks(self) -> Path:
+        return self.root / "desks"
 
     @property
     def trees(self) -> Path:
@@ -63,10 +70,12 @@ class Workspace:
             os.close(descriptor)
             raise
         self.descriptor = descriptor
+        self._concealed = conceal_folder(self.root)
 
     async def sweep(self) -> None:
         """Remove worktrees, indexes and locks of a program that was killed. Only while it is held."""
         await remove(self.trees)
+        await remove(self.desks)
         await remove(self.judging)
         for repository in (self.judge, self.workshop):
             await trio.to_thread.run_sync(_remove_locks, repository)
@@ -76,6 +85,9 @@ class Workspace:
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
+        if self._concealed is not None:
+            self._concealed.reveal()
+            self._concealed = None
 
     async def _wait_for(self, descriptor: int) -> None:
         with trio.move_on_after(_WAIT_S):

@@ -180,6 +180,10 @@ class Assignment:
     """What the health check saw."""
     directory: str | None = None
     """Where to work: the absolute path of a worktree, where there is one."""
+    writable: tuple[str, ...] = ()
+    """Where the agent may write besides: what whoever made the directory says, such as the repository of the worktree."""
+    readable: tuple[str, ...] = ()
+    """Where it may read, and not write, although it could not in its sandbox, or could write."""
     branch: str | None = None
     base: str | None = None
     """The commit that the directory is at."""

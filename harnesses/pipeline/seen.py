@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 from attrs import frozen
 
+from harnesses.agents.sandbox import Bubblewrap
 from harnesses.features.texts import inert, last_part
 from harnesses.pipeline.copies import Copy
 from harnesses.pipeline.walls import has_walls, within_walls
@@ -59,7 +60,12 @@ async def run_seen(
     try:
         filled = within_walls(command, ground.root) if walled else list(command)
         ran = await run_bounded(
-            filled, limit_s=limit_s, cwd=ground.root, env=_environment(ground.root), may_gain_privileges=walled
+            filled,
+            limit_s=limit_s,
+            cwd=ground.root,
+            env=_environment(ground.root),
+            may_gain_privileges=walled and Bubblewrap().needs_privileges(),
+            scoped_sockets=walled,
         )
         changed = await aside(ground.changed)
     finally:

@@ -112,7 +112,7 @@ class PipelineWork(PipelineParts):
         return _counted(await aside(hand_in, self._workspace, state, note, self._agent_name(note), answer), tally)
 
     def _assignment(self, state: PipelineState, note: TaskNote, claim: Claim) -> StageWork:
-        record = self._record(note.id)
+        record, folder = self._record(note.id), self._workspace / state.run_folder
         return StageWork(
             feature=Feature(str(note.id), note.title, steps=note.acceptance_criteria),
             turn=claim.attempt,
@@ -120,6 +120,8 @@ class PipelineWork(PipelineParts):
             objective=state.goal,
             last_failure="\n".join(record.failed) or None,
             directory=str(self._workspace),
+            readable=(str(folder),),
+            writable=(str(folder / "artifacts"), str(folder / "tasks" / str(note.id))),
             task=note,
             claim=claim,
             agent=self._agent_name(note),

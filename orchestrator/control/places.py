@@ -2,16 +2,18 @@
 
     run.db.control-1f3a…    as long as the run lives; two programs on one store have one each
 
-The law: only its user can connect, at no moment anybody else; the socket of a run that is dead is removed by the next one, and
-that of a living one is left alone, which the lock of the run tells apart.
+The law: only its user can connect, at no moment anybody else, and nothing that its user keeps in a sandbox; the socket of a
+run that is dead is removed by the next one, and that of a living one is left alone, which the lock of the run tells apart.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import stat
 import struct
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -27,6 +29,9 @@ _LONGEST = 100
 _LONGEST_NAME = 60
 _BACKLOG = 64
 _PEER = struct.Struct("3i")
+_SO_PEERPIDFD = 77
+"""Linux 6.5; on a few rare architectures it is another number, and fails."""
+_NAMESPACE = "/proc/{}/ns/pid"
 
 
 def open_socket(store: Path, run: str) -> socket.socket:
@@ -97,15 +102,55 @@ class Connected(Protocol):
 
 
 def is_ours(connected: Connected) -> bool:
-    """Return whether who has connected is this user, or root; where the system does not say, the file's rights have to do."""
-    return user_of(connected) in (None, 0, os.geteuid())
+    """Return whether who has connected is this user, or root, and not in a sandbox of theirs.
+
+    Where the system does not say, the file's rights have to do.
+    """
+    user = user_of(connected)
+    return user is None or (user in (0, os.geteuid()) and not is_sandboxed(connected))
+
+
+def is_sandboxed(connected: Connected) -> bool:
+    """Return whether who has connected is in a namespace of processes below this one, or gone, so that nobody can tell."""
+    pid, user, _ = _peer(connected)
+    if pid <= 0 or not os.path.exists(_NAMESPACE.format("self")):
+        # From outside of a container in which this program runs, or no namespaces at all.
+        return False
+    held = _hold(connected)
+    try:
+        return os.readlink(_NAMESPACE.format(pid)) != os.readlink(_NAMESPACE.format("self")) or _is_gone(held)
+    except PermissionError:
+        return user != 0 or os.geteuid() == 0
+    except OSError:
+        return True
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _hold(connected: Connected) -> int | None:
+    """Return a descriptor of the process that has connected, so that its number is no other's; None before Linux 6.5."""
+    try:
+        return int.from_bytes(connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4), sys.byteorder)
+    except OSError:
+        return None
+
+
+def _is_gone(process: int | None) -> bool:
+    return process is not None and bool(select.select([process], [], [], 0)[0])
 
 
 def user_of(connected: Connected) -> int | None:
     """Return the user at the other end; None where the system does not say."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
-    return int(_PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1])
+    return _peer(connected)[1]
+
+
+def _peer(connected: Connected) -> tuple[int, int, int]:
+    """Return process, user and group at the other end."""
+    pid, user, group = _PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid, user, group
 
 
 def _prefix(store: Path) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harnesses.governance.memory.errors import MemoryUnusable
 from harnesses.governance.memory.schema import APPLICATION_ID, NAMES, TABLES, VERSION
+from harnesses.private_files import conceal_file
 
 _BUSY_S = 5.0
 
@@ -35,6 +36,7 @@ class MemoryFile:
                 db.close()
                 raise
             self._db = db
+            self._concealed = conceal_file(path)
 
     def close(self) -> None:
         """Close the file; closing it twice does nothing."""
@@ -42,6 +44,7 @@ class MemoryFile:
             if self._db is not None:
                 db, self._db = self._db, None
                 db.close()
+                self._concealed.reveal()
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:

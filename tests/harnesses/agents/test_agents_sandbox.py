@@ -83,13 +83,14 @@ async def test_more_places_can_be_opened_and_others_hidden(work):
 
 
 @bubblewrap
-async def test_git_works_in_a_worktree_and_the_repository_is_found_by_itself(work):
+async def test_git_works_in_a_worktree_whose_repository_it_was_told_of(work):
     git(work.parent, "init", "-q", "--bare", "hub.git")
     hub, tree = work.parent / "hub.git", work.parent / "tree"
     first = git(hub, "commit-tree", "-m", "First", git(hub, "mktree").strip()).strip()
     git(hub, "worktree", "add", "-q", "-b", "branch", str(tree), first)
+    commits = "echo x > a; git add a; git -c user.name=a -c user.email=a@b commit -qm Second"
 
-    await take_turn(script("echo x > a; git add a; git -c user.name=a -c user.email=a@b commit -qm Second"), assigned(tree))
+    await take_turn(script(commits, writable=[hub]), assigned(tree))
 
     assert git(hub, "log", "--format=%s", "branch").splitlines() == ["Second", "First"]
 

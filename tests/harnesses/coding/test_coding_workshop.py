@@ -215,7 +215,7 @@ async def test_nothing_is_left_of_a_worktree(place: Place) -> None:
 
     assert list((place.folder / "workspace" / "trees").iterdir()) == []
     assert list((place.folder / "workspace" / "judging").iterdir()) == []
-    assert list((place.folder / "workspace" / "workshop.git" / "worktrees").iterdir()) == []
+    assert list((place.folder / "workspace" / "desks").iterdir()) == []
 
 
 def _nests_a_repository(tree: Path) -> None:
