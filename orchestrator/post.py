@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -32,7 +33,11 @@ _PAGE = 1000
 
 
 class Watched(Protocol):
-    """A store that others can write to as well."""
+    """A store that others can write to as well, or take away."""
+
+    def check_in_place(self) -> None:
+        """Raise `StoreError` if what is written there is not what others read."""
+        ...
 
     def arrivals(self, *, after: int) -> Sequence[tuple[str, int]]:
         """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
@@ -78,7 +83,7 @@ class PostOffice:
         return partial(_read, self._recorder.store, name)
 
     def watch(self) -> None:
-        """Begin to look for what others have posted, if the store is one that others can write to."""
+        """Begin to look for what others have done to the store, if it is one that others can write to."""
         store: Any = self._recorder.store
         if hasattr(store, "arrivals"):
             token = trio.lowlevel.current_trio_token()
@@ -95,6 +100,12 @@ class PostOffice:
     def _look(self, store: Watched, after: int, token: trio.lowlevel.TrioToken) -> None:
         answered = after
         while not self._ended.wait(WATCH_S):
+            try:
+                store.check_in_place()
+            except StoreError as error:
+                with suppress(trio.RunFinishedError):
+                    token.run_sync_soon(self._recorder.lose, error)
+                return
             try:
                 answers = store.answers(after=answered, limit=_PAGE) if self._approvals.waiting else ()
                 if answers:

@@ -12,6 +12,7 @@ other harnesses step. A batch of one is committed without the thread as long as 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ import trio
 from trio.lowlevel import current_task
 
 from harnesses.clock import jumps
+from harnesses.forks import end_fork
 from orchestrator.bell import Bell
 from orchestrator.buckets import AMOUNTS, SECONDS, Buckets
 from orchestrator.errors import StoreBusy, StoreLost, UsageError
@@ -72,6 +74,7 @@ class Recorder:
         self._quick_s = 0.0
         self._alone = 0
         self._lost: StoreLost | None = None
+        self._pid = os.getpid()
         self._aside = trio.CapacityLimiter(1)
         """One at a time: large rows of many harnesses would share the interpreter anyway."""
         self.settling = Committed((), ())
@@ -101,6 +104,7 @@ class Recorder:
         if trio.lowlevel.current_statistics().tasks_runnable:
             self._alone = 0
             return False
+        self._check_process()
         begin = time.perf_counter()
         try:
             redact_slots((slot,))
@@ -225,9 +229,21 @@ class Recorder:
 
     def close(self) -> None:
         """End `run` when what was sent is committed."""
+        self._check_process()
         self._closed = True
         self._send.close()
         self._arrivals.ring()
+
+    def lose(self, error: Exception) -> None:
+        """Acknowledge nothing from now on: what is written is lost."""
+        self._fail(error)
+
+    def _check_process(self) -> None:
+        """End a process that a harness has forked and that goes on running the program: it has no writer, and no store."""
+        if os.getpid() != self._pid:
+            end_fork(
+                "it was going to record something in the name of its parent; end it with `os._exit` when its work is done"
+            )
 
     def _hand_over(self) -> None:
         """Make a batch of what waits and have it committed."""
@@ -240,6 +256,7 @@ class Recorder:
             self._waiting = self._waiting_bytes = 0
         if not slots:
             return
+        self._check_process()
         self._alone = self._alone + 1 if len(slots) == 1 else 0
         batch = Batch(slots)
         self._under_way.add(batch)
@@ -302,6 +319,8 @@ class Recorder:
 
     def _settle(self, batch: Batch, committed: Committed, took_s: float) -> None:
         """Wake everyone whose step or operation is durable now."""
+        if batch not in self._under_way:  # refused meanwhile, since the store is lost
+            return
         self._under_way.discard(batch)
         self._count(took_s, len(batch.steps))
         self.settling = committed

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("errors", "moment", "step"),
-    ("agent", "budget", "clock", "config", "key_file", "private_files", "schedule", "stopwatch", "values"),
+    ("agent", "budget", "clock", "config", "forks", "key_file", "private_files", "schedule", "stopwatch", "values"),
     ("approval",),
     ("attachments", "delta", "effects", "pools", "returned"),
     ("entries",),
@@ -243,7 +243,8 @@ ORCHESTRATOR = (
     ("records",),
     # what remembers
     ("store.approval_schema", "store.approvals", "store.budget_schema", "store.budgets", "store.seal_schema"),
-    ("store.open_here", "store.owner"),
+    ("store.holder", "store.open_here", "store.presence"),
+    ("store.owner",),
     ("store.secret",),
     ("store.head", "store.protocol", "store.record_bytes", "store.schema"),
     ("store.sealing",),

@@ -16,6 +16,7 @@ from attrs import define, field
 from harnesses.coding.branches import slug
 from harnesses.coding.trees import remove
 from harnesses.features.errors import NotReady
+from harnesses.forks import close_unshared, keep_from_forks
 from harnesses.private_files import Concealed, conceal_folder
 
 _WAIT_S = 30.0
@@ -29,7 +30,7 @@ class Workspace:
 
     root: Path
     descriptor: int | None = field(default=None, init=False)
-    """Of the lock; to be kept open by every process that writes into the directory."""
+    """Of the lock; to be passed to every command that writes into the directory. Forked processes do not have it."""
     _concealed: Concealed | None = field(default=None, init=False, repr=False)
     """While it is held: what one agent works at is no other's to see."""
 
@@ -61,13 +62,14 @@ class Workspace:
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.root / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self.root / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise NotReady(f"workspace {self.root} can not be made: {error}; name another as `workspace`") from error
+        keep_from_forks(descriptor)
         try:
             await self._wait_for(descriptor)
         except BaseException:
-            os.close(descriptor)
+            close_unshared(descriptor)
             raise
         self.descriptor = descriptor
         self._concealed = conceal_folder(self.root)
@@ -83,7 +85,7 @@ class Workspace:
     def release(self) -> None:
         """Let go of the directory."""
         if self.descriptor is not None:
-            os.close(self.descriptor)
+            close_unshared(self.descriptor)
             self.descriptor = None
         if self._concealed is not None:
             self._concealed.reveal()

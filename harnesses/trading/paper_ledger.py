@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from harnesses.forks import close_unshared, keep_from_forks
 from harnesses.trading.broker import BrokerUnavailable
 from harnesses.trading.orders import Fill, OrderReport
 from harnesses.trading.paper_books import Books, Matched
@@ -96,6 +97,7 @@ class FileLedger:
     def __init__(self, path: Path, first: Books) -> None:
         self._path, self._books = path, first
         self._broken = ""
+        self._pid = os.getpid()
         self._lock = _locked(path)
         try:
             with self._translated("can not be opened"):
@@ -107,7 +109,7 @@ class FileLedger:
                 self._db.close()
                 raise
         except BaseException:
-            os.close(self._lock)
+            close_unshared(self._lock)
             raise
 
     def books(self) -> Books:
@@ -141,9 +143,9 @@ class FileLedger:
                 raise
 
     def close(self) -> None:
-        if self._lock >= 0:
+        if self._lock >= 0 and os.getpid() == self._pid:
             self._db.close()
-            os.close(self._lock)
+            close_unshared(self._lock)
             self._lock, self._broken = -1, "was closed"
 
     def _one(self, query: str, *values: str) -> str | None:
@@ -179,6 +181,10 @@ class FileLedger:
             raise BrokerUnavailable(f"the paper venue's file {self._path} {what}: {error}") from error
 
     def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise BrokerUnavailable(
+                f"the paper venue's file {self._path} is open in process {self._pid}, of which this is a fork"
+            )
         if self._broken:
             raise BrokerUnavailable(f"the paper venue's file {self._path} {self._broken}; open it again")
 
@@ -187,7 +193,7 @@ def _locked(path: Path) -> int:
     """Return the descriptor of the lock file, locked. It is the operating system's lock, which ends with the process."""
     beside = path.with_name(f"{path.name}.lock")
     try:
-        descriptor = os.open(beside, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(beside, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise BrokerUnavailable(f"the paper venue's file {path} can not be made: {error}; check its folder") from error
     try:
@@ -199,6 +205,7 @@ def _locked(path: Path) -> int:
             f"the paper venue's file {path} is in use by process {holder}: expected no other broker on it; end that one, "
             "or give another path"
         ) from None
+    keep_from_forks(descriptor)
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from attrs import asdict, define, evolve, field, frozen
 
+from harnesses.forks import close_unshared, keep_from_forks
 from orchestrator.command.export_formats import load_arrow, whole_file, write_parquet, write_text
 from orchestrator.command.export_sheets import SHEETS, Head, Sheet
 from orchestrator.command.targets import check_target
@@ -206,10 +207,11 @@ def _make_durable(folder: Path) -> None:
 def _alone(folder: Path) -> Generator[None]:
     """Keep two exports from working on one folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    keep_from_forks(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
         raise UsageError(f"{folder} is being exported to by another process: wait for its end, and try again") from None
     finally:
-        os.close(descriptor)
+        close_unshared(descriptor)

@@ -13,12 +13,14 @@ import gc
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote
 
+from harnesses.forks import keep_for_ever
 from orchestrator.errors import StoreUnusable
 
 _Identity: TypeAlias = tuple[int, int]
@@ -28,6 +30,8 @@ _BESIDE = ("-wal", "-shm", "-journal")
 """How the files that SQLite has beside a store are called."""
 _lock = threading.RLock()
 _written: dict[_Identity, list[Path]] = {}
+_open: weakref.WeakSet[Writing] = weakref.WeakSet()
+"""In a forked process, the parent's too."""
 _beside: dict[_Identity, list[Callable[[], None]]] = {}
 _ever_beside: set[_Identity] = set()
 
@@ -37,6 +41,7 @@ class Writing(sqlite3.Connection):
 
     _of: _Identity | None = None
     _path: Path
+    _pid: int
 
     @classmethod
     def to(cls, path: Path, busy_s: float) -> Writing:
@@ -47,8 +52,11 @@ class Writing(sqlite3.Connection):
             sqlite3.Error: it can not be opened.
         """
         with _lock:
+            _check_not_inherited(path)
             _have_let_go(path)
             db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False, factory=cls)
+            db._pid = os.getpid()
+            _open.add(db)
             # Before the first statement, which takes the first lock.
             found = _identity(path)
             if found is not None:
@@ -57,11 +65,35 @@ class Writing(sqlite3.Connection):
             return db
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            return
         super().close()
         with _lock:
             if self._of is not None:
                 _written[self._of].remove(self._path)
                 self._of = None
+
+
+def _check_not_inherited(path: Path) -> None:
+    """Refuse a file that the process from which this one was forked had open: SQLite believes to have its locks."""
+    found = _identity(path)
+    if found is not None and any(db._of == found and db._pid != os.getpid() for db in _open):  # pyright: ignore[reportPrivateUsage]
+        raise StoreUnusable(
+            f"{path} was open in the process from which this one was forked: expected a process that was started anew; use "
+            "`spawn` instead of `fork`, or give what was computed back to the parent"
+        )
+
+
+def _keep_open() -> None:
+    """Keep a forked process from ever closing its parent's connections: it would do so in the parent's name."""
+    global _lock
+    _lock = threading.RLock()
+    for db in list(_open):
+        keep_for_ever(db)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_open)
 
 
 def is_written(path: Path) -> bool:

@@ -8,6 +8,7 @@ is to do, is done in a transaction of several statements, which ends with a seal
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Generator, Sequence
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from harnesses.errors import OrchestratorError
-from orchestrator.errors import StoreCorrupt
+from harnesses.forks import keep_for_ever
+from orchestrator.errors import StoreCorrupt, StoreUnusable
 from orchestrator.store.encryption import Plain, hidden_row, hide_body
 from orchestrator.store.owner import RunLock
+from orchestrator.store.presence import Presence
 from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, StepRow
 from orchestrator.store.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
 from orchestrator.store.sealing import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
@@ -80,6 +83,8 @@ class SqliteStore(SqliteReader):
         self._db = open_writer(self.path, busy_s)
         self._check_key()
         self._seals = self._take_up_seals(seal_every_s)
+        self._presence = Presence(self.path)
+        self._pid = os.getpid()
         self._run_lock = RunLock(self.path)
         self._operations = Operations(self._db, self.path, self.location, self.run, self._cipher)
         self._lock = threading.Lock()
@@ -102,6 +107,8 @@ class SqliteStore(SqliteReader):
         wait: bool = True,
     ) -> Committed:
         """Write all of it in one transaction; see `Store.commit`."""
+        if os.getpid() != self._pid:
+            raise StoreUnusable(self._forked())
         if not isinstance(self._cipher, Plain):
             steps = [hidden_row(self._cipher, row) for row in steps]
             effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
@@ -130,11 +137,31 @@ class SqliteStore(SqliteReader):
             self._holdings = holdings
             return Committed(seqs, results, lost, effect_seqs, self._operations.before)
 
+    def check_in_place(self) -> None:
+        """Return if the file is still the one that others find under its name.
+
+        Raises:
+            StoreUnusable: it was deleted, moved or replaced.
+        """
+        self._presence.check()
+
     def close(self) -> None:
-        """Give back every harness, bring the index up to date and close the file."""
-        if self._closed:
+        """Give back every harness, bring the index up to date and close the file. In a forked process nothing is done."""
+        if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
+        try:
+            self.check_in_place()
+        except StoreUnusable:
+            # To close the file would remove, by its name, the write-ahead log of whatever is there now.
+            keep_for_ever(self._db)
+            self._seals.close()
+            super().close()
+        else:
+            self._close_files()
+        self._run_lock.release()
+
+    def _close_files(self) -> None:
         with self._lock:
             with suppress(sqlite3.Error, OrchestratorError, OSError):
                 with self._transaction(wait=True):
@@ -149,7 +176,12 @@ class SqliteStore(SqliteReader):
             # The readers first: only the last connection to close folds the write-ahead log into the file.
             super().close()
             self._db.close()
-        self._run_lock.release()
+
+    def _forked(self) -> str:
+        return (
+            f"{self.location} was opened by process {self._pid}, and this is process {os.getpid()}, forked off it: expected a "
+            "commit by the process that has the store open; give what was computed back to it"
+        )
 
     def _check_key(self) -> None:
         """Refuse an encrypted store without its key, before anything is added to it."""

@@ -59,7 +59,7 @@ def go_on(store: SqliteStore, chance: Random, moves: int, *names: str) -> dict[s
     lives: dict[str, Life] = {}
     for name in (*NAMES, *names):
         claimed = claim(store, name, take_over=True, reopen=True)
-        lives[name] = Life(name, claimed, claimed.step, [message.seq for message in claimed.mailbox])
+        lives[name] = Life(name, claimed, claimed.step, [message.seq for message in store.mailbox(name, limit=1_000_000)])
         do(store, event_row(claimed, events.Started(claimed.step), Status.RUNNING, step=claimed.step))
     for _ in range(moves):
         _move(store, chance.choice([*lives.values()]), chance)
