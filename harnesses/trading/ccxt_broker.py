@@ -1,4 +1,4 @@
-"""A broker at an exchange that ccxt knows. Tried with Binance's spot dialect; others may do, with less certainty.
+"""A broker at an exchange that ccxt knows. Proven with Binance's spot dialect alone; any other is refused, or taken as a risk.
 
 The law: `find` says None only when the venue's own clock has passed the moment up to which it would have taken the order.
 An exchange that does not say until when a request is valid (all but `ccxt_client.LAPSING`) never gets that answer from it:
@@ -21,8 +21,8 @@ from harnesses.errors import HarnessMisuse, UnknownOutcome
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.ccxt_answers import CallFailed, Verdict
-from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions, Raw
-from harnesses.trading.ccxt_nouns import exact, in_order, parse_fill, parse_instrument, parse_report
+from harnesses.trading.ccxt_client import LAPSING, CcxtClient, CcxtOptions, Raw
+from harnesses.trading.ccxt_nouns import exact, in_order, parse_fill, parse_instrument, parse_report, undeclared
 from harnesses.trading.instruments import Instrument
 from harnesses.trading.orders import Fill, OrderKind, OrderReport, PlacedOrder
 
@@ -36,13 +36,16 @@ class CcxtBroker:
 
     Args:
         exchange: ccxt's name of it.
+        unproven: whether to deal with an exchange, or at a market, for which none of this has been proven: what is ignored in
+            an order there makes another order of it.
         max_wait_s: how long an order may wait for the venue's rate limit before it counts as refused: it was decided on what
             the market was before.
     """
 
-    def __init__(self, exchange: str, options: CcxtOptions, *, max_wait_s: float = 5.0) -> None:
+    def __init__(self, exchange: str, options: CcxtOptions, *, unproven: bool = False, max_wait_s: float = 5.0) -> None:
         self.name = f"ccxt:{exchange}"
         self._client = CcxtClient(exchange, options)
+        self._unproven = unproven
         self._max_wait_s = max_wait_s
         self._sent: OrderedDict[str, float] = OrderedDict()
         """Until when, by the venue's clock in ms, it may take what was sent, by client id."""
@@ -54,6 +57,11 @@ class CcxtBroker:
         markets = self._client.markets
         if unknown := [symbol for symbol in symbols if symbol not in markets]:
             raise HarnessMisuse(f"{self.name} has no market {unknown[0]!r}: expected one of its symbols, such as 'BTC/USDT'")
+        if not self._unproven and (other := [symbol for symbol in symbols if not markets[symbol].get("spot")]):
+            raise HarnessMisuse(
+                f"{self.name}: {other[0]!r} is a market of type {markets[other[0]].get('type')!r}: expected spot, for "
+                "which alone orders and account are proven; trade that, or take the risk with unproven=True"
+            )
         self._quote(symbols)
         return {symbol: parse_instrument(markets[symbol], self._client.precision_mode) for symbol in symbols}
 
@@ -62,6 +70,7 @@ class CcxtBroker:
 
     async def submit(self, placed: PlacedOrder) -> OrderReport:
         await self._get_ready()
+        self._check_declared(placed)
         deadline_s = trio.current_time() + self._max_wait_s
         while True:
             try:
@@ -143,10 +152,26 @@ class CcxtBroker:
         return {"origClientOrderId" if self._client.lapses else "clientOrderId": client_id}
 
     async def _get_ready(self) -> None:
+        if not (self._unproven or self._client.lapses):
+            raise HarnessMisuse(
+                f"{self.name} speaks a dialect that is not proven: expected one of {', '.join(sorted(LAPSING))}; elsewhere a "
+                "stop may be carried out at market, and an order may not be found again; trade at one of those, or take the "
+                "risk with unproven=True"
+            )
         try:
             await self._client.get_ready()
         except CallFailed as error:
             raise BrokerUnavailable(f"{self.name} can not be reached: {error.text}") from error
+
+    def _check_declared(self, placed: PlacedOrder) -> None:
+        """Refuse an order before it is sent if the exchange does not declare that it heeds all of it."""
+        client, order = self._client, placed.order
+        missing = undeclared(order.kind, client.has, client.features, client.markets.get(order.symbol, {}))
+        if missing:
+            raise OrderRefused(
+                f"order {placed.client_id}: {self.name} does not declare {order.kind} orders in {order.symbol}: expected "
+                f"{missing} of ccxt's; it was not sent"
+            )
 
     async def _send(self, placed: PlacedOrder) -> Raw:
         """Send the one request that places an order."""

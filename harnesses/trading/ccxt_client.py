@@ -100,6 +100,16 @@ class CcxtClient:
         return self._first.markets or {}
 
     @property
+    def has(self) -> Raw:
+        """What ccxt says that it can ask of this exchange."""
+        return self._first.has or {}
+
+    @property
+    def features(self) -> Raw:
+        """What ccxt says that this exchange heeds, by type of market."""
+        return self._first.features or {}
+
+    @property
     def precision_mode(self) -> int:
         """How ccxt tells this exchange's grains."""
         return int(self._first.precisionMode)

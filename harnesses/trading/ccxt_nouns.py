@@ -95,6 +95,26 @@ def _grain(value: object, precision_mode: int, symbol: str) -> Decimal:
     )
 
 
+def undeclared(kind: OrderKind, has: Raw, features: Raw, market: Raw) -> str:
+    """Return what an exchange does not declare of what it takes for an order of a kind to be one; nothing if it declares all.
+
+    Args:
+        has, features: ccxt's, of the exchange. What it ignores of an order it does not complain of: a stop without its trigger
+            is a market order.
+        market: ccxt's, of the symbol.
+    """
+    needed = "createLimitOrder" if kind is OrderKind.LIMIT else "createMarketOrder"
+    if not (has.get("createOrder") and has.get(needed)):
+        return f"has[{needed!r}]"
+    if kind is not OrderKind.STOP:
+        return ""
+    told: Raw = features.get(market.get("type") or "spot") or {}
+    if market.get("contract"):
+        told = told.get("linear" if market.get("linear") else "inverse") or {}
+    heeded: Raw = told.get("createOrder") or {}
+    return "" if heeded.get("triggerPrice") is True else "features: createOrder: triggerPrice"
+
+
 def exact(value: object) -> Decimal:
     """Return a number of ccxt's, exactly: it is the venue's text."""
     return ZERO if value is None else Decimal(str(value))

@@ -10,11 +10,13 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Con
 
 from attrs import frozen
 
+from harnesses.errors import HarnessMisuse
 from harnesses.trading.numbers import make_exact
 from harnesses.trading.orders import ZERO
 
 EXACT = Context(prec=80)
 """Room for every sum and product that comes up: prices, units and fees have 20 digits before and after the point at most."""
+_CENTS = Decimal("0.00")
 GRAIN = Decimal("1E-18")
 """The finest part of a unit that is held, or of money that is charged: the finest that any venue counts (wei)."""
 
@@ -26,14 +28,24 @@ class Instrument:
     symbol: str
     lot: Decimal = Decimal(1)
     """Units are multiples of it."""
-    tick: Decimal = Decimal("0.01")
-    """Prices are multiples of it."""
+    tick: Decimal | None = None
+    """Prices are multiples of it; None where they are as they come, down to `GRAIN`. None is usual: a cent is little in the
+    price of a share, and a lot in that of a currency."""
     min_units: Decimal = ZERO
     min_notional: Decimal = ZERO
     """Least units times price."""
 
     def __attrs_post_init__(self) -> None:
-        make_exact(self, "lot", "tick", "min_units", "min_notional")
+        make_exact(self, "lot", "min_units", "min_notional")
+        make_exact(self, "tick", optional=True)
+        for name, grain in (("lot", self.lot), ("tick", self.tick)):
+            if grain is not None and not (grain.is_finite() and grain > 0):
+                raise HarnessMisuse(f"Instrument {self.symbol!r}: {name}: expected a number above 0, was {grain}")
+
+    @property
+    def least_price(self) -> Decimal:
+        """What prices differ by at least, and the lowest there is."""
+        return GRAIN if self.tick is None else self.tick
 
     def round_units(self, units: Decimal) -> Decimal:
         """Return the largest multiple of the lot that is not above `units`."""
@@ -41,15 +53,22 @@ class Instrument:
 
     def round_price(self, price: Decimal) -> Decimal:
         """Return the nearest multiple of the tick."""
-        return _multiple(price, self.tick, ROUND_HALF_EVEN)
+        return self._price(price, ROUND_HALF_EVEN)
 
     def price_up(self, price: Decimal) -> Decimal:
         """Return the least multiple of the tick that is not below `price`."""
-        return _multiple(price, self.tick, ROUND_CEILING)
+        return self._price(price, ROUND_CEILING)
 
     def price_down(self, price: Decimal) -> Decimal:
         """Return the largest multiple of the tick that is not above `price`."""
-        return _multiple(price, self.tick, ROUND_FLOOR)
+        return self._price(price, ROUND_FLOOR)
+
+    def _price(self, price: Decimal, rounding: str) -> Decimal:
+        if self.tick is not None:
+            return _multiple(price, self.tick, rounding)
+        price = to_grain(price, rounding)
+        # Written with cents at least, as money is.
+        return EXACT.add(price, _CENTS) if price.is_finite() else price
 
 
 def split_units(units: Decimal, ratio: Decimal) -> Decimal:

@@ -100,7 +100,7 @@ def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
         if (price is not None) != wanted:
             _refuse(placed, f"{name}_price of a {order.kind} order: expected {'one' if wanted else 'none'}, was {price}")
         if price is not None and not (price.is_finite() and price > 0 and price == instrument.price_down(price)):
-            _refuse(placed, f"{name}_price: expected a multiple of {instrument.tick} above 0, was {price}")
+            _refuse(placed, f"{name}_price: expected a multiple of {instrument.least_price} above 0, was {price}")
     units = order.units
     if not (units.is_finite() and units > 0 and units == instrument.round_units(units)):
         _refuse(placed, f"units: expected a multiple of {instrument.lot} above 0, was {units}")
@@ -239,7 +239,7 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
             continue
         # Rounded so that it needs no more than is reserved; what is less than a lot is not ordered any more.
         left = instrument.round_units(order.left * ratio)
-        price = None if order.price is None else max(instrument.price_down(order.price / ratio), instrument.tick)
+        price = None if order.price is None else max(instrument.price_down(order.price / ratio), instrument.least_price)
         order = evolve(order, units=order.filled + left, price=price)
         if left:
             after = Matched(evolve(after.books, orders={**after.books.orders, id: order}))

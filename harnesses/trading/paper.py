@@ -32,7 +32,7 @@ class PaperBroker:
 
     Args:
         cash: what there is at first. A file that exists already goes on with what it has.
-        instruments: by symbol, all that the venue has; without them any symbol, in lots of 1 and ticks of 0.01.
+        instruments: by symbol, all that the venue has; without them any symbol, in lots of 1, at prices as they come.
         slippage_bps: how much worse than the market a market order gets it, in parts of 10,000.
         max_share: the part of a bar's volume that may be filled in it.
         fill_at: what a market order is filled at.

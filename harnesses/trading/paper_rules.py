@@ -46,7 +46,7 @@ class Rules:
     """How a simulated venue deals."""
 
     instruments: Mapping[str, Instrument] | None = None
-    """By symbol, all there are; None for any symbol, in lots of 1 and ticks of 0.01."""
+    """By symbol, all there are; None for any symbol, in lots of 1, at prices as they come."""
     fees: Fees = Fees()
     slippage_bps: Decimal = ZERO
     """How much worse than the market a taker gets it, in parts of 10,000; then rounded to the tick, against the taker."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import trio
@@ -12,12 +13,15 @@ from harnesses.errors import HarnessMisuse
 from harnesses.trading import ccxt_broker
 from harnesses.trading.broker import BrokerUnavailable, OrderRefused
 from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtOptions
+from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.ccxt_nouns import undeclared
 from harnesses.trading.instruments import Instrument
 from harnesses.trading.orders import OrderKind, OrderStatus, Side
 
 from .ordering import BTC, ETH, placed
 from .running import RunningVenue, closed
+
+NOWHERE = "http://127.0.0.1:1"
 
 
 async def test_the_rules_of_a_symbol_are_the_venue_s(broker: CcxtBroker) -> None:
@@ -30,6 +34,67 @@ async def test_the_rules_of_a_symbol_are_the_venue_s(broker: CcxtBroker) -> None
 async def test_a_symbol_that_the_venue_does_not_have_is_named(broker: CcxtBroker) -> None:
     with pytest.raises(HarnessMisuse, match="ccxt:binance has no market 'DOGE/EUR'"):
         await broker.connect([BTC, "DOGE/EUR"])
+
+
+@pytest.mark.parametrize("exchange", ["kraken", "coinbase", "bybit", "okx", "binanceusdm", "binancecoinm"])
+async def test_an_exchange_whose_dialect_is_not_proven_is_refused_with_the_reason(exchange: str) -> None:
+    """Whatever is asked of it first. It is not asked for anything."""
+    broker = CcxtBroker(exchange, CcxtOptions(urls={"api": NOWHERE}))
+
+    for ask in (broker.connect([BTC]), broker.submit(placed("a")), broker.cancel("a", BTC), broker.fills([BTC], {})):
+        with pytest.raises(HarnessMisuse, match=f"ccxt:{exchange} speaks a dialect that is not proven: .* unproven=True"):
+            await ask
+
+
+async def test_an_exchange_that_is_not_proven_is_dealt_with_by_choice() -> None:
+    options = CcxtOptions(urls={"api": {"public": NOWHERE, "private": NOWHERE}}, patience_s=0.8, recv_window_s=0.5, margin_s=0)
+
+    with pytest.raises(BrokerUnavailable, match="ccxt:kraken can not be reached"):
+        await CcxtBroker("kraken", options, unproven=True).connect([BTC])
+
+
+async def test_a_market_that_is_not_spot_is_refused(broker: CcxtBroker) -> None:
+    await broker.connect([BTC])
+    client = broker._client  # pyright: ignore[reportPrivateUsage]
+    client._first.markets[BTC].update(spot=False, type="swap")  # pyright: ignore[reportPrivateUsage]
+
+    with pytest.raises(HarnessMisuse, match="market of type 'swap': expected spot"):
+        await broker.connect([BTC])
+
+
+@pytest.mark.parametrize(
+    ("kind", "has", "heeds"),
+    [
+        (OrderKind.STOP, {}, False),
+        (OrderKind.STOP, {}, None),
+        (OrderKind.MARKET, {"createMarketOrder": False}, True),
+        (OrderKind.STOP, {"createMarketOrder": False}, True),
+        (OrderKind.LIMIT, {"createLimitOrder": None}, True),
+    ],
+)
+@pytest.mark.parametrize("unproven", [False, True])
+async def test_a_kind_of_order_that_is_not_declared_is_refused_before_it_is_sent(
+    venue: RunningVenue, options: CcxtOptions, kind: OrderKind, has: dict[str, Any], heeds: bool | None, unproven: bool
+) -> None:
+    broker = CcxtBroker("binance", options, unproven=unproven)
+    exchange: Any = broker._client._first  # pyright: ignore[reportPrivateUsage]
+    exchange.has = {**exchange.has, **has}
+    exchange.features = {"spot": {"createOrder": {"triggerPrice": heeds}}}
+    prices = {"limit": "1000.00"} if kind is OrderKind.LIMIT else {"stop": "59000.00"} if kind is OrderKind.STOP else {}
+
+    with pytest.raises(OrderRefused, match=f"does not declare {kind} orders in BTC/USDT: .* not sent"):
+        await broker.submit(placed("a", Side.SELL, kind=kind, units="0.01", **prices))
+
+    assert venue.books()["orders"] == 0
+
+
+@pytest.mark.parametrize(("exchange", "declared"), [("binance", True), ("binanceus", True), ("kraken", False), ("okx", True)])
+def test_stop_orders_are_declared_where_ccxt_says_that_their_trigger_is_heeded(exchange: str, declared: bool) -> None:
+    client = CcxtClient(exchange, CcxtOptions())
+
+    missing = undeclared(OrderKind.STOP, client.has, client.features, {"type": "spot"})
+
+    assert (not missing) == declared
 
 
 @pytest.mark.parametrize("side", [Side.BUY, Side.SELL])

@@ -33,6 +33,7 @@ from tests.harnesses.trading.paper_flows import (
 START = datetime(2024, 1, 1, tzinfo=UTC)
 BUY, SELL = Side.BUY, Side.SELL
 PLAIN, NEXT_OPEN = Rules(), Rules(fill_at="next_open")
+CENTS = {"A": Instrument("A", tick=Dec("0.01"))}
 
 
 def bar(open_: str, high: str, low: str, close: str, *, volume: str = "1000", split: str = "1") -> Bar:
@@ -160,18 +161,37 @@ def test_an_order_that_the_market_has_reached_already_is_filled_at_the_market(
     ],
 )
 def test_slippage_is_rounded_against_the_taker_and_a_limit_is_kept_to(placed: PlacedOrder, filled_at: str) -> None:
-    rules = Rules(slippage_bps=Dec("3.1"))
+    rules = Rules(CENTS, slippage_bps=Dec("3.1"))
 
     assert prices(accept(seen("100", held="10"), placed, rules)) == [(Dec(10), Dec(filled_at))]
 
 
 def test_a_price_between_two_ticks_is_rounded_against_the_order() -> None:
+    cents = Rules(CENTS)
     books = seen("100", held="10")
-    buying = accept(books, order(BUY, "10", limit="99"), PLAIN).books
-    selling = accept(books, order(SELL, "10", limit="101"), PLAIN).books
+    buying = accept(books, order(BUY, "10", limit="99"), cents).books
+    selling = accept(books, order(SELL, "10", limit="101"), cents).books
 
-    assert prices(show(buying, flat("98.123"))) == [(Dec(10), Dec("98.13"))]
-    assert prices(show(selling, flat("102.129"))) == [(Dec(10), Dec("102.12"))]
+    assert prices(show(buying, flat("98.123"), cents)) == [(Dec(10), Dec("98.13"))]
+    assert prices(show(selling, flat("102.129"), cents)) == [(Dec(10), Dec("102.12"))]
+
+
+@pytest.mark.parametrize("price", ["1.09876", "151.238", "0.00000873", "64123.17", "8.73E-15"])
+@pytest.mark.parametrize("rules", [PLAIN, Rules({"A": Instrument("A")})], ids=["any symbol", "an instrument"])
+def test_without_a_tick_a_price_of_any_scale_is_what_it_is(price: str, rules: Rules) -> None:
+    """Of currencies, of yen, of a coin of many zeros, of one of few."""
+    books = seen(price, cash="1000000", rules=rules)
+
+    assert prices(accept(books, order(BUY, "10"), rules)) == [(Dec(10), Dec(price))]
+    assert prices(accept(seen(price, held="10", rules=rules), order(SELL, "10"), rules)) == [(Dec(10), Dec(price))]
+
+
+@pytest.mark.parametrize("price", ["1.09876", "0.00000873"])
+def test_without_a_tick_slippage_costs_what_it_says_and_a_limit_is_kept_to(price: str) -> None:
+    rules = Rules(slippage_bps=Dec("5"))
+
+    assert prices(accept(seen(price), order(BUY, "10"), rules)) == [(Dec(10), Dec(price) * Dec("1.0005"))]
+    assert prices(accept(seen(price), order(BUY, "10", limit=price), rules)) == [(Dec(10), Dec(price))]
 
 
 def test_no_more_is_filled_in_a_bar_than_its_share_of_the_volume() -> None:

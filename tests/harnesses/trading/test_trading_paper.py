@@ -49,7 +49,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PaperBrok
 
 
 async def test_it_is_a_broker(broker: Broker) -> None:
-    assert await broker.connect(["A"]) == {"A": Instrument("A", lot=Dec(1), tick=Dec("0.01"))}
+    assert await broker.connect(["A"]) == {"A": Instrument("A", lot=Dec(1), tick=None)}
     assert await broker.account(["A"]) == VenueAccount(Dec(10_000), {})
 
 

@@ -31,7 +31,9 @@ def risk(state: RiskState = RiskState.ACTIVE, equity: object = 1000) -> Risk:
 
 
 def held(units: object = 10, price: object = 10, **more: object) -> Exposure:
-    return Exposure(Instrument("A"), Decimal(str(units)), None if price is None else Decimal(str(price)), **more)
+    return Exposure(
+        Instrument("A", tick=Decimal("0.01")), Decimal(str(units)), None if price is None else Decimal(str(price)), **more
+    )
 
 
 def order(side: Side, units: object, symbol: str = "A", **more: object) -> Order:
