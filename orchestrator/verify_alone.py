@@ -7,7 +7,7 @@ all seals anew, and the head, is found out by a HEAD of yours only.
 """
 
 # pyright: basic, reportUnusedExpression=false
-# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="var-annotated"
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="var-annotated,type-arg"
 import json
 import sqlite3
 import sys
@@ -16,7 +16,21 @@ from pathlib import Path
 from zlib import crc32
 
 INDEXES = {"step_index": "kind = 'step'", "effect_index": "kind IN ('intent', 'outcome')", "snapshots": "state IS NOT NULL"}
-SCHEMA = "SELECT name, type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+# All that may be in `sqlite_master`, in its order, each with a hash of its row, and how much of it each version has.
+OBJECTS = """
+table/records/290fc3457bd59bf8 table/step_index/01bcbea22226713e table/snapshots/4854d2abafe2d18c
+table/harnesses/73f2c0613431a0da index/sqlite_autoindex_harnesses_1/d1cdbadb994b2f7f table/claims/e7b91d43ee144cf8
+table/mailbox/09a4d0f4d0ec952c index/mailbox_waiting/0582cf31495af565 table/meta/d9e0f00b60947770 view/steps/591ff72077e85472
+view/harness_status/780e4dd5771d3c31 view/messages/d6090f8073b35f95 table/effect_index/c3f7f0399ecc4ff6
+view/effects/5e09abb6b81d2db0 view/events/6b364628ae1101c2 table/pools/58eb01afbd6d03d6
+table/open_reservations/39bc12a7855fa41b index/open_reservations_of/14ff8272e7c6209f view/budgets/9416765b7e448a12
+view/reservations/82247be1ff548223 table/seals/5377dd9267c1e6e7 table/approval_index/c423099bedaa90a6
+index/approval_index_of/cc54a08d2c409a6a index/approval_index_for/7ff46a810b4d40e8 index/approval_records/fcf2fdb96f58fe96
+view/approvals/957a0f2c489b6af1
+"""
+SHAPE = OBJECTS.split()
+SHAPES = {5: SHAPE[:21], 6: SHAPE}
+SCHEMA = "SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master ORDER BY rowid"
 SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) > 8000000 THEN 0 ELSE {0} END"  # 0: it is large
 RECORDS = f"""SELECT seq, harness, epoch, attempt, step, time_us, kind, {SMALL.format("body")}, {SMALL.format("state")}
 FROM records WHERE seq > ? AND seq <= ? ORDER BY seq"""
@@ -61,6 +75,31 @@ def read_residue(first, last, marks):
         return ([], numbers) if len(marks) % 12 == 0 and isinstance(first, int) and isinstance(last, int) else None
     except Exception:
         return None
+
+
+def look_at_schema(db, found):
+    """Hold every row of the schema against what it has to be; return whether tables can be read."""
+    (version,), (application,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("user_version", "application_id"))
+    rows, due = db.execute(SCHEMA).fetchall(), SHAPES.get(version, [])
+    there = [f"{row[0]}/{row[1]}/{sha256(ascii(row[:4]).encode()).hexdigest()[:16]}" for row in rows]
+    missing = {one.rpartition("/")[0] for one in due if one not in there}
+    wrong: list[tuple] = []
+    for place, (one, row) in enumerate(zip(there, rows, strict=True)):
+        if one not in due or one in there[:place]:
+            wrong.append(("edited" if one.rpartition("/")[0] in missing else "inserted", row[0], row[1]))
+    wrong += [("dropped", *name.split("/")) for name in missing - {f"{row[0]}/{row[1]}" for row in rows}]
+    if wrong and sorted(there) == sorted(SHAPE):
+        wrong = [("edited", "pragma", "user_version")]
+    for kind in () if wrong else ("table", "index", "view"):
+        ours = ([one for one in some if one.startswith(kind) and "/sqlite_" not in one] for some in (there, due))
+        wrong += [("reordered", kind, "s")] * (next(ours) != next(ours))
+    wrong += [("edited", "pragma", "application_id")] * (application != 0x4861726E and bool(rows))
+    pages = [row[4] for row in rows if row[0] not in ("view", "trigger")]
+    sound = len({*pages}) == len(pages) and all(isinstance(page, int) and page > 1 for page in pages)
+    wrong += [("edited", "page", "of a table or index")] * (not sound)
+    wrong += [("edited", "page", "of a view")] * any(row[4] != 0 for row in rows if row[0] in ("view", "trigger"))
+    found += [(None, what, f"schema: {kind} {name!a}") for what, kind, name in wrong]
+    return all(kind in ("view", "trigger") for _, kind, _ in wrong)
 
 
 def read_base(db):
@@ -132,14 +171,16 @@ def look_beside(db, base, noted, found):
     """Hold other rows against what was noted of each last, and the indexes against the records."""
     for table in sorted({table for table, _ in noted}):
         kept = {key: of_row for (of, key), of_row in noted.items() if of == table and of_row is not None}
-        rows, key = [*db.execute(SCHEMA), ("user_version", *db.execute("PRAGMA user_version").fetchone())], ["name"]
-        if table != "sqlite_master":
+        rows, key = [("user_version", *db.execute("PRAGMA user_version").fetchone())], ["name"]
+        if table == "sqlite_master":  # its objects are held against what they have to be, whatever was noted of them
+            kept = {at: of_row for at, of_row in kept.items() if at == ("user_version",)}
+        else:
             key = [name for _, name in sorted((row[5], row[1]) for row in db.execute(f"PRAGMA table_info({table})") if row[5])]
             some = f" WHERE position <= {base[0]}" if table == "seals" else ""
             rows = db.execute(f"SELECT {', '.join(key)}, * FROM {table}{some}").fetchall() if key else []
         there = {row[: len(key)]: sha256(ascii(row[len(key) :]).encode()).hexdigest()[:32] for row in rows}
         found += [(None, "edited" if at in there else "dropped", f"{table} {at}") for at in kept if there.get(at) != kept[at]]
-        new = {row[: len(key)] for row in rows if table != "sqlite_master" or row[1] == "trigger"} - kept.keys()
+        new = {row[: len(key)] for row in rows if table != "sqlite_master"} - kept.keys()
         found += [(None, "inserted", f"{table} {at}") for at in new]
     for index, which in INDEXES.items():
         one = f"SELECT harness, step, seq FROM {index}"
@@ -168,11 +209,13 @@ def verify(path, head):
     try:
         db = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
         db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        db.execute("PRAGMA trusted_schema = OFF")
         db.execute("BEGIN")
-        base = read_base(db)
-        noted, seals, unsealed = walk(db, base, found)
-        look_beside(db, base, noted, found)
-        look_at_head(head, seals, found) if head is not None else None
+        if look_at_schema(db, found):
+            base = read_base(db)
+            noted, seals, unsealed = walk(db, base, found)
+            look_beside(db, base, noted, found)
+            look_at_head(head, seals, found) if head is not None else None
     except (sqlite3.Error, UnicodeError) as error:
         found.append((None, "damaged", str(error)))
     newest, (hash, last) = max(seals.items(), default=(0, ("", 0)))

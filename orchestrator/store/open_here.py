@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from harnesses.forks import keep_for_ever
 from orchestrator.errors import StoreUnusable
+from orchestrator.store.schema_shape import Connection
 
 _Identity: TypeAlias = tuple[int, int]
 
@@ -36,7 +37,7 @@ _beside: dict[_Identity, list[Callable[[], None]]] = {}
 _ever_beside: set[_Identity] = set()
 
 
-class Writing(sqlite3.Connection):
+class Writing(Connection):
     """A connection that writes a store. As long as it is open, `is_written` knows of it."""
 
     _of: _Identity | None = None

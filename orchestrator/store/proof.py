@@ -18,6 +18,7 @@ from orchestrator.store.proof_account import COPY, OTHER_HEAD, Account, Finding,
 from orchestrator.store.proof_deep import contradictions
 from orchestrator.store.proof_rows import look_at_indexes, look_at_rows
 from orchestrator.store.proof_walk import compare, walk
+from orchestrator.store.schema_shape import faults, harden
 
 __all__ = ["HASH_LENGTH", "Finding", "Proof", "prove"]
 
@@ -38,15 +39,11 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
         )
     try:
         with closing(_open(store)) as db:
-            walk(db, account)
-            compare(account)
-            look_at_rows(db, account)
-            look_at_indexes(db, account)
-            if deep:
-                for what, where, text, seq in contradictions(db):
-                    account.add(what, where, f"{text}; {COPY}", seq)
-            if head is not None:
-                _look_at_head(head, account)
+            wrong = faults(db)
+            for fault in wrong:
+                account.add(fault.what, "sqlite_master", f"{fault}; {fault.mend(store)}")
+            if all(fault.is_harmless for fault in wrong):
+                _look_within(db, account, head, deep=deep)
             found = [_named(db, finding) for finding in account.found]
     except (sqlite3.Error, UnicodeError) as error:
         account.add("damaged", "file", f"{store} is damaged: {error}; restore it from a copy")
@@ -57,8 +54,22 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
     return Proof(found, newest, account.sealed, len(account.tail), hash, account.notices, account.base)
 
 
+def _look_within(db: sqlite3.Connection, account: Account, head: str | None, *, deep: bool) -> None:
+    """Hold what is recorded against the chain: it is in tables and indexes as the program makes them."""
+    walk(db, account)
+    compare(account)
+    look_at_rows(db, account)
+    look_at_indexes(db, account)
+    if deep:
+        for what, where, text, seq in contradictions(db):
+            account.add(what, where, f"{text}; {COPY}", seq)
+    if head is not None:
+        _look_at_head(head, account)
+
+
 def _open(store: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{store.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    harden(db)
     # Text that is no UTF-8 can not have been written by us, and is to be told, not to be stumbled over.
     db.text_factory = _readable
     db.execute("BEGIN")

@@ -7,8 +7,9 @@ from typing import Any
 
 from orchestrator.store.proof_account import COPY, Account
 from orchestrator.store.pruning_residue import Base
-from orchestrator.store.sealing import SCHEMA_ROWS, key_of, row_hash
+from orchestrator.store.sealing import key_of, row_hash
 
+_VERSION = ("user_version",)
 _INDEXES = {
     "step_index": "kind = 'step'",
     "effect_index": "kind IN ('intent', 'outcome')",
@@ -23,10 +24,12 @@ SELECT seq FROM (
 
 
 def look_at_rows(db: sqlite3.Connection, account: Account) -> None:
-    """Hold the rows of other tables, and the schema, against what was noted of them last."""
+    """Hold the rows of other tables, and the version of the schema, against what was noted of them last."""
     for table in sorted({table for table, _ in account.noted}):
         kept = {key: hash for (of, key), hash in account.noted.items() if of == table and hash}
-        there, extra = _schema(db) if table == "sqlite_master" else _rows(db, table, account.base)
+        if table == "sqlite_master":  # its objects are held against what they have to be, whatever was noted of them
+            kept = {key: hash for key, hash in kept.items() if key == _VERSION}
+        there, extra = _version(db) if table == "sqlite_master" else _rows(db, table, account.base)
         for key, hash in kept.items():
             if there.get(key) != hash:
                 what = "edited" if key in there else "dropped"
@@ -46,12 +49,8 @@ def _rows(db: sqlite3.Connection, table: str, base: Base) -> tuple[dict[tuple[An
     return there, set(there)
 
 
-def _schema(db: sqlite3.Connection) -> tuple[dict[tuple[Any, ...], str], set[tuple[Any, ...]]]:
-    """Return what the schema is made of, and of that what may not be added: views and tables may, triggers may not."""
-    rows = db.execute(SCHEMA_ROWS).fetchall()
-    there = {(row[1],): row_hash(row) for row in rows}
-    there["user_version",] = row_hash(db.execute("PRAGMA user_version").fetchone())
-    return there, {(row[1],) for row in rows if row[0] == "trigger"}
+def _version(db: sqlite3.Connection) -> tuple[dict[tuple[Any, ...], str], set[tuple[Any, ...]]]:
+    return {_VERSION: row_hash(db.execute("PRAGMA user_version").fetchone())}, set()
 
 
 def _key(key: tuple[Any, ...]) -> str:

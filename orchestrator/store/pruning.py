@@ -12,7 +12,6 @@ short commit at a time.
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -28,6 +27,7 @@ from orchestrator.store.pruning_plan import Floor, Plan, Rule, read_plan
 from orchestrator.store.pruning_residue import Base, gone, read_base
 from orchestrator.store.pruning_survey import Latest, Portion, portions
 from orchestrator.store.schema import INDEX_EFFECTS, INDEX_SNAPSHOTS, INDEX_STEPS
+from orchestrator.store.schema_shape import Connection
 from orchestrator.store.sealing import SEAL_EVERY_S, Sealer
 from orchestrator.store.sqlite_file import open_reader, open_writer, translated
 
@@ -140,7 +140,7 @@ class _Pruner:
         db: a connection that writes.
     """
 
-    def __init__(self, db: sqlite3.Connection, store: Path, plan: Plan, by: str) -> None:
+    def __init__(self, db: Connection, store: Path, plan: Plan, by: str) -> None:
         self._db = db
         self._store = store
         self._plan = plan
@@ -228,6 +228,7 @@ class _Pruner:
     def _commit(self) -> Generator[None]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.hold_schema(self._store)
             self._seals.begin()
             yield
             self._db.execute("COMMIT")

@@ -159,6 +159,12 @@ CREATE VIEW events AS
 MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES, APPROVAL_TABLES)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
+
+def statements(script: str) -> list[str]:
+    """Return the statements of a script, one by one: all of them together belong into one transaction."""
+    return [statement for statement in script.split(";\n") if statement.strip()]
+
+
 VERSION = len(MIGRATIONS)
 """The schema version that this program writes: `PRAGMA user_version`."""
 

@@ -267,6 +267,7 @@ class SqliteStore(SqliteReader):
         with translated(self.location):
             self._begin(wait)
             try:
+                self._db.hold_schema(self.path)
                 yield
                 self._db.execute("COMMIT")
             except BaseException:

@@ -12,14 +12,15 @@ from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
 from orchestrator.store.open_here import Writing
-from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
+from orchestrator.store.schema_shape import Connection, harden
 from orchestrator.store.sealing import seal_anew
 
 _SMALLEST = 512
 """Bytes of a database: SQLite takes a smaller file for one that is just being made."""
 
 
-def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
+def open_writer(path: Path, busy_s: float) -> Connection:
     """Open the file for writing, making or migrating it as needed.
 
     Raises:
@@ -33,11 +34,14 @@ def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
         raise StoreUnusable(f"{path} can not be opened: {error}; check that its folder can be written to") from error
     try:
         with translated(str(path)):
+            harden(db)
             _check(db, path)
+            _hold_schema(db, path)
             _configure(db, path, busy_s)
             _migrate(db, path)
             # SQLite opens a file that it may not write without a word, and would say so at the first commit.
             db.execute("BEGIN IMMEDIATE")
+            db.hold_schema(path)
             db.execute("UPDATE meta SET ownership = ownership")
             db.execute("ROLLBACK")
             db.execute("PRAGMA busy_timeout = 0")
@@ -47,7 +51,7 @@ def open_writer(path: Path, busy_s: float) -> sqlite3.Connection:
     return db
 
 
-def open_reader(path: Path) -> sqlite3.Connection:
+def open_reader(path: Path) -> Connection:
     """Open an existing file for reading only.
 
     Raises:
@@ -56,9 +60,11 @@ def open_reader(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise StoreUnusable(f"{path} is not there: expected a store; check --store, or run something first")
     _look(path)
-    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+    uri = f"file:{quote(str(path))}?mode=ro"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, factory=Connection)
     try:
         with translated(str(path)):
+            harden(db)
             _check(db, path)
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
@@ -67,6 +73,9 @@ def open_reader(path: Path) -> sqlite3.Connection:
                 raise StoreUnusable(
                     f"{path} has schema version {version}: expected {VERSION}; run something on it once to bring it up to date"
                 )
+            _hold_schema(db, path)
+            # SQLite 3.40 takes `->>` in a view for unsafe; from here on every view is known to be ours.
+            db.execute("PRAGMA trusted_schema = ON")
     except BaseException:
         db.close()
         raise
@@ -137,6 +146,12 @@ def _check(db: sqlite3.Connection, path: Path) -> None:
         )
 
 
+def _hold_schema(db: Connection, path: Path) -> None:
+    db.execute("BEGIN")
+    db.hold_schema(path)
+    db.execute("COMMIT")
+
+
 def _identity(db: sqlite3.Connection, path: Path) -> tuple[int, int, int]:
     """Return the application's id, the schema version and the number of tables and views, as of one moment."""
     try:
@@ -179,9 +194,8 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
     try:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         for script in MIGRATIONS[version:]:
-            for statement in script.split(";\n"):
-                if statement.strip():
-                    db.execute(statement)
+            for statement in statements(script):
+                db.execute(statement)
         seal_anew(db, path, version)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {VERSION}")

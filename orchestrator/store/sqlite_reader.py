@@ -21,6 +21,7 @@ from orchestrator.store.encryption import cipher_of, reveal_body, reveal_value, 
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.owner import is_alive
 from orchestrator.store.protocol import Message, StepRow
+from orchestrator.store.schema_shape import Connection
 from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_file import open_reader, translated
@@ -98,7 +99,7 @@ class SqliteReader:
         self.path = Path(path).resolve()
         self.location = str(path)
         self._cipher = cipher_of(key, self.location)
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[Connection] = []
         self._keep = 4
 
     def close(self) -> None:
@@ -307,6 +308,7 @@ class SqliteReader:
             db = open_reader(self.path)
         try:
             with translated(self.location):
+                db.hold_schema(self.path)
                 yield db
         except BaseException:
             db.close()

@@ -107,8 +107,8 @@ def test_in_json_each_finding_is_an_object_and_the_last_sums_up(command: Command
         ("DELETE FROM step_index WHERE step = 2", "edited: step_index was edited: at record 3 it hides what is there"),
         ("UPDATE meta SET indexed_seq = 3", "meta 1 was edited"),
         ("UPDATE seals SET marks = x'00000000' WHERE length(marks) = 4", "seal 3 over records 1 to 1 was edited"),
-        ("DROP VIEW steps", "sqlite_master 'steps' was dropped"),
-        ("CREATE TRIGGER t AFTER INSERT ON records BEGIN SELECT 1; END", "sqlite_master 't' was inserted; remove it"),
+        ("DROP VIEW steps", "view 'steps' was dropped"),
+        ("CREATE TRIGGER t AFTER INSERT ON records BEGIN SELECT 1; END", "trigger 't' was inserted; if it is yours"),
     ],
 )
 def test_what_is_no_record_is_named_as_well(command: Command, order: str, words: str) -> None:
@@ -120,10 +120,13 @@ def test_what_is_no_record_is_named_as_well(command: Command, order: str, words:
     assert words in done.out
 
 
-def test_tables_and_views_that_a_user_adds_are_no_matter(command: Command) -> None:
-    tell(command, "CREATE VIEW mine AS SELECT * FROM steps", "CREATE TABLE notes (text TEXT)", "ANALYZE")
+def test_what_a_user_has_added_to_the_schema_is_named_with_how_to_remove_it(command: Command) -> None:
+    tell(command, "CREATE VIEW mine AS SELECT * FROM steps", "CREATE TABLE notes (text TEXT)")
 
-    assert verify(command).code == 0
+    done = verify(command)
+
+    assert done.code == 5
+    assert "inserted: view 'mine' was inserted; if it is yours, keep it in a file of its own and remove it with" in done.out
 
 
 def test_an_older_copy_is_told_by_the_head_and_by_a_head_that_was_noted(command: Command, tmp_path: Path) -> None:

@@ -270,6 +270,91 @@ def change_schema(db: sqlite3.Connection, base: Base, chance: Random) -> None:
         db.execute(statement)
 
 
+QUIET = "AFTER INSERT ON records BEGIN UPDATE records SET body = replace(NEW.body, '1', '2') WHERE seq = NEW.seq; END"
+SCHEMA_EDITS: Mapping[str, tuple[str, ...]] = {
+    "table": (
+        "CREATE TABLE mine (x)",
+        "CREATE TABLE mine (x, y GENERATED ALWAYS AS (abs(x)) VIRTUAL)",
+        "CREATE VIRTUAL TABLE mine USING fts5(x)",
+        "ANALYZE",
+        "DROP TABLE snapshots",
+        "ALTER TABLE meta RENAME COLUMN only TO lonely",
+        "ALTER TABLE claims RENAME TO claimed",
+        "ALTER TABLE mailbox ADD COLUMN twice GENERATED ALWAYS AS (body || body) VIRTUAL",
+    ),
+    "view": (
+        "CREATE VIEW mine AS SELECT 1",
+        "DROP VIEW budgets; CREATE VIEW budgets AS SELECT pool, limits, spent, reserved FROM pools WHERE pool <> 'all'",
+        "DROP VIEW approvals; CREATE TABLE approvals (seq, harness)",
+    ),
+    "trigger": (
+        f"CREATE TRIGGER harness_status {QUIET}",
+        f"CREATE TRIGGER watch_meta_INSERT {QUIET}",
+        "CREATE TRIGGER mine INSTEAD OF INSERT ON steps BEGIN SELECT 1; END",
+        "CREATE TRIGGER mine BEFORE DELETE ON seals BEGIN SELECT raise(IGNORE); END",
+    ),
+    "index": (
+        "CREATE INDEX mine ON records (abs(seq))",
+        "CREATE UNIQUE INDEX mine ON records (seq, kind) WHERE kind = 'step'",
+        "DROP INDEX approval_index_of",
+        "DROP INDEX mailbox_waiting; CREATE INDEX mailbox_waiting ON mailbox (harness, seq) WHERE consumed_step = 1",
+    ),
+    "text": (
+        "kind TEXT NOT NULL DEFAULT 'step' -> kind TEXT NOT NULL DEFAULT 'stop'",
+        "body TEXT NOT NULL, -> body TEXT NOT NULL CHECK (length(body) < 9),",
+        "name TEXT NOT NULL UNIQUE -> name TEXT COLLATE NOCASE NOT NULL UNIQUE",
+        "state TEXT\n) -> state TEXT\n) STRICT",
+        "harness INTEGER NOT NULL -> harness INTEGER  NOT NULL",
+        "r.kind = 'step' -> r.kind = 'step' AND r.seq <> 3",
+        "marks BLOB NOT NULL -> marks BLOB",
+        "body TEXT NOT NULL, -> body TEXT NOT NULL, more TEXT AS (body) VIRTUAL,",
+    ),
+    "page": (
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'meta') WHERE name = 'claims'",
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'records') WHERE name = 'steps'",
+        "UPDATE sqlite_master SET rootpage = 0 WHERE name = 'mailbox_waiting'",
+    ),
+    "row": (
+        "UPDATE sqlite_master SET type = 'table' WHERE name = 'messages'",
+        "UPDATE sqlite_master SET tbl_name = 'meta' WHERE name = 'approval_index_of'",
+        "UPDATE sqlite_master SET name = 'approvel' WHERE name = 'approvals'",
+        "UPDATE sqlite_master SET sql = CAST(sql AS BLOB) WHERE name = 'budgets'",
+        "UPDATE sqlite_master SET rowid = 1000 WHERE name = 'claims'",
+        "UPDATE sqlite_master SET rowid = 1000 WHERE name = 'steps'",
+        "INSERT INTO sqlite_master SELECT * FROM sqlite_master WHERE name = 'messages'",
+        "DELETE FROM sqlite_master WHERE name = 'reservations'",
+    ),
+    "header": ("PRAGMA application_id = 7", "PRAGMA user_version = 0", "PRAGMA user_version = 5", "PRAGMA user_version = -1"),
+}
+"""What can be done to a schema. One with an arrow edits the text of all that has it."""
+
+
+def edit_schema(db: sqlite3.Connection, base: Base, chance: Random) -> None:
+    """Change the schema by statements, or by writing into its own table."""
+    kind = chance.choice([*SCHEMA_EDITS])
+    apply_schema_edit(db, chance.choice(SCHEMA_EDITS[kind]))
+    if kind == "trigger" and chance.randrange(2):
+        hide_before_views(db)
+
+
+def apply_schema_edit(db: sqlite3.Connection, edit: str) -> None:
+    """Change the schema, and have other connections notice it."""
+    db.execute("PRAGMA writable_schema = ON")
+    before, arrow, after = edit.partition(" -> ")
+    if arrow:
+        db.execute("UPDATE sqlite_master SET sql = replace(sql, ?, ?)", (before, after))
+    else:
+        db.executescript(edit)
+    (version,) = db.execute("PRAGMA schema_version").fetchone()
+    db.execute(f"PRAGMA schema_version = {version + 1}")
+    db.execute("PRAGMA writable_schema = OFF")
+
+
+def hide_before_views(db: sqlite3.Connection) -> None:
+    """Move whatever is a view behind everything else, as it would be if it had been made later."""
+    apply_schema_edit(db, "UPDATE sqlite_master SET rowid = rowid + 1000 WHERE type = 'view'")
+
+
 def edit_head(path: Path, base: Base, chance: Random) -> None:
     head = head_path(path)
     text = head.read_bytes()
@@ -326,10 +411,19 @@ DEEDS: Mapping[str, Deed] = {
         drop_row,
         add_row,
         change_schema,
+        edit_schema,
     )
 }
 FILE_DEEDS: Mapping[str, FileDeed] = {deed.__name__: deed for deed in (edit_head, flip_a_bit, truncate, wipe_a_page)}
-_LIKELY = {"edit_record": 6, "drop_records": 3, "insert_record": 2, "swap_records": 2, "cut_off": 2, "edit_row": 3}
+_LIKELY = {
+    "edit_record": 6,
+    "drop_records": 3,
+    "insert_record": 2,
+    "swap_records": 2,
+    "cut_off": 2,
+    "edit_row": 3,
+    "edit_schema": 3,
+}
 
 
 def tamper(path: Path, base: Base, chance: Random) -> str:

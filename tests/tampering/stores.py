@@ -178,8 +178,8 @@ def dump(path: Path, base: Base) -> object:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
             db.text_factory = bytes
-            said += db.execute("PRAGMA user_version").fetchone()
-            schema = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name, type").fetchall()
+            said += [db.execute(f"PRAGMA {name}").fetchone() for name in ("user_version", "application_id")]
+            schema = db.execute("SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master ORDER BY rowid").fetchall()
             said.append(schema)
             for kind, name, *_ in schema:
                 if kind == b"table":

@@ -81,5 +81,5 @@ def test_the_one_that_stands_alone_is_short_and_needs_nothing_of_ours() -> None:
     text = (Path(__file__).parents[2] / "orchestrator" / "verify_alone.py").read_text("utf-8")
 
     imported = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
-    assert len(text.splitlines()) < 195
+    assert len(text.splitlines()) < 260
     assert imported == {"json", "sqlite3", "sys", "hashlib", "pathlib", "zlib"}
