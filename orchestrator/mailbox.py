@@ -50,6 +50,8 @@ class Mailbox:
         Args:
             before: the `seq` of the one before it that no step has used, 0 if there is none; None if that is not known.
         """
+        if message.seq <= self._cursor:
+            return  # read already: what is committed can be read before the loop is told of it
         if before is None or before > self._cursor or self._newest > self._cursor or not self._has_room(message):
             self.notice(message.seq)
             return

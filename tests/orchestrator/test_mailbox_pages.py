@@ -25,6 +25,7 @@ class Life:
         self.posted: list[int] = []
         self.used: list[int] = []
         self.unnoticed: list[int] = []
+        self.settling: list[tuple[Message, int | None]] = []
         self.restart()
 
     def restart(self) -> None:
@@ -35,10 +36,16 @@ class Life:
         committed = self.store.commit([], [Post("one", "", TIME_US, str(len(self.posted)))])
         (seq,) = committed.results
         if own:
-            self.mailbox.deliver(Message(seq, "", str(len(self.posted))), committed.before.get(seq))
+            self.settling.append((Message(seq, "", str(len(self.posted))), committed.before.get(seq)))
         else:
             self.unnoticed.append(seq)
         self.posted.append(seq)
+
+    def settle(self) -> None:
+        """Tell the mailbox what the writer has committed: some time after it could be read."""
+        for message, before in self.settling:
+            self.mailbox.deliver(message, before)
+        self.settling = []
 
     def notice(self) -> None:
         for seq in self.unnoticed[-1:]:
@@ -70,12 +77,14 @@ def test_every_message_is_used_once_and_in_order_whatever_happens(seed: int) -> 
     life = Life(MemoryStore())
     for _ in range(400):
         match random.choices(
-            ["own", "other", "notice", "take", "record", "back", "unknown", "new"], [6, 6, 2, 12, 4, 2, 1, 0.3]
+            ["own", "other", "settle", "notice", "take", "record", "back", "unknown", "new"], [6, 6, 6, 2, 12, 4, 2, 1, 0.3]
         )[0]:
             case "own":
                 life.post(own=True)
             case "other":
                 life.post(own=False)
+            case "settle":
+                life.settle()
             case "notice":
                 life.notice()
             case "take":
@@ -89,6 +98,7 @@ def test_every_message_is_used_once_and_in_order_whatever_happens(seed: int) -> 
             case _:
                 life.restart()
     life.mailbox.put_back()
+    life.settle()
     life.notice()
     while life.mailbox.take():
         pass
@@ -102,6 +112,7 @@ def test_of_many_messages_one_page_is_in_memory_and_read_at_a_time() -> None:
     life.mailbox.take()
     for _ in range(5 * PAGE):
         life.post(own=True)
+        life.settle()
 
     held = life.mailbox._page  # pyright: ignore[reportPrivateUsage]
     assert held is not None
@@ -114,6 +125,7 @@ def test_messages_that_come_one_by_one_are_not_read_again() -> None:
     before = life.reads
     for _ in range(50):
         life.post(own=True)
+        life.settle()
         assert life.mailbox.take()
         life.record()
 
