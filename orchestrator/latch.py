@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
+from harnesses.control_characters import inert_json
 from harnesses.errors import Latched
 from orchestrator.errors import UsageError
 
@@ -113,7 +114,7 @@ class Latch:
     def _write(self, file: Path, said: Mapping[str, str]) -> None:
         # In place, not by renaming: it counts from the moment it is there, whatever is in it.
         with self._create(file) as out:
-            out.write(msgspec.json.encode(said))
+            out.write(inert_json(msgspec.json.encode(said).decode()).encode())
             out.flush()
             os.fsync(out.fileno())
         folder = os.open(self.folder, os.O_RDONLY)

@@ -19,13 +19,14 @@ from typing import Any, BinaryIO, TextIO
 import structlog
 import trio
 
+from harnesses.control_characters import inert_json
 from harnesses.secrets import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
 from orchestrator.recorder import Recorder
 from orchestrator.records import Record
 from orchestrator.store.protocol import Store
-from orchestrator.text import inert_json, one_line
+from orchestrator.text import one_line
 
 HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
 """What a line says of every record, whatever its kind."""

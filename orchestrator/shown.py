@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from harnesses.control_characters import inert_json
 from harnesses.secrets import may_hold_secret, redact
 from orchestrator.codec import decode, encode
-from orchestrator.text import inert_json
 
 _LINE_ENDS = str.maketrans({"\u2028": r"\u2028", "\u2029": r"\u2029"})
 """Where some readers end a line, though JSON does not."""

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 
 HARNESSES = (
     # nouns
-    ("errors", "moment", "step"),
+    ("control_characters", "errors", "moment", "step"),
     ("agent", "budget", "clock", "config", "forks", "key_file", "private_files", "schedule", "stopwatch", "values"),
     ("approval",),
     ("attachments", "delta", "effects", "pools", "returned"),
@@ -415,6 +415,7 @@ PURE = (
     "harnesses.agent",
     "harnesses.budget",
     "harnesses.config",
+    "harnesses.control_characters",
     "harnesses.coding.branches",
     "harnesses.coding.validators.steps",
     "harnesses.approval",

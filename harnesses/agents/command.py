@@ -26,10 +26,11 @@ from harnesses.agents.dialects import Dialect, PromptBy
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
 from harnesses.agents.reading import SHOWN, Reply
 from harnesses.agents.sandbox import Bubblewrap, environment_within
+from harnesses.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import TurnResult
 from harnesses.features.record import MAX_PATH, Assignment, FeatureState
-from harnesses.features.texts import inert, storable
+from harnesses.features.texts import storable
 from harnesses.process import Ran, run_bounded
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")

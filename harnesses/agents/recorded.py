@@ -22,6 +22,7 @@ import trio
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.agents.scripted import ScriptedAttempt
+from harnesses.control_characters import inert_json
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import TurnResult
 from harnesses.features.record import Assignment, FeatureState
@@ -122,5 +123,5 @@ def _add(path: Path, feature: str, attempt: _Recorded) -> None:
     recorded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     recorded.setdefault(feature, []).append(msgspec.to_builtins(attempt))
     fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    fresh.write_text(inert_json(json.dumps(recorded, indent=1, ensure_ascii=False)) + "\n", encoding="utf-8")
     fresh.replace(path)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
+from harnesses.control_characters import inert
 from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.planning import stuck
 from harnesses.features.record import FeatureState, ProgressEntry, RunOutcome, RunStatus
-from harnesses.features.texts import gist, inert, one_line, plain
+from harnesses.features.texts import gist, one_line, plain
 
 FORMAT = 1
 """Of the JSON: goes up when the meaning of a field changes."""

@@ -18,10 +18,10 @@ from typing import Any, cast
 
 import trio
 
+from harnesses.control_characters import inert
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.handoff import Rows, as_json, as_markdown
 from harnesses.features.record import FeatureState
-from harnesses.features.texts import inert
 
 SELDOM_S = 1.0
 """In the middle of a run files are written once in so many seconds."""

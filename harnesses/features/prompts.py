@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harnesses.control_characters import inert
 from harnesses.features.feature import Feature
 from harnesses.features.record import ProgressEntry
-from harnesses.features.texts import inert, last_part, one_line
+from harnesses.features.texts import last_part, one_line
 
 MAX_HEALTH = 1_000
 """Characters of what the health check saw that an agent is told."""

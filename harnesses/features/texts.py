@@ -9,15 +9,10 @@ from __future__ import annotations
 import re
 from typing import TypeGuard
 
+from harnesses.control_characters import inert
 from harnesses.features.record import MAX_TEXT
 from harnesses.secrets import redact_text
 
-_LIVE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for tabs and line feeds
-    r"\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # unseen, or turns the line around
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
-    r"\ud800-\udfff]"  # halves of characters, which no file can hold
-)
 _LOOKED_AT = 4
 """Times as much is searched for secrets as is kept."""
 _NOT_HELD = re.compile(r"[\x00\ud800-\udfff]")
@@ -62,11 +57,6 @@ def kept_part(text: str, most: int = MAX_TEXT) -> str:
     return last_part(redact_text(storable(looked_at)), most)
 
 
-def inert(text: str) -> str:
-    """Return `text` with every control character written out: `\\x1b`, `\\u202e`. Line feeds and tabs stay."""
-    return _LIVE.sub(_written_out, text)
-
-
 def one_line(text: str, most: int = 200) -> str:
     """Return `text` inert, on one line, and cut to its first `most` characters."""
     flat = inert(" ".join(text[: 4 * most].split()))
@@ -91,11 +81,6 @@ def plain(text: str, most: int = 200) -> str:
     """Return `text` on one line, written so that Markdown shows it as it is: no markup, no links, no breaks in tables."""
     marked = _MARKUP.sub(_as_entity, one_line(text, most))
     return _BLOCK.sub(lambda match: f"{match.group()[:-1]}&#{ord(match.group()[-1])};", marked)
-
-
-def _written_out(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def _as_entity(match: re.Match[str]) -> str:

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from attrs import asdict
 
+from harnesses.control_characters import inert_json
 from harnesses.governance.contract_fields import MAX_DOCUMENT, Fields, is_number, read_document
 from harnesses.governance.contract_nouns import (
     BuilderContract,
@@ -101,7 +102,7 @@ def to_json(contract: BuilderContract | ValidatorContract) -> str:
         read_builder(fields, task_id=contract.task_id)
     else:
         read_validator(fields, task_id=contract.task_id)
-    text = json.dumps(fields, ensure_ascii=False, indent=2)
+    text = inert_json(json.dumps(fields, ensure_ascii=False, indent=2))
     if len(text) > MAX_DOCUMENT:
         raise ContractError(f"contract of {contract.task_id!r}: expected at most {MAX_DOCUMENT} characters, was {len(text)}")
     return text + "\n"

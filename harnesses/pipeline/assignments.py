@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, cast
 from attrs import frozen
 
 from harnesses.agent import Agent
+from harnesses.control_characters import inert_json
 from harnesses.features.feature import TurnResult
 from harnesses.features.record import Assignment
 from harnesses.governance.claiming import Claim
@@ -85,4 +86,4 @@ def _json_in(text: str) -> str | None:
 
 def as_text(data: object) -> str:
     """Return plain data as the JSON that is kept."""
-    return json.dumps(data, ensure_ascii=False, indent=2)
+    return inert_json(json.dumps(data, ensure_ascii=False, indent=2))

@@ -11,8 +11,9 @@ from hashlib import sha256
 from attrs import evolve, frozen
 
 from harnesses.approval import Action, Category
+from harnesses.control_characters import inert
 from harnesses.errors import Refused
-from harnesses.features.texts import inert, last_part, one_line
+from harnesses.features.texts import last_part, one_line
 from harnesses.features.turn import words_of
 from harnesses.governance.actions import classify
 from harnesses.governance.binding import Bound, changed

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 
 from attrs import frozen
 
+from harnesses.control_characters import inert_json
 from harnesses.pipeline.record import PipelineState, run_status
 
 MANIFEST, EVENTS, EVIDENCE = "manifest.json", "events.jsonl", "evidence.jsonl"
@@ -108,7 +109,7 @@ def manifest(state: PipelineState) -> dict[str, object]:
 
 def as_json(value: object) -> str:
     """Return a JSON file."""
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    return inert_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
 
 
 def as_lines(rows: Iterable[Mapping[str, object]]) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from harnesses.features.texts import inert, last_part
+from harnesses.control_characters import inert
+from harnesses.features.texts import last_part
 from harnesses.governance.claiming import Claim
 from harnesses.pipeline.ids import StageId
 from harnesses.pipeline.record import MAX_PROMPT, PipelineState, TaskNote, TaskRecord

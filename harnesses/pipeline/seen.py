@@ -11,7 +11,8 @@ import trio
 from attrs import frozen
 
 from harnesses.agents.sandbox import Bubblewrap
-from harnesses.features.texts import inert, last_part
+from harnesses.control_characters import inert
+from harnesses.features.texts import last_part
 from harnesses.pipeline.copies import Copy
 from harnesses.pipeline.walls import has_walls, within_walls
 from harnesses.process import run_bounded

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from attrs import frozen
 
+from harnesses.control_characters import inert_json
 from harnesses.secrets import may_hold_secret, redact, redact_text
 from orchestrator.codec import decode, decode_step, encode
 from orchestrator.command.lines import json_line, json_text, stamp, step_fields
@@ -28,7 +29,6 @@ from orchestrator.log import line
 from orchestrator.records import Record, StepRecord
 from orchestrator.store.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite_reader import SqliteReader
-from orchestrator.text import inert_json
 
 Row: TypeAlias = tuple[Any, ...]
 Page: TypeAlias = tuple[int, list[Any]]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from harnesses.control_characters import inert_json
 from orchestrator.codec import encode
 from orchestrator.telemetry.span import Moment, Span, Value
-from orchestrator.text import inert_json
 
 SCOPE = "orchestrator"
 """What the spans are said to come from."""

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harnesses.features.texts import first_line, gist, inert, last_part, one_line, plain
+from harnesses.control_characters import inert
+from harnesses.features.texts import first_line, gist, last_part, one_line, plain
 
 anything = st.text(st.characters(), max_size=400)
 marked = st.text("ab1 \\`*_{}[]<>()#+-.!|~&$@:/=;\n\tpw", max_size=60)
