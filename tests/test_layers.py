@@ -382,7 +382,7 @@ ORCHESTRATOR = (
         "command.report",
         "command.tail",
     ),
-    ("command.operating", "command.verify", "command.watchdog"),
+    ("command.operating", "command.verify", "command.watchdog", "command.watchdog_process"),
     ("command.doctor_nouns",),
     ("command.doctor_file", "command.doctor_machine", "command.doctor_store", "command.doctor_work"),
     ("command.doctor",),

@@ -23,7 +23,7 @@ from orchestrator.command.report import Result, report
 from orchestrator.command.runfile import read_run_file
 from orchestrator.command.script import read_script
 from orchestrator.command.streams import keep_talking, say
-from orchestrator.command.watchdog import Watchdog
+from orchestrator.command.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.control import serving
 from orchestrator.errors import UsageError
 from orchestrator.latch import Latch
@@ -33,7 +33,7 @@ from orchestrator.telemetry.sdk import is_asked_for
 
 Group: TypeAlias = BaseExceptionGroup[BaseException]
 _DRAIN_S = 10.0
-_MARGIN_S = 5.0
+_MARGIN_S = 5.0 - OUTSIDE_S
 """After the drain bound, until the program is ended by force: for the last commits, the log and the store."""
 _GIVE_TERMINAL_BACK = "\x1b[?25h\n"
 """Shows the cursor, and leaves the table's last line."""
@@ -232,6 +232,7 @@ def _heed_signals() -> Generator[_Phase, None, None]:
     """Have SIGINT and SIGTERM end the program cleanly where the orchestrator does not heed them: before it, and after it.
 
     Within Trio but outside of the orchestrator they are only noted, for an exception there would cut through Trio itself.
+    Code that has one of them ignored meanwhile gets a handler that does nothing, so that the watchdog still hears of it.
     """
     phase = _Phase()
 
@@ -240,9 +241,22 @@ def _heed_signals() -> Generator[_Phase, None, None]:
             raise EndedBySignal(number)
         phase.early = number
 
-    before = {number: signal.signal(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
+    install = signal.signal
+    before = {number: install(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def install_heard(number: int, handler: Any) -> Any:
+        # What is ignored by the kernel is heard by nobody, the watchdog included.
+        ignored = number in before and handler == signal.SIG_IGN
+        return install(number, _ignore if ignored else handler)
+
+    signal.signal = cast(Any, install_heard)
     try:
         yield phase
     finally:
+        signal.signal = install
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing: a signal that has a handler wakes the watchdog."""

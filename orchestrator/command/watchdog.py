@@ -1,14 +1,14 @@
 """Ends the program by force when it has not ended in time after a signal.
 
-    signal ──► wakeup descriptor ──► watchdog's thread ──► Trio's wakeup descriptor
-                                          │ time is over
-                                          ▼
-                                     names who would not end, `os._exit`
+    signal ──► wakeup descriptor ──► watchdog's process ──► watchdog's thread ──► Trio's wakeup descriptor
+                                          │ time is over          │ time is over
+                                          ▼                       ▼
+                                       SIGKILL               names who would not end, `os._exit`
 
 The law: after a first SIGINT or SIGTERM the program is gone within `bound_s`, after a second one within `again_s`, with the
 signal's exit code, whatever a harness does. A blocked loop runs no handler, so the thread takes the signals' numbers from
-the descriptor that the interpreter writes them to. A call into C that never lets go of the interpreter is out of reach:
-no thread runs then.
+the descriptor that the interpreter writes them to. Where no thread runs, since C code holds the interpreter or the program is
+stopped, the process ends it `OUTSIDE_S` later (`watchdog_process`; Linux). If that is killed, the thread goes on without it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 from orchestrator.actor import Actor
@@ -31,6 +33,10 @@ from orchestrator.text import one_line
 _HEEDED = (signal.SIGINT, signal.SIGTERM)
 _CLOSE = b"\0"
 """No signal has that number."""
+OUTSIDE_S = 0.5
+"""How much longer the process waits than the thread, which can say more."""
+_PROCESS = Path(__file__).with_name("watchdog_process.py")
+_HAS_PROCESS = sys.platform == "linux" and hasattr(os, "pidfd_open")
 _LAST_WORDS_S = 1.0
 """For the message: whoever reads standard error may have stopped doing so."""
 
@@ -64,9 +70,14 @@ class Watchdog:
         self._trios = -1
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
+        self._heard: int | None = None
+        """What the process has heard; None if there is none."""
+        self._process: subprocess.Popen[bytes] | None = None
 
     def open(self) -> None:
         """Take over the wakeup descriptor from Trio."""
+        if _HAS_PROCESS:
+            self._start_process()
         self._trios = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, name="orchestrator-watchdog", daemon=True).start()
 
@@ -77,20 +88,55 @@ class Watchdog:
             self._trios = -1
         os.write(self._writing, _CLOSE)
 
-    def _watch(self) -> None:
-        poll = select.poll()
-        poll.register(self._reading, select.POLLIN)
+    def _start_process(self) -> None:
+        self._heard, heard = os.pipe()
+        os.set_blocking(heard, False)
+        words = [sys.executable, "-I", "-S", "-B", str(_PROCESS), *map(str, (os.getpid(), self._reading, heard))]
+        bounds = [str(self._bound_s + OUTSIDE_S), str(self._again_s + OUTSIDE_S), self._farewell]
+        try:
+            self._process = subprocess.Popen(
+                [*words, *bounds],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(self._reading, heard),
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            say(f"orchestrator: no watchdog process ({error}): a program that C code holds would not be ended by a signal")
+            os.close(self._heard)
+            self._heard = None
+        finally:
+            os.close(heard)
+
+    def _next(self) -> bytes:
+        """Return what the handler has written next; nothing if the time is over."""
         while True:
+            source = self._reading if self._heard is None else self._heard
+            poll = select.poll()
+            poll.register(source, select.POLLIN)
             if not poll.poll(self._patience_ms()):
+                return b""
+            if numbers := os.read(source, 64):
+                return numbers
+            # The process was killed.
+            os.close(source)
+            self._heard = None
+
+    def _watch(self) -> None:
+        while True:
+            if not (numbers := self._next()):
                 self._end_by_force()
-            numbers = os.read(self._reading, 64)
             self._pass_on(numbers)
             for number in numbers:
                 if number in _HEEDED:
                     self._note(number)
             if _CLOSE in numbers and self.first is None:
-                os.close(self._reading)
-                os.close(self._writing)
+                for descriptor in (self._reading, self._writing, self._heard):
+                    if descriptor is not None:
+                        os.close(descriptor)
+                if self._process is not None:
+                    self._process.wait()
                 return
 
     def _patience_ms(self) -> float | None:
@@ -101,7 +147,7 @@ class Watchdog:
         if self.first is None or self._deadline is None:
             self.first, self._deadline = number, now + self._bound_s
             # From another thread: whoever holds the terminal must not hold the watchdog.
-            text = f"orchestrator: the program ends within {self._bound_s:g} s, by force if need be"
+            text = f"orchestrator: the program ends within {self._bound_s + OUTSIDE_S:g} s, by force if need be"
             threading.Thread(target=say, args=(text,), daemon=True).start()
         else:
             self._deadline = min(self._deadline, now + self._again_s)

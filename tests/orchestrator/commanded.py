@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -83,6 +84,28 @@ class Deadlocked(BaseHarness[int, int, str]):
         library.pthread_mutex_lock(mutex)
         library.pthread_mutex_lock(mutex)
         yield 2, "never"
+
+
+class Holding(BaseHarness[int, int, str]):
+    """Calls C that never lets go of the interpreter: no thread runs."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        yield 1, "about to hold"
+        library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(256)
+        library.pthread_mutex_lock(mutex)
+        library.pthread_mutex_lock(mutex)
+        yield 2, "never"
+
+
+class Deaf(BaseHarness[int, int, str]):
+    """Has the kernel ignore SIGTERM and SIGINT, then blocks both in its thread, and goes on."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        yield 1, "about to go on"
+        await self.sleep(1000)
 
 
 class Swallowing(BaseHarness[int, int, str]):

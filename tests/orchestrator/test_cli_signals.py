@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -87,6 +88,64 @@ def test_the_program_ends_within_its_bound_whatever_a_harness_does(command: Comm
     assert last_line(done["swallowing"]).startswith("orchestrator: harness 'swallowing' would not end: ended by force;")
     assert last_line(done["second"]).startswith("orchestrator: harness 'swallowing' would not end: ended by force;")
     assert harnesses(command.folder / "Swallowing.db")[0].current_step >= 1
+
+
+def test_the_program_ends_within_its_bound_though_it_hears_no_signal(command: Command) -> None:
+    """G7: C code holds the interpreter, signals are ignored and blocked, the program is stopped, the process was killed."""
+    runs = {name: started(command, "Ticking", name, drain=0.2) for name in ("Holding", "Deaf")}
+    runs["stopped"] = started(command, "Three", "Ticking", drain=0.2)
+    runs["alone"] = started(command, "Three", "Blocking", drain=0.2)
+    watchdogs = {name: watchdog_of(process.pid) for name, process in runs.items()}
+    runs["stopped"].send_signal(signal.SIGSTOP)
+    os.kill(watchdogs["alone"], signal.SIGKILL)
+
+    begin = time.monotonic()
+    for process in runs.values():
+        process.terminate()
+    done = {name: ended(process) for name, process in runs.items()}
+
+    assert time.monotonic() - begin < 11.0
+    assert {name: one.code for name, one in done.items()} == {"Holding": -9, "Deaf": 143, "stopped": -9, "alone": 143}
+    assert last_line(done["Holding"]).startswith(
+        "orchestrator: the program lets none of its threads run, after SIGTERM: ended"
+    )
+    assert "harness 'deaf'" in last_line(done["Deaf"])
+    assert "harness 'blocking', which blocks the loop at" in last_line(done["alone"])
+    wait_until(lambda: not any(Path(f"/proc/{one}").exists() for one in watchdogs.values()))
+
+
+def watchdog_of(program: int) -> int:
+    """Return the process that watches a program; it has none of its files but pipes, standard error and what is nothing."""
+    (found,) = [
+        int(one.name)
+        for one in Path("/proc").iterdir()
+        if one.name.isdecimal() and f" {program} " in text_of(one / "stat") and "watchdog_process" in text_of(one / "cmdline")
+    ]
+    wait_until(lambda: "anon_inode:[pidfd]" in files_of(found))
+    assert {name.partition(":")[0] for name in files_of(found)} <= {"pipe", "/dev/null", "anon_inode"}
+    return found
+
+
+def files_of(process: int) -> list[str]:
+    return [os.readlink(one) for one in Path(f"/proc/{process}/fd").iterdir()]
+
+
+def text_of(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
+def test_the_watchdog_process_ends_with_its_program(command: Command, kill: signal.Signals) -> None:
+    process = started(command, "Ticking", drain=5.0)
+    watchdog = watchdog_of(process.pid)
+
+    process.send_signal(kill)
+
+    assert ended(process).code == (-9 if kill is signal.SIGKILL else 143)
+    wait_until(lambda: not Path(f"/proc/{watchdog}").exists())
 
 
 def last_line(done: Ended) -> str:
