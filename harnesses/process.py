@@ -3,8 +3,9 @@
 The law: when `run_bounded` is over, by whatever way, no process that the command has started is left, also none that has
 left its group or session; and if this program is killed, they end with it. How: `harnesses.process_tree`.
 
-It keeps order among processes; it is no wall. The command can read and write what this program can, and have services of the
-machine start something that is not of its tree: cron, systemd, docker. Run code that you do not trust in a sandbox as well.
+It keeps order among processes; it is no wall. The command can read and write what this program can, but for the keys of open
+stores, which it finds empty where the kernel can do that (`harnesses.reaper`). It can have services of the machine start
+something that is not of its tree: cron, systemd, docker. Run code that you do not trust in a sandbox as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 import trio
 from attrs import frozen
 
+from harnesses.private_files import concealed_keys
 from harnesses.process_output import Lines, Tail
 from harnesses.process_sweep import Swept, sweep
 from harnesses.process_tree import Ended, Rights, Streams, Tree, start_tree
@@ -74,7 +76,9 @@ async def run_bounded(
         stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
         stderr=subprocess.STDOUT if on_error_line is None else subprocess.PIPE,
     )
-    rights = Rights(gain_privileges=may_gain_privileges, scoped_sockets=scoped_sockets)
+    # In a sandbox they are not there at all.
+    hidden = () if may_gain_privileges or scoped_sockets else concealed_keys()
+    rights = Rights(gain_privileges=may_gain_privileges, hidden=hidden, scoped_sockets=scoped_sockets)
     tree = await start_tree(command, cwd=cwd, env=env, streams=streams, rights=rights)
     tail = Tail(tail_bytes)
     readers = [_Reader(tree.process.stdout, tail, on_line), _Reader(tree.process.stderr, tail, on_error_line)]

@@ -16,7 +16,9 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import IO
 from uuid import uuid4
 
@@ -36,6 +38,16 @@ HAS_REAPER = (
 """Whether there can be a reaper here."""
 _STUCK_S = 15.0
 """For the reaper to report: more than it takes itself (its `_GRACE_S`). Only a reaper that was stopped takes longer."""
+
+
+@cache
+def can_hide_files() -> bool:
+    """Return whether a command can be kept from files here: whether the kernel lets it have its own view of them."""
+    if not HAS_REAPER:
+        return False
+    with NamedTemporaryFile() as file:
+        tried = [sys.executable, "-I", "-S", "-B", str(_REAPER), "try", file.name]
+        return subprocess.run(tried, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
 
 @frozen
@@ -66,6 +78,8 @@ class Rights:
     gain_privileges: bool = False
     """Whether programs such as `sudo` work in it, and it may signal processes that are not its own. It can then kill what
     watches over it."""
+    hidden: tuple[str, ...] = ()
+    """Files that it finds empty, where the kernel lets a process have its own view: keys. Not with `gain_privileges`."""
     scoped_sockets: bool = False
     """Whether it may not connect to sockets without a file, outside of the tree."""
 
@@ -172,7 +186,7 @@ async def _start_reaped(
     reaper = [sys.executable, "-I", "-S", "-B", str(_REAPER), str(control), str(speaks), str(os.getpid())]
     try:
         process = await trio.lowlevel.open_process(
-            [*reaper, rights.word, *command],
+            [*reaper, rights.word, str(len(rights.hidden)), *rights.hidden, *command],
             stdin=streams.stdin,
             stdout=streams.stdout,
             stderr=streams.stderr,

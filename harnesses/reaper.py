@@ -27,6 +27,12 @@ _SIGKILL, _SIGCHLD = int(_signal.SIGKILL), int(_signal.SIGCHLD)
 _GRACE_S = 10.0
 """For what has been killed to die. Only what hangs in the kernel, or belongs to another user, takes longer."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
+_PR_CAPBSET_DROP = 24
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
+_WAYS_AROUND = (2, 16, 17, 19, 21, 22, 27, 38, 39)
+"""Capabilities of root with which a mount is undone or passed by: DAC_READ_SEARCH (handles of files), SYS_MODULE, SYS_RAWIO,
+SYS_PTRACE (the view of another process), SYS_ADMIN, SYS_BOOT, MKNOD (the disk itself), PERFMON, BPF."""
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
 _LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, _LANDLOCK_SCOPE_SIGNAL = 1 << 0, 1 << 1
 
@@ -38,9 +44,11 @@ def main(arguments: list[str]) -> None:
 
     Args:
         arguments: file descriptors of the control and report pipes, process id of this program, "free", "scoped" or
-            "walled", command.
+            "walled", how many files are to be hidden, those files, command.
     """
     control, report, parent = (int(word) for word in arguments[:3])
+    rights, hidden = arguments[3], arguments[5 : 5 + int(arguments[4])]
+    words = arguments[5 + len(hidden) :]
     for pipe in (control, report):
         os.set_inheritable(pipe, False)  # the command is not to speak for its reaper
     # Not os.environ: at its start Python adds to it.
@@ -52,9 +60,10 @@ def main(arguments: list[str]) -> None:
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # so that the command can not open the report in /proc
     mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
     woken = _wake_on_child()
+    hidden = hidden if can_hide(hidden) else []
     command = os.fork()
     if command == 0:
-        _become(arguments[4:], environment, directory, mask, arguments[3])
+        _become(words, environment, directory, mask, rights, hidden)
     _let_go_of_streams()
     _wait(command, (control, parent), woken)
     code, left = _end_all(command, woken)
@@ -74,7 +83,56 @@ def _take_note(number: int, frame: object) -> None:
     """Do nothing: that a signal is handled is what has it written to the pipe."""
 
 
-def _become(command: list[str], environment: dict[bytes, bytes], directory: int, mask: set[int], rights: str) -> None:
+def can_hide(files: list[str]) -> bool:
+    """Return whether files can be hidden here, found out by a process of its own: to try leaves traces."""
+    if not files:
+        return False
+    trying = os.fork()
+    if trying == 0:
+        try:
+            _hide(files)
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(trying, 0)[1]) == 0
+
+
+def _hide(files: list[str]) -> None:
+    """Have this process and all that it starts find files empty, for good: it has no privilege left to undo that.
+
+    Raises:
+        OSError: it can not be done here.
+    """
+    user, group = os.geteuid(), os.getegid()
+    is_root = user == 0
+    _check(_libc.unshare(_CLONE_NEWNS | (0 if is_root else _CLONE_NEWUSER)))
+    if not is_root:
+        # Rights over the namespace, which end when the command is executed. It is known by its own number as before.
+        _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    _check(_libc.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
+    for path in files:
+        _check(_libc.mount(b"/dev/null", os.fsencode(path), None, _MS_BIND, None))
+    if is_root:
+        for capability in _WAYS_AROUND:
+            _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), "a file can not be hidden")
+
+
+def _become(
+    command: list[str],
+    environment: dict[bytes, bytes],
+    directory: int,
+    mask: set[int],
+    rights: str,
+    hidden: list[str],
+) -> None:
     """Turn the forked child into the command."""
     code = 126
     try:
@@ -83,6 +141,8 @@ def _become(command: list[str], environment: dict[bytes, bytes], directory: int,
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _SIGCHLD):
             _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+        if hidden:
+            _hide(hidden)
         if rights != "free":
             _scope(_LANDLOCK_SCOPE_SIGNAL | (_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET if rights == "walled" else 0))
         os.execvpe(command[0], command, environment)
@@ -237,4 +297,6 @@ def _drain(woken: int) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "try":
+        os._exit(not can_hide(sys.argv[2:]))
     main(sys.argv[1:])

@@ -23,7 +23,7 @@ from harnesses.base import BaseHarness
 from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.governor import Governor
-from harnesses.private_files import conceal_file
+from harnesses.private_files import conceal_file, conceal_key
 from harnesses.runtime import ApprovalRule
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
@@ -41,6 +41,7 @@ from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.signals import heed_signals, say
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.budgets import Fund
+from orchestrator.store.secret import secret_path
 from orchestrator.supervisor import Supervisor
 from orchestrator.terms import check_name, check_seconds, intensity_of, restart_of, strategy_of, terms_of
 from orchestrator.till import Teller
@@ -322,6 +323,8 @@ class Orchestrator:
     async def _serve(self) -> AsyncGenerator[None]:
         store, ours = _open(self._given_store)
         concealed = [conceal_file(path) for path in _files_of(store, self._log)]
+        if (path := getattr(store, "path", None)) is not None:
+            concealed.append(conceal_key(secret_path(path)))
         failure: BaseException | None = None
         try:
             log = None if self._log is None else LogFollower(store, self._log)

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("control_characters", "errors", "moment", "step"),
-    ("agent", "budget", "clock", "config", "forks", "key_file", "private_files", "schedule", "stopwatch", "values"),
-    ("approval",),
+    ("agent", "budget", "clock", "config", "forks", "key_file", "schedule", "stopwatch", "values"),
+    ("approval", "private_files"),
     ("attachments", "delta", "effects", "pools", "returned"),
     ("entries",),
     ("governor",),

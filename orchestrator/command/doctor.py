@@ -82,6 +82,7 @@ def _of_machine() -> Sequence[Examination]:
         Examination("extras", doctor_machine.extras),
         Examination("sqlite", doctor_machine.sqlite),
         Examination("programs", doctor_machine.programs),
+        Examination("walls", doctor_machine.walls),
         Examination("environment", doctor_machine.environment),
         Examination("guards", doctor_machine.guards),
     )

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 
+from harnesses.agents import Bubblewrap
 from harnesses.governance.actions import classify
+from harnesses.process_tree import can_hide_files
 from orchestrator.command.doctor_nouns import Check, fail, warn, well
 
 PYTHON = (3, 11)
@@ -162,6 +164,23 @@ def programs() -> Iterator[Check]:
             yield warn("programs", f"git is not found: {use}", "install git, or put the folder it is in on PATH")
         else:
             yield well("programs", f"{name}: not found; only needed for: {use}")
+
+
+def walls() -> Iterator[Check]:
+    """Look at what keeps agents from the key of approvals, and from the run."""
+    if Bubblewrap().works():
+        yield well("walls", "bubblewrap works: an agent in a sandbox sees nothing of a run")
+    else:
+        yield warn("walls", "no sandbox: an agent can do what its user can", "install bubblewrap, and allow user namespaces")
+    if can_hide_files():
+        root = "; root has ways around that, such as the disk itself" if os.geteuid() == 0 else ""
+        yield well("walls", f"commands outside of a sandbox find the key of approvals empty{root}")
+    else:
+        yield warn(
+            "walls",
+            "commands outside of a sandbox can read the key of approvals: the kernel lets none have its own view of the files",
+            "run agents in a sandbox, or allow user namespaces",
+        )
 
 
 def environment() -> Iterator[Check]:

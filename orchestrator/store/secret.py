@@ -1,6 +1,7 @@
 """The secret that a store's approvals are signed with: a file beside it, `<store>-key`, that only its user can read.
 
-Whoever can read it can approve in that user's name; so agents that are not to be trusted with that belong in a sandbox.
+Whoever can read it can approve in that user's name. In a sandbox it is not there; any other command of a harness finds it
+empty, where the kernel can do that (`harnesses.reaper`); what a harness starts by itself, past `run_bounded`, can read it.
 """
 
 from __future__ import annotations

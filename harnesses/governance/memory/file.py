@@ -15,7 +15,8 @@ from pathlib import Path
 
 from harnesses.governance.memory.errors import MemoryUnusable
 from harnesses.governance.memory.schema import APPLICATION_ID, NAMES, TABLES, VERSION
-from harnesses.private_files import conceal_file
+from harnesses.governance.memory.signing import key_path
+from harnesses.private_files import conceal_file, conceal_key
 
 _BUSY_S = 5.0
 
@@ -36,7 +37,7 @@ class MemoryFile:
                 db.close()
                 raise
             self._db = db
-            self._concealed = conceal_file(path)
+            self._concealed = conceal_file(path), conceal_key(key_path(path))
 
     def close(self) -> None:
         """Close the file; closing it twice does nothing."""
@@ -44,7 +45,8 @@ class MemoryFile:
             if self._db is not None:
                 db, self._db = self._db, None
                 db.close()
-                self._concealed.reveal()
+                for one in self._concealed:
+                    one.reveal()
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
