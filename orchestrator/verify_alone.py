@@ -211,12 +211,17 @@ def verify(path, head):
         db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         db.execute("PRAGMA trusted_schema = OFF")
         db.execute("BEGIN")
+        if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+            db.close()  # its lock would keep a writer waiting
+            is_first = not head or [json.loads(head).get(name) for name in ("position", "last_seq")] == [1, 0]
+            found = [(None, "cut off", "file")] * (not is_first)
+            return found, "nothing is recorded: the store is just being made, or was when its program was killed"
         if look_at_schema(db, found):
             base = read_base(db)
             noted, seals, unsealed = walk(db, base, found)
             look_beside(db, base, noted, found)
             look_at_head(head, seals, found) if head is not None else None
-    except (sqlite3.Error, UnicodeError) as error:
+    except (sqlite3.Error, UnicodeError, ValueError) as error:
         found.append((None, "damaged", str(error)))
     newest, (hash, last) = max(seals.items(), default=(0, ("", 0)))
     pruned = f"pruned up to record {base[2]} by {base[3]!a} at {base[4] / 1e6:.0f} s of 1970; " if base[0] else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.command.lines import json_line, stamp_us
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.head import head_path
-from orchestrator.store.proof import HASH_LENGTH, Finding, Proof, prove
+from orchestrator.store.proof import HASH_LENGTH, Finding, Proof, is_unmade, prove
 from orchestrator.store.schema import APPLICATION_ID
 from orchestrator.text import one_line
 
@@ -32,9 +32,19 @@ def verified(store: str, head: str | None, *, deep: bool) -> Proof:
     beside = head_path(path.resolve())
     if not path.is_file():
         raise StoreUnusable(f"{store} is not there: expected a store; check --store, or run something first")
+    if is_unmade(path, _text(None, beside)):
+        raise StoreUnusable(
+            f"{store} is empty: it is just being made, or was when its program was killed, and nothing is recorded in it; "
+            "run something on it, or remove it"
+        )
     if not beside.exists():
         _look(path, store)
-    return prove(path, _text(head, beside), deep=deep)
+    while True:
+        text = _text(head, beside)
+        proof = prove(path, text, deep=deep)
+        # A prune meanwhile may have moved the beginning of the chain beyond the head that was read before it.
+        if text == _text(head, beside) or all(finding.where != "head" for finding in proof.findings):
+            return proof
 
 
 def verify_lines(store: str, proof: Proof, *, as_json: bool) -> Iterator[str]:

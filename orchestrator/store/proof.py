@@ -20,7 +20,7 @@ from orchestrator.store.proof_rows import look_at_indexes, look_at_rows
 from orchestrator.store.proof_walk import compare, walk
 from orchestrator.store.schema_shape import faults, harden
 
-__all__ = ["HASH_LENGTH", "Finding", "Proof", "prove"]
+__all__ = ["HASH_LENGTH", "Finding", "Proof", "is_unmade", "prove"]
 
 HASH_LENGTH = 64
 
@@ -39,6 +39,9 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
         )
     try:
         with closing(_open(store)) as db:
+            if _is_blank(db):
+                account.add("cut off", "file", f"{store} is empty, and its head is not that of an empty store; {COPY}")
+                return Proof(account.found)
             wrong = faults(db)
             for fault in wrong:
                 account.add(fault.what, "sqlite_master", f"{fault}; {fault.mend(store)}")
@@ -52,6 +55,23 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
     found.sort(key=lambda finding: (finding.seq is None, finding.seq or 0))
     hash, _ = account.hashes.get(newest, ("", 0))
     return Proof(found, newest, account.sealed, len(account.tail), hash, account.notices, account.base)
+
+
+def is_unmade(store: Path, head: str | None) -> bool:
+    """Return whether a file was being made when its program was killed: it is empty, and its head names nothing recorded."""
+    try:
+        with closing(_open(store)) as db:
+            if not _is_blank(db):
+                return False
+        noted = read_head(head) if head else None
+    except (sqlite3.Error, UnicodeError, ValueError):
+        return False
+    return noted is None or (noted.position, noted.last_seq) == (1, 0)
+
+
+def _is_blank(db: sqlite3.Connection) -> bool:
+    (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(objects == 0)
 
 
 def _look_within(db: sqlite3.Connection, account: Account, head: str | None, *, deep: bool) -> None:
