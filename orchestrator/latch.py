@@ -10,6 +10,7 @@ command or by hand. What is not there is off, and what can not be looked at is o
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
@@ -26,6 +27,8 @@ ALL = "@all"
 """What the latch for all is called; no harness can be."""
 _LONGEST = 100
 _TRIES = 100
+_LONGEST_TEXT = 100_000
+"""Bytes of what is said of a latch."""
 
 
 class Latch:
@@ -46,7 +49,7 @@ class Latch:
             Latched: it may not.
         """
         try:
-            os.stat(self._folder)
+            os.lstat(self._folder)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -100,7 +103,8 @@ class Latch:
 
     def _is_on(self, name: str) -> bool:
         try:
-            os.stat(self._file(name))
+            # Whatever is there by that name counts, also a link that leads nowhere.
+            os.lstat(self._file(name))
         except FileNotFoundError:
             return False
         except OSError:
@@ -130,8 +134,20 @@ class Latch:
             with suppress(FileExistsError):
                 self.folder.mkdir()
             with suppress(FileNotFoundError):
-                return open(file, "wb")
-        return open(file, "wb")
+                return self._open(file)
+        return self._open(file)
+
+    def _open(self, file: Path) -> BinaryIO:
+        """Open the file anew. A link, a pipe or the like in its place is removed: nothing is written where it leads to."""
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(os.stat(file.name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    os.unlink(file.name, dir_fd=folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            return open(os.open(file.name, flags, 0o666, dir_fd=folder), "wb")
+        finally:
+            os.close(folder)
 
 
 class NoLatch(Latch):
@@ -159,7 +175,9 @@ class NoLatch(Latch):
 def _read(file: Path) -> dict[str, Any]:
     """Return what a latch says; nothing if it was made by hand."""
     try:
-        fields = msgspec.json.decode(file.read_bytes())
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as said:
+            fields = msgspec.json.decode(said.read(_LONGEST_TEXT))
     except (OSError, msgspec.DecodeError):
         return {}
     return cast(dict[str, Any], fields) if isinstance(fields, dict) else {}

@@ -20,6 +20,7 @@ import structlog
 import trio
 
 from harnesses.control_characters import inert_json
+from harnesses.links import open_own
 from harnesses.secrets import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
@@ -212,7 +213,7 @@ def _is_same(target: str | Path | TextIO, file: Path) -> bool:
 
 def _open(path: Path) -> TextIO:
     try:
-        return path.open("a", encoding="utf-8")
+        return open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"log {path} can not be written: {error.strerror}; check its folder and permissions") from error
 
@@ -220,7 +221,7 @@ def _open(path: Path) -> TextIO:
 def _resume_point(path: Path, store: Store) -> int:
     """Return the `seq` of the last whole line, having cut off a torn one; 0 if the file is not a log of this store."""
     try:
-        with path.open("rb+") as file:
+        with open(open_own(path, os.O_RDWR), "rb+") as file:
             last = _cut_torn_line(file)
     except FileNotFoundError:
         return 0

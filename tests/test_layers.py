@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("control_characters", "errors", "moment", "step"),
-    ("agent", "budget", "clock", "config", "forks", "key_file", "schedule", "stopwatch", "values"),
+    ("agent", "budget", "clock", "config", "forks", "key_file", "links", "schedule", "stopwatch", "values"),
     ("approval", "private_files"),
     ("attachments", "delta", "effects", "pools", "returned"),
     ("entries",),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -122,6 +123,7 @@ def _contents(root: Path | None) -> dict[str, str]:
 def _add(path: Path, feature: str, attempt: _Recorded) -> None:
     recorded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     recorded.setdefault(feature, []).append(msgspec.to_builtins(attempt))
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(inert_json(json.dumps(recorded, indent=1, ensure_ascii=False)) + "\n", encoding="utf-8")
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
+    with fresh.open("x", encoding="utf-8") as file:
+        file.write(inert_json(json.dumps(recorded, indent=1, ensure_ascii=False)) + "\n")
     fresh.replace(path)

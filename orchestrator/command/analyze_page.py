@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
+import secrets
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -39,9 +39,10 @@ class Target:
         if self.path is None:
             sys.stdout.write(text)
             return
-        part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.part")
         try:
-            part.write_text(text, encoding="utf-8")
+            with part.open("x", encoding="utf-8") as file:
+                file.write(text)
             part.replace(self.path)
         finally:
             part.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import os
+import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -119,9 +120,9 @@ def whole_file(path: Path) -> Generator[IO[bytes], None, None]:
         with _naming(path, lambda: target.open("wb")) as file:
             yield file
         return
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
-        with _naming(path, lambda: beside.open("wb")) as file:
+        with _naming(path, lambda: beside.open("xb")) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -11,17 +11,22 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+import secrets
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from attrs import frozen
 
+from harnesses.forks import close_unshared, keep_from_forks
 from orchestrator.errors import StoreCorrupt, StoreUnusable
 
 LENGTH = 192
 """Bytes of the line, its end included: twice what the longest needs."""
+_WAIT_S = 0.5
+"""Seconds for another program that writes to it, which takes microseconds."""
+_POLL_S = 0.001
 
 
 @frozen
@@ -55,11 +60,13 @@ def read_head(text: str | bytes) -> Noted:
 def begin_head(store: Path, noted: Noted) -> None:
     """Make the head of a store that is just being made. One that lies there is of an earlier store: it is kept aside."""
     path = head_path(store)
-    made = path.with_name(f"{path.name}.new")
+    # A name that nobody can have put a link at: of a file that is made exclusively, none is followed.
+    made = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
     try:
         with suppress(FileNotFoundError):
             os.replace(path, path.with_name(f"{path.name}.before"))
-        made.write_bytes(_line(noted))
+        with made.open("xb") as file:
+            file.write(_line(noted))
         os.replace(made, path)
     except OSError as error:
         raise StoreUnusable(f"{path} can not be written: {error.strerror}; make its folder writable") from error
@@ -74,10 +81,14 @@ class Head:
 
     def __init__(self, store: Path) -> None:
         self.path = head_path(store)
+        self._wait_s = _WAIT_S
         try:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise StoreUnusable(f"{self.path} can not be written: {error.strerror}; make it writable") from error
+            raise StoreUnusable(
+                f"{self.path} can not be written: {error.strerror}; make it a file that is writable"
+            ) from error
+        keep_from_forks(self._descriptor)
 
     def read(self) -> Noted | None:
         """Return what it says; None if it has just been made.
@@ -96,22 +107,34 @@ class Head:
 
     def write(self, noted: Noted) -> None:
         """Note a newer seal. What is there stays, if it is newer still or can not be read."""
-        with self._alone(), suppress(StoreCorrupt):
-            there = self.read()
-            if there is None or there.position < noted.position:
-                os.pwrite(self._descriptor, _line(noted), 0)
+        if not self._take_lock():
+            return  # it lags behind, until the next seal
+        try:
+            with suppress(StoreCorrupt):
+                there = self.read()
+                if there is None or there.position < noted.position:
+                    os.pwrite(self._descriptor, _line(noted), 0)
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._descriptor)
+        close_unshared(self._descriptor)
 
-    @contextmanager
-    def _alone(self) -> Generator[None]:
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+    def _take_lock(self) -> bool:
+        """Keep others from writing; False if somebody does not let go, which anybody can do who can read the file."""
+        until = time.monotonic() + self._wait_s
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    self._wait_s = 0.0
+                    return False
+                time.sleep(_POLL_S)
+            else:
+                self._wait_s = _WAIT_S
+                return True
 
 
 def _line(noted: Noted) -> bytes:

@@ -6,7 +6,9 @@ empty, where the kernel can do that (`harnesses.reaper`); what a harness starts 
 
 from __future__ import annotations
 
+import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -62,4 +64,12 @@ def _made(path: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    return key_in(path.read_text(encoding="ascii"))
+    # Not held up by a pipe in its place, and none that somebody else has put there, who knows it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, encoding="ascii") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("expected a plain file")
+        if os.geteuid() != 0 and status.st_uid not in (os.geteuid(), 0):
+            raise ValueError("it belongs to another user")
+        return key_in(file.read(1000))
