@@ -9,6 +9,7 @@ all seals anew, and the head, is found out by a HEAD of yours only.
 # pyright: basic, reportUnusedExpression=false
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="var-annotated,type-arg"
 import json
+import os
 import sqlite3
 import sys
 from hashlib import sha256
@@ -38,6 +39,21 @@ STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step
 ORDER BY seq) AS was FROM records WHERE kind = 'step') WHERE step <> was + 1 ORDER BY seq LIMIT 1"""
 SEALS = "SELECT position, first_seq, last_seq, notes, marks, hash FROM seals WHERE position {} ? ORDER BY position"
 BASE = """SELECT notes FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",' ORDER BY position DESC LIMIT 1"""
+
+
+def connect(path):
+    """Open a file to read; where nothing can be written beside it, its log is read into memory, or there is none."""
+    uri, log = f"{path.as_uri()}?mode=ro", Path(f"{path}-wal")
+    db = sqlite3.connect(uri, uri=True, isolation_level=None)
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise
+        has_log = log.exists() and log.stat().st_size
+        db = sqlite3.connect(uri + ("&vfs=unix-none" if has_log else "&immutable=1"), uri=True, isolation_level=None)
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return db
 
 
 def utf8(value):
@@ -207,7 +223,7 @@ def verify(path, head):
     """Return what is wrong as (number of the record or None, what, where), the first record first, and what is there."""
     found, seals, unsealed, base = [(None, "dropped", "head")] * (head is None), {}, 0, (0, "", 0, "", 0)
     try:
-        db = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        db = connect(Path(path).resolve())
         db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         db.execute("PRAGMA trusted_schema = OFF")
         db.execute("BEGIN")

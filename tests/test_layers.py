@@ -244,7 +244,7 @@ ORCHESTRATOR = (
     # what remembers
     ("store.approval_schema", "store.approvals", "store.budget_schema", "store.budgets", "store.seal_schema"),
     ("store.holder", "store.presence"),
-    ("store.owner",),
+    ("store.owner", "store.read_only"),
     ("store.secret",),
     ("store.head", "store.protocol", "store.record_bytes", "store.schema"),
     ("store.schema_shape", "store.sealing"),

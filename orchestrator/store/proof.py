@@ -18,6 +18,7 @@ from orchestrator.store.proof_account import COPY, OTHER_HEAD, Account, Finding,
 from orchestrator.store.proof_deep import contradictions
 from orchestrator.store.proof_rows import look_at_indexes, look_at_rows
 from orchestrator.store.proof_walk import compare, walk
+from orchestrator.store.read_only import connect_reader
 from orchestrator.store.schema_shape import faults, harden
 
 __all__ = ["HASH_LENGTH", "Finding", "Proof", "is_unmade", "prove"]
@@ -88,7 +89,7 @@ def _look_within(db: sqlite3.Connection, account: Account, head: str | None, *, 
 
 
 def _open(store: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{store.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    db = connect_reader(store.resolve(), sqlite3.Connection)
     harden(db)
     # Text that is no UTF-8 can not have been written by us, and is to be told, not to be stumbled over.
     db.text_factory = _readable

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
 from orchestrator.store.open_here import Writing
+from orchestrator.store.read_only import connect_reader
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
 from orchestrator.store.schema_shape import Connection, harden
 from orchestrator.store.sealing import seal_anew
@@ -60,8 +61,7 @@ def open_reader(path: Path) -> Connection:
     if not path.exists():
         raise StoreUnusable(f"{path} is not there: expected a store; check --store, or run something first")
     _look(path)
-    uri = f"file:{quote(str(path))}?mode=ro"
-    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, factory=Connection)
+    db = connect_reader(path, Connection, check_same_thread=False)
     try:
         with translated(str(path)):
             harden(db)

@@ -82,4 +82,4 @@ def test_the_one_that_stands_alone_is_short_and_needs_nothing_of_ours() -> None:
 
     imported = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
     assert len(text.splitlines()) < 260
-    assert imported == {"json", "sqlite3", "sys", "hashlib", "pathlib", "zlib"}
+    assert imported == {"json", "os", "sqlite3", "sys", "hashlib", "pathlib", "zlib"}
