@@ -1,26 +1,46 @@
-"""Which commands need a person's approval before they run, and which may not run where nothing may change. Pure.
+"""Which commands may run without asking: those known to be harmless. Everything else needs an approval or a sandbox.
 
-    classify("git push --force origin main")   a finding: git-force; and one: publish
-    classify("git checkout main")              none: it may run
+    classify("git diff HEAD~1 | head")     nothing: it may run
+    classify("git push --force")           findings: publish, git-force
+    classify("pytest -q")                  a finding: run-code, unless it is allowed
+    classify("gdb -batch -ex run")         a finding: unknown; the program is not in the table
 
-A command is read as a shell reads it, and followed through what it runs: wrappers, subshells, pipes, here-documents, code on
-the command line. What can not be read, or is known only when it runs, is found `unreadable`, and so needs an approval too.
+It is a convenience that lets the everyday pass, and no wall: a sandbox is the wall. A command passes if each program, verb, option
+and operand of it is in a table (`harmless`), and all of its text is read (`bash`); nothing else passes. Categories:
 
-What this is not: a wall. A script that is on disk already is not looked into, nor what a program does of its own accord; to
-keep those in, run them in a sandbox. The categories:
+    unknown                  not in the table
+    unreadable               cannot be read, or is known only when it runs
+    run-code                 runs code or configuration of the workspace: tests, builds, scripts, linters, installs
+    network                  speaks with another machine
+    secret-read              shows secrets, or files below the home directory
+    broad-delete, git-force, publish, deploy, secret-write, protected-config-write, db-destroy, remote-exec, perm-destroy
+                             well-known dangers (`Category`): words for the person who decides; nothing passes by their absence
 
-    broad-delete             folders, all that is found, all that git does not know, devices, volumes
-    git-force                replaces or throws away what is committed, published or changed
-    publish                  packages, images, commits, releases, messages: it can not be called back. A plain `git push` too
-    deploy                   what runs elsewhere, or as a service, is another afterwards
-    secret-write             keys, tokens, passwords, and the files that they are in
-    protected-config-write   what configures and judges the work: .git, CI, containers, hooks; the machine's own settings
-    db-destroy               drops, empties, deletes without a condition
-    remote-exec              on another machine; or here, what another machine sends
-    perm-destroy             rights of whole folders, rights for everybody, of the machine's users
+What it does not see: programs and settings outside the workspace are trusted as they are, and so is bash itself.
 """
 
-from harnesses.governance.actions.findings import classify, protected_path, read_only_violations
-from harnesses.governance.actions.nouns import UNREADABLE, Category, Finding
+from harnesses.governance.actions.findings import classify, commands_of, read_only_violations
+from harnesses.governance.actions.nouns import (
+    NETWORK,
+    RUN_CODE,
+    SECRET_READ,
+    UNKNOWN,
+    UNREADABLE,
+    Category,
+    Finding,
+)
+from harnesses.governance.actions.paths import protected_path
 
-__all__ = ["UNREADABLE", "Category", "Finding", "classify", "protected_path", "read_only_violations"]
+__all__ = [
+    "NETWORK",
+    "RUN_CODE",
+    "SECRET_READ",
+    "UNKNOWN",
+    "UNREADABLE",
+    "Category",
+    "Finding",
+    "classify",
+    "commands_of",
+    "protected_path",
+    "read_only_violations",
+]

@@ -1,89 +1,102 @@
-"""Options and operands of a command's words, as `getopt_long` reads them: in any order, in clusters, abbreviated. Pure."""
+"""Reading the words of a command by a row of the table: which are options, which their values, and which operands. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import define, field
 
-from harnesses.governance.actions.nouns import Word
+from harnesses.governance.actions.harmless import Row
+from harnesses.governance.actions.nouns import HOLE, UNKNOWN, UNREADABLE, Word
 
 
-@frozen
-class Options:
-    """The words of a command, told apart."""
+class NotHarmless(Exception):
+    """Why a command is not known to be harmless."""
 
-    short: frozenset[str]
-    long: frozenset[str]
-    operands: tuple[Word, ...]
-    values: tuple[tuple[str, Word], ...]
-    """Options that take a value, each with it."""
-    loose: bool
-    """Whether a word that is not known may turn out to be an option."""
+    def __init__(self, why: str, category: str = UNKNOWN) -> None:
+        super().__init__(why)
+        self.category = category
+
+
+@define
+class Read:
+    """The words of a command after its program and verb."""
+
+    options: list[tuple[str, Word | None]] = field(factory=list[tuple[str, Word | None]])
+    operands: list[Word] = field(factory=list[Word])
+    files: list[Word] = field(factory=list[Word])
+    """Values of options that are files to be read."""
 
     def has(self, *names: str) -> bool:
-        """Return whether one of them is given: a letter, or a long name, which may be abbreviated."""
-        return any(name in self.short if len(name) == 1 else self._is_long(name) for name in names)
-
-    def of(self, *names: str) -> Iterator[Word]:
-        """Yield the values given with these options."""
-        yield from (value for name, value in self.values if name in names)
-
-    def _is_long(self, name: str) -> bool:
-        return any(name.startswith(given) for given in self.long)
+        """Return whether one of the options was given."""
+        return any(name in names for name, _ in self.options)
 
 
-def options(words: Sequence[Word], takes: str = "", takes_long: Collection[str] = (), *, first: bool = False) -> Options:
-    """Tell options and operands apart.
+def read_options(name: str, row: Row, words: Sequence[Word]) -> Read:
+    """Return the options and operands of a command.
 
-    Args:
-        takes: the letters that take a value.
-        takes_long: the long names that take one.
-        first: whether options end at the first operand, as they do where another command follows.
+    Raises:
+        NotHarmless: an option is not in the table, or a word may turn into one when the command runs.
     """
-    short, long, operands, values, loose = set[str](), set[str](), list[Word](), list[tuple[str, Word]](), False
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        text = word.text
-        if text == "--":
-            operands += rest
+    read, waiting = Read(), list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if word.known and word.text == "--":
+            read.operands += waiting
             break
-        if word.may_be_option:
-            loose = True
-        if text.startswith("--"):
-            name, equals, value = text[2:].partition("=")
-            long.add(name)
-            if equals:
-                values.append((name, Word(value, word.splits, word.glob)))
-            elif any(taker == name for taker in takes_long) and rest:
-                values.append((name, rest.pop(0)))
-        elif text.startswith("-") and len(text) > 1:
-            _cluster(word, takes, short, values, rest)
+        if word.may_be_option and not row.wide:
+            raise NotHarmless(f"`{word}` may turn into an option of `{name}`", UNREADABLE)
+        if not word.text.startswith("-") or word.text == "-":
+            read.operands.append(word)
+        elif word.text.startswith("--"):
+            _long(name, row, word, waiting, read)
         else:
-            operands.append(word)
-            if first:
-                operands += rest
-                break
-    return Options(frozenset(short), frozenset(long), tuple(operands), tuple(values), loose)
+            _letters(name, row, word, waiting, read)
+    return read
 
 
-def _cluster(word: Word, takes: str, short: set[str], values: list[tuple[str, Word]], rest: list[Word]) -> None:
-    for place, letter in enumerate(word.text[1:], 2):
-        short.add(letter)
-        if letter in takes:
-            if place < len(word.text):
-                values.append((letter, Word(word.text[place:], word.splits, word.glob)))
-            elif rest:
-                values.append((letter, rest.pop(0)))
+def _long(name: str, row: Row, word: Word, waiting: list[Word], read: Read) -> None:
+    option, joined, _ = word.text[2:].partition("=")
+    kind = row.names.get(option)
+    if kind is None:
+        raise NotHarmless(f"option `--{option.replace(HOLE, '…')}` of `{name}` is not in the table of harmless ones")
+    if word.splits and not row.wide:
+        raise NotHarmless(f"`{word}` may turn into several words", UNREADABLE)
+    value = word.after(f"--{option}=") if joined else None
+    if joined and not kind:
+        raise NotHarmless(f"option `--{option}` of `{name}` has a value: expected none")
+    _note(name, f"--{option}", kind, value, waiting, read)
+
+
+def _letters(name: str, row: Row, word: Word, waiting: list[Word], read: Read) -> None:
+    if word.splits and not row.wide:
+        raise NotHarmless(f"`{word}` may turn into several words", UNREADABLE)
+    text = word.text[1:]
+    if text.isascii() and text.isdigit() and "#" in row.letters:
+        read.options.append(("-#", Word(text)))
+        return
+    while text:
+        letter, text = text[0], text[1:]
+        kind = row.letters.get(letter)
+        if kind is None or letter == "#":
+            raise NotHarmless(f"option `-{letter.replace(HOLE, '…')}` of `{name}` is not in the table of harmless ones")
+        if not kind:
+            read.options.append((f"-{letter}", None))
+        else:
+            value = Word(text, word.splits, word.glob) if text else None
+            _note(name, f"-{letter}", kind, value, waiting, read)
             return
 
 
-def known(words: Sequence[Word]) -> tuple[str, ...]:
-    """Return the words as text."""
-    return tuple(word.text for word in words)
-
-
-def names(text: str) -> frozenset[str]:
-    """Return the names that stand in a text."""
-    return frozenset(text.split())
+def _note(name: str, option: str, kind: str, value: Word | None, waiting: list[Word], read: Read) -> None:
+    """Note an option with its value, which is the next word if it has to have one."""
+    if value is None and kind in ("=", ":", "@"):
+        if not waiting or waiting[0].splits or waiting[0].glob:
+            raise NotHarmless(f"it is not known what option `{option}` of `{name}` is given", UNREADABLE)
+        value = waiting.pop(0)
+        # One that takes no value after all would leave a word that is an option.
+        if value.text[:1] in ("-", HOLE) and option not in ("-e", "--regexp", "-m", "--message") and value.text[1:2]:
+            raise NotHarmless(f"option `{option}` of `{name}` is followed by what may be an option: {value}")
+    if kind == "@" and value is not None:
+        read.files.append(value)
+    read.options.append((option, value))

@@ -1,0 +1,80 @@
+"""The little languages within arguments: scripts of sed and awk, filters of jq, formats of printf. Pure.
+
+The law: a script passes if it is made only of what is listed here, which reads its input and writes standard output.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ADDRESS = r"(?:\d+(?:[~+,]\d+)?|\$|/(?:[^/\\\n]|\\[^\n])+/I?)"
+_SED = re.compile(
+    rf"""(?x)\s* (?:{_ADDRESS}(?:\s*,\s*[+~]?{_ADDRESS})?)? \s* !? \s*
+    (?: [pdqQDNPnhHgGxl=]
+      | s(?P<mark>[/|,\#@:!%+~])(?:(?!(?P=mark))[^\\\n]|\\[^\n])*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\[^\n])*(?P=mark)[gpiI0-9]*
+      | y/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/
+      | [aic]\\?[ ]?[^\n\\;]+$
+    ) \s* """
+)
+_AWK_NAMES = frozenset(
+    "BEGIN END NR NF FS OFS RS ORS FNR FILENAME RSTART RLENGTH SUBSEP IGNORECASE print printf length substr index split "
+    "sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos atan2 rand srand if else while for in do break "
+    "continue next exit delete return strftime systime asort asorti".split()
+)
+_AWK_CALLS = frozenset("length substr index split sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos".split()) | {
+    "print", "printf", "if", "while", "for", "in", "strftime", "systime", "atan2", "rand", "srand", "asort", "asorti", "return",
+}  # fmt: skip
+_AWK_TOKEN = re.compile(
+    r"""(?x) (?P<text>"(?:[^"\\\n]|\\.)*") | (?P<name>[A-Za-z_]\w*) | (?P<number>\d+(?:\.\d+)?) | (?P<blank>[ \t]+)
+    | (?P<pattern>/(?:[^/\\\n\[\]"]|\\.|\[(?!\^?\])\^?[^\]\[/\\\n"]+\])+/) | (?P<mark>\|\||&&|[<>=!+*/%~^-]=?|[{}()$,;:?\[\]\n.&])
+    """
+)
+_BEFORE_PATTERN = frozenset("( , { } ; ! ~ && || \n".split(" ")) | {""}
+_AWK_NEVER = frozenset("system getline close fflush func function load include namespace".split())
+_JQ = re.compile(r"(?i)\b(env|include|import|get_search_list)\b|\$__|\$ENV")
+
+
+def is_plain_sed(script: str) -> bool:
+    """Return whether a script of sed only edits what it prints: no `w`, `r`, `e`, and nothing that is not listed."""
+    at = 0
+    for line in re.split(r"\n", script):
+        at = 0
+        while at < len(line):
+            found = _SED.match(line, at)
+            if found is None or found.end() == at:
+                return False
+            at = found.end()
+            if at < len(line):
+                if line[at] != ";":
+                    return False
+                at += 1
+    return True
+
+
+def is_plain_awk(program: str) -> bool:
+    """Return whether a program of awk only prints: no command, file, environment or function that is not listed."""
+    at, before, depth, printed = 0, "", 0, False
+    while at < len(program):
+        found = _AWK_TOKEN.match(program, at)
+        if found is not None and found.lastgroup == "pattern" and before not in _BEFORE_PATTERN:
+            found = re.compile(r"(?P<mark>/=?)").match(program, at)
+        if found is None:
+            return False
+        at, kind, token = found.end(), found.lastgroup, found[0]
+        if kind == "name":
+            plain = re.fullmatch("[a-z][a-z0-9_]*", token) or token in _AWK_NAMES
+            called = re.match(r"\s*\(", program[at:])
+            if not plain or token in _AWK_NEVER or (called and token not in _AWK_CALLS):
+                return False
+            printed = printed or token in ("print", "printf")
+        depth += (token == "{") - (token == "}")
+        # Behind a `print`, and so in any block, it would name a file.
+        if token.startswith(">") and kind == "mark" and (depth or printed):
+            return False
+        before = before if kind == "blank" else token
+    return True
+
+
+def is_plain_jq(text: str) -> bool:
+    """Return whether a filter of jq only looks at its input: it does not show the environment, or read other files."""
+    return _JQ.search(text) is None
