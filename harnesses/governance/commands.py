@@ -1,20 +1,23 @@
 """Commands that a harness runs: judged, approved by a person if that is needed, run once, and nothing of them left behind.
 
-    judge ──harmless──────────────────────────► intent on disk ──► run ──► outcome on disk
+    judge ──known to be harmless──────────────► intent on disk ──► run ──► outcome on disk
       │                                              ▲
-      ├──dangerous──► a person's approval ──given────┘
+      ├──held by the sandbox, or allowed─────────────┤
+      ├──anything else──► a person's approval ─given─┘
       │                     └──denied──► ApprovalDenied
       └──would change something, where nothing may be changed──► CommandRefused
 
 The law: no command runs that was not judged as the very words which then run; what is approved is those words in that folder.
+What runs because it is harmless finds its programs outside the workspace, and git runs nothing that the repository names.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from attrs import field, frozen
 
@@ -22,7 +25,16 @@ from harnesses.approval import DAY_S, MAX_SUMMARY, Action
 from harnesses.base import BaseHarness
 from harnesses.effects import Reconcile
 from harnesses.errors import HarnessMisuse, Refused
-from harnesses.governance.actions import Finding, classify, read_only_violations
+from harnesses.governance.actions import (
+    NETWORK,
+    RUN_CODE,
+    UNKNOWN,
+    UNREADABLE,
+    Category,
+    Finding,
+    classify,
+    read_only_violations,
+)
 from harnesses.process import run_bounded
 from harnesses.secrets import redact_text
 
@@ -31,8 +43,25 @@ MAX_COMMAND = 100_000
 """Characters of a command."""
 MAX_TAIL = 100_000
 """Bytes of output that can be kept."""
-SHELL = ("bash", "--noprofile", "--norc", "-c")
-"""What reads a command that is text: it is judged as bash reads it."""
+SHELL = ("bash", "--noprofile", "--norc", "-p", "-c")
+"""What reads a command that is text: it is judged as bash reads it. With -p, nothing of the environment is run before."""
+HELD = frozenset({UNKNOWN, UNREADABLE, RUN_CODE, NETWORK})
+"""Categories that a sandbox holds, whatever the network: nothing is known of them but that they may do anything."""
+HELD_WITHOUT_NETWORK = HELD | {Category.PUBLISH, Category.DEPLOY, Category.REMOTE_EXEC}
+"""Categories that a sandbox without a network holds. Those left reach what is written in it: files, branches, secrets."""
+_GIT = {"core.fsmonitor": "false", "core.pager": "cat", "diff.ignoreSubmodules": "dirty"}
+"""Settings that git is given where it is to be harmless: in a repository within the repository it would run what that names."""
+
+
+class Sandbox(Protocol):
+    """What runs a command in a sandbox, such as `harnesses.agents.Bubblewrap`."""
+
+    def check(self) -> None:
+        """Raise if it is not installed."""
+
+    def wrap(self, command: Sequence[str], directory: Path) -> list[str]:
+        """Return the command that runs `command` in it, in `directory`, the only place where it can write."""
+        ...
 
 
 class CommandRefused(Refused):
@@ -72,7 +101,7 @@ def _check_tail(_: object, attribute: Any, value: int) -> None:
 
 @frozen(kw_only=True)
 class GovernedCommands:
-    """Runs commands for any harness, each once, and the dangerous ones only when a person has approved them."""
+    """Runs commands for any harness, each once; what is not known to be harmless only in a sandbox or if a person approves."""
 
     cwd: Path = field(converter=Path)
     """The folder that they run in; must exist."""
@@ -88,12 +117,24 @@ class GovernedCommands:
     """Whether nothing may be changed: for validators. No approval helps."""
     expires_s: float = field(default=DAY_S, validator=_check_seconds)
     """What an approval is waited for."""
+    allow: Collection[str] = field(default=frozenset(), converter=_names)
+    """Categories that run without asking. With `run-code`, tests and builds do, and with them all that an agent writes."""
+    sandbox: Sandbox | None = None
+    """What all of them run in; then what it holds needs no approval."""
 
     def findings(self, command: str | Sequence[str]) -> tuple[Finding, ...]:
         """Return why a command may not run as it is: needs an approval, or may not run at all if this is read-only."""
+        root = os.path.abspath(self.cwd)
+        allow = frozenset(self.allow) | self._held()
         if self.read_only:
-            return read_only_violations(command)
-        return classify(command, disposable=self.disposable, root=str(self.cwd))
+            return read_only_violations(command, root=root, allow=self.allow)
+        return classify(command, disposable=self.disposable, root=root, allow=allow)
+
+    def _held(self) -> frozenset[str]:
+        if self.sandbox is None:
+            return frozenset()
+        shares = getattr(self.sandbox, "network", True)
+        return HELD if shares else HELD_WITHOUT_NETWORK
 
     def needed(self, command: str | Sequence[str]) -> Action | None:
         """Return what a person has to approve before a command runs; None if nothing.
@@ -138,13 +179,46 @@ class GovernedCommands:
         """
         _check_command(key, command)
         action = self.needed(command)
+        # What a person or the caller lets run is given the whole environment; what is harmless, one in which it is.
+        run = self._run if action is not None or self.sandbox is not None or self._is_allowed(command) else self._run_harmless
         arguments = (_plain(command), str(self.cwd))
-        return await harness.once(key, self._run, *arguments, reconcile=reconcile, idempotent=idempotent, approval=action)
+        return await harness.once(key, run, *arguments, reconcile=reconcile, idempotent=idempotent, approval=action)
+
+    def _is_allowed(self, command: str | Sequence[str]) -> bool:
+        """Return whether it runs because its category is allowed, and not because it is harmless."""
+        return bool(self.allow and classify(command, disposable=self.disposable, root=os.path.abspath(self.cwd)))
+
+    async def _run_harmless(self, command: str | list[str], cwd: str) -> CommandRan:
+        return await self._ran(command, cwd, harmless_environment(os.environ if self.env is None else self.env, cwd))
 
     async def _run(self, command: str | list[str], cwd: str) -> CommandRan:
+        return await self._ran(command, cwd, self.env)
+
+    async def _ran(self, command: str | list[str], cwd: str, env: Mapping[str, str] | None) -> CommandRan:
         words = [*SHELL, command] if isinstance(command, str) else command
-        ran = await run_bounded(words, limit_s=self.limit_s, tail_bytes=self.tail_bytes, cwd=cwd, env=self.env)
+        if self.sandbox is not None:
+            self.sandbox.check()
+            words = self.sandbox.wrap(words, Path(cwd))
+        ran = await run_bounded(
+            words,
+            limit_s=self.limit_s,
+            tail_bytes=self.tail_bytes,
+            cwd=cwd,
+            env=env,
+            may_gain_privileges=self.sandbox is not None,
+        )
         return CommandRan(code=ran.code, tail=redact_text(ran.tail), duration_s=ran.duration_s, left=ran.left)
+
+
+def harmless_environment(env: Mapping[str, str], cwd: str) -> dict[str, str]:
+    """Return an environment in which programs are found outside a folder, and git runs nothing that a repository names."""
+    inside = os.path.realpath(cwd)
+    places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(place)]
+    path = [place for place in places if not f"{os.path.realpath(place)}/".startswith(f"{inside.rstrip('/')}/")]
+    count = int(env.get("GIT_CONFIG_COUNT", "0") or 0)
+    settings = {f"GIT_CONFIG_KEY_{count + at}": name for at, name in enumerate(_GIT)}
+    settings |= {f"GIT_CONFIG_VALUE_{count + at}": value for at, value in enumerate(_GIT.values())}
+    return {**env, "PATH": os.pathsep.join(path), **settings, "GIT_CONFIG_COUNT": str(count + len(_GIT))}
 
 
 def _plain(command: str | Sequence[str]) -> str | list[str]:

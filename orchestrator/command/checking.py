@@ -18,7 +18,10 @@ the paths they name.
 example, in the settings of an agent that has such hooks:
   {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "orchestrator guard --stdin"}]}]}}
 
-exit codes: 0 allowed, 2 needs an approval; also if it can not be read, or anything goes wrong"""
+Only what is known to be harmless is allowed: programs, verbs and options in a table. This lets the everyday pass without asking;
+it is no wall. Where the agent runs in a sandbox, --allow what the sandbox holds: run-code, unknown, unreadable, network.
+
+exit codes: 0 allowed, 2 needs an approval or a sandbox; also if it cannot be read, or anything goes wrong"""
 
 
 _DOCTOR = """\
@@ -46,6 +49,13 @@ def _add_guard(add: Add) -> None:
         action="append",
         default=[],
         help="folders of this name may be deleted; can be repeated",
+    )
+    guard.add_argument(
+        "--allow",
+        metavar="CATEGORY",
+        action="append",
+        default=[],
+        help="let a category through, such as run-code: tests, builds and all that they run; can be repeated",
     )
     guard.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="standard output is a JSON object")
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 from harnesses.agents import Bubblewrap
 from harnesses.governance.actions import classify
@@ -69,10 +70,9 @@ MUST_ALLOW = (
     "rm notes.txt",
     "chmod +x run.sh",
     "git checkout main",
-    "git clean -n",
-    "curl -s https://example.org/x.tgz -o x.tgz",
+    "git diff HEAD~1 | head -50",
+    "grep -rn TODO src",
     "echo 'git push --force'",
-    "pytest -q",
 )
 
 
@@ -197,6 +197,13 @@ def environment() -> Iterator[Check]:
 def guards() -> Iterator[Check]:
     fix = "pip install --force-reinstall harness-orchestrator"
     wrong = 0
+    if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
+        yield warn(
+            "guards",
+            "tree-sitter-bash, which reads commands, is not installed: every command that is text needs an approval",
+            "pip install 'harness-orchestrator[guard]'",
+        )
+        return
     for command, category in MUST_BLOCK.items():
         if category not in {finding.category for finding in classify(command)}:
             wrong += 1

@@ -1,6 +1,6 @@
 """The verb `guard`: whether a command, or the call of a tool, may be made without a person's approval.
 
-The law: it fails closed. Whatever goes wrong, and whatever can not be read, ends with the code that blocks.
+The law: it fails closed. Whatever goes wrong, and whatever cannot be read, ends with the code that blocks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from typing import Any
 
 from attrs import frozen
 
-from harnesses.governance.actions import UNREADABLE, Finding, classify, read_only_violations
+from harnesses.governance.actions import UNREADABLE, Finding, classify, commands_of, read_only_violations
 from harnesses.governance.actions.calls import classify_call
-from harnesses.governance.actions.nouns import Unreadable
-from harnesses.governance.actions.shell import read_shell
 from harnesses.secrets import redact_text
 from orchestrator.command import streams
 from orchestrator.command.exits import ExitCode
@@ -66,20 +64,22 @@ def _verdict(options: argparse.Namespace) -> Verdict:
             raise UsageError("guard: expected --stdin or a command, was both; leave one out")
         if options.read_only:
             raise UsageError("guard: expected a command with --read-only, was --stdin; give it after --")
-        return Verdict(judged_call(sys.stdin.buffer.read(MAX_CALL + 1), options.disposable))
+        return Verdict(judged_call(sys.stdin.buffer.read(MAX_CALL + 1), options.disposable, options.allow))
     if not options.command:
         raise UsageError("guard: expected a command after --, or --stdin, was neither; see `orchestrator guard --help`")
-    return judged(options.command, options.disposable, read_only=options.read_only)
+    return judged(options.command, options.disposable, read_only=options.read_only, allow=options.allow)
 
 
-def judged(command: Sequence[str], disposable: Collection[str], *, read_only: bool) -> Verdict:
+def judged(command: Sequence[str], disposable: Collection[str], *, read_only: bool, allow: Collection[str] = ()) -> Verdict:
     """Return what is to be said of a command: text for a shell if it is one word."""
     given: str | Sequence[str] = command[0] if len(command) == 1 else command
-    found = read_only_violations(given) if read_only else classify(given, disposable=disposable, root=os.getcwd())
-    return Verdict(found, _read(given))
+    root = os.getcwd()
+    if read_only:
+        return Verdict(read_only_violations(given, root=root, allow=allow), commands_of(given))
+    return Verdict(classify(given, disposable=disposable, root=root, allow=allow), commands_of(given))
 
 
-def judged_call(text: bytes, disposable: Collection[str]) -> tuple[Finding, ...]:
+def judged_call(text: bytes, disposable: Collection[str], allow: Collection[str] = ()) -> tuple[Finding, ...]:
     """Return why a tool may not be called as JSON text says."""
     if len(text) > MAX_CALL:
         return (Finding(UNREADABLE, f"the call is longer than {MAX_CALL} bytes", ""),)
@@ -87,16 +87,7 @@ def judged_call(text: bytes, disposable: Collection[str]) -> tuple[Finding, ...]
         call: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         return (Finding(UNREADABLE, f"the call is no JSON: {one_line(str(error))}", ""),)
-    return classify_call(call, disposable=disposable, root=os.getcwd())
-
-
-def _read(command: str | Sequence[str]) -> tuple[str, ...]:
-    if not isinstance(command, str):
-        return (" ".join(command)[:200],)
-    try:
-        return tuple(one.part for one in read_shell(command))
-    except Unreadable:
-        return ()
+    return classify_call(call, disposable=disposable, root=os.getcwd(), allow=allow)
 
 
 def fields(verdict: Verdict) -> dict[str, Any]:
@@ -117,9 +108,9 @@ def told(verdict: Verdict, *, explain: bool) -> Iterator[str]:
         yield from (f"read: {one_line(redact_text(part))}" for part in verdict.read)
     if verdict.allowed:
         if explain:
-            yield "allowed: nothing of it needs an approval"
+            yield "allowed: all of it is known to be harmless"
         return
     for finding in verdict.findings:
         part = f": {one_line(redact_text(finding.part))}" if finding.part else ""
         yield f"blocked: {finding.category}: {one_line(redact_text(finding.why))}{part}"
-    yield "a person has to approve this first; do not try to do the same in another way"
+    yield "a person has to approve this first, or it has to run in a sandbox; do not try to do the same in another way"

@@ -36,7 +36,7 @@ def hooked(text: bytes, *options: str) -> Ended:
 
 def test_the_exit_code_says_whether_it_may_run(command: Command) -> None:
     allowed, blocked, argv, words = command.each(
-        ["guard", "--", "git status && pytest -q"],
+        ["guard", "--", "git status && git diff | head"],
         ["guard", "--", "git status && git push --force"],
         ["guard", "--", "git", "push", "--force"],
         ["guard", "--", "git", "commit", "-m", "x; rm -rf /"],
@@ -65,12 +65,12 @@ def test_json_is_one_object(command: Command) -> None:
 def test_explained_it_tells_how_a_command_was_read(command: Command) -> None:
     (done,) = command.each(["guard", "--explain", "--", "ls | wc -l"])
 
-    assert done.err.splitlines() == ["read: ls", "read: wc -l", "allowed: nothing of it needs an approval"]
+    assert done.err.splitlines() == ["read: ls", "read: wc -l", "allowed: all of it is known to be harmless"]
 
 
 def test_a_validator_may_only_look(command: Command) -> None:
     looks, changes = command.each(
-        ["guard", "--read-only", "--", "git diff && pytest -q > /dev/null"], ["guard", "--read-only", "--", "git commit -m x"]
+        ["guard", "--read-only", "--", "git diff && ls > /dev/null"], ["guard", "--read-only", "--", "git commit -m x"]
     )
 
     assert (looks.code, changes.code) == (0, 2)
@@ -82,6 +82,13 @@ def test_folders_that_may_go_can_be_named(command: Command) -> None:
     )
 
     assert (kept.code, may_go.code) == (2, 0)
+
+
+def test_categories_can_be_allowed(command: Command) -> None:
+    asks, allowed = command.each(["guard", "--", "pytest -q"], ["guard", "--allow", "run-code", "--", "pytest -q"])
+
+    assert (asks.code, allowed.code) == (2, 0)
+    assert "run-code" in asks.err
 
 
 @pytest.mark.parametrize(
@@ -155,7 +162,7 @@ def test_a_dangerous_call_is_blocked_whatever_the_agent(call: dict[str, object],
 @pytest.mark.parametrize(
     "call",
     [
-        {"tool_name": "Bash", "tool_input": {"command": "pytest -q"}},
+        {"tool_name": "Bash", "tool_input": {"command": "git diff | head"}},
         {"tool_name": "Read", "tool_input": {"file_path": ".env"}},
         {"tool_name": "Write", "tool_input": {"file_path": "/usr/src/app/a.py"}, "cwd": "/usr/src/app"},
         {"tool_name": "Edit", "tool_input": {"file_path": "/etc/work/a.py"}, "cwd": "/etc/work"},

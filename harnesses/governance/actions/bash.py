@@ -9,6 +9,7 @@ blank space as bash splits them, and any node, expansion or character that is no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -49,6 +50,8 @@ _VARIABLE = re.compile(rb"\$(?:([A-Za-z_]\w*)|([0-9?#!@*$-])|\{([A-Za-z_]\w*|[0-
 _TRIMMED = re.compile(rb"\$\{([A-Za-z_]\w*)(?::?-|%%?|##?|//?|,,|\^\^)[\w./ *:@+,-]*\}")
 _LENGTH = re.compile(rb"\$\{#([A-Za-z_]\w*)\}")
 _SUM = re.compile(rb"\$\(\([0-9 +*/%()-]+\)\)")
+_HASH = re.compile(r"git (?:merge-base|rev-parse(?: --short)?)(?: \w[\w./-]*){1,2}")
+"""Commands that print the hash of a commit, or what they were given."""
 _ANSI = re.compile(rb"\$'((?:[^'\\]|\\[nt\\'])*)'")
 _BRACES = re.compile(r"([\w./@^~:-]*)\{([\w./-]*)((?:,[\w./-]*)+)\}([\w./-]*)")
 _RANGE = re.compile(r"([\w./:-]*)\{(\d{1,4})\.\.(\d{1,4})\}([\w./-]*)")
@@ -94,8 +97,11 @@ def read_bash(text: str) -> tuple[Item, ...]:
     root = _parser().parse(data).root_node
     if root.has_error:
         raise Unreadable("it is not a whole command, or is written in a way that is not read")
-    reader = Reader(data)
-    reader.region(root, 0, len(data))
+    reader = Reader(data, assigned=_assigned(root, data))
+    try:
+        reader.region(root, 0, len(data))
+    except RecursionError as error:
+        raise Unreadable("it is nested too deep") from error
     found = [item for item in reader.items if isinstance(item, Redirect) and item.target.text in short.names]
     if len(found) != len(short.names):
         raise Unreadable("a here-document stands where it is not read")
@@ -149,6 +155,8 @@ class Reader:
     items: list[Item] = field(factory=list[Item])
     variables: dict[str, list[Word]] = field(factory=dict[str, list[Word]])
     """What is assigned to each variable, so far."""
+    assigned: Counter[bytes] = field(factory=Counter[bytes])
+    """How often each variable is assigned in all: in a loop, the last may come before the first."""
     depth: int = 0
     loops: int = 0
     _spans: list[tuple[int, int]] = field(factory=list[tuple[int, int]])
@@ -242,9 +250,8 @@ class Reader:
                     words += self.words(child)
         if len(words) > MAX_WORDS:
             raise Unreadable(f"it has {len(words)} words: expected at most {MAX_WORDS}")
-        if words and words[0].text == "read" and words[0].known:
-            for word in words[1:]:
-                self.variables.setdefault(word.text, []).extend([Word(HOLE)] * 2)
+        if words and words[0].text == "read":
+            self.variables |= {word.text: [] for word in words[1:]}
         self.items.append(Simple(tuple(words), self._part(node), tuple(settings), feeds, self.loops > 0))
 
     def _test(self, node: Any) -> None:
@@ -302,10 +309,9 @@ class Reader:
         self.items.append(Assignment(name, value, self._part(node)))
 
     def _set(self, name: str, values: Sequence[Word]) -> None:
-        if not (re.fullmatch("[a-z][a-z0-9]?", name) or name in NAMES):
+        if not (re.fullmatch("[A-Za-z][a-z0-9]?", name) or name in NAMES):
             raise Unreadable(f"it sets the variable {name}, which programs may read")
-        # A second assignment may be reached before the first in a loop: then nothing is known of it.
-        self.variables[name] = [*values] if name not in self.variables else [Word(HOLE)] * 2
+        self.variables[name] = [*values]
 
     def _redirect(self, node: Any) -> None:
         operator, target = "", Word("")
@@ -358,7 +364,9 @@ class Reader:
             if found := _PLAIN.match(self.data, at, end):
                 word, at = _joined(word, Word(found[0].decode())), found.end()
             elif char == b"'":
-                close = self.data.index(b"'", at + 1, end)
+                close = self.data.find(b"'", at + 1, end)
+                if close < 0:
+                    raise Unreadable("a quote is not closed")
                 word, at = _joined(word, Word(self.data[at + 1 : close].decode())), close + 1
             elif char == b'"':
                 quoted, at = self._quoted(at + 1, end, inner)
@@ -422,10 +430,11 @@ class Reader:
     def _value(self, name: str) -> Word:
         values = self.variables.get(name)
         if values is None:
-            if name in SHOWN or name.isdigit() or re.fullmatch("[a-z][a-z0-9]?", name) or name in NAMES:
+            if name in SHOWN or name.isdigit() or re.fullmatch("[A-Za-z][a-z0-9]?", name) or name in NAMES:
                 return Word("~" if name == "HOME" else HOLE)
             raise Unreadable(f"it shows the variable {name}, which may be a secret")
-        return values[0] if len(values) == 1 and not values[0].splits else Word(HOLE)
+        once = len(values) == 1 and self.assigned[name.encode()] == 1
+        return values[0] if once and not values[0].splits else Word(HOLE)
 
     def _substitution(self, node: Any) -> Word:
         opened = node.children[0].type
@@ -433,8 +442,27 @@ class Reader:
             raise Unreadable("a backslash stands within backquotes")
         if opened not in ("$(", "`", "<("):
             raise Unreadable(f"{opened!r} is not read")
+        began = len(self.items)
         self.region(node, node.start_byte, node.end_byte)
-        return Word("/dev/fd/" + HOLE) if opened == "<(" else Word(HOLE, splits=True)
+        match self.items[began:]:
+            case [Simple(words)] if _HASH.fullmatch(" ".join(word.text for word in words if word.known)):
+                return Word("0000000")
+            case _:
+                return Word("/dev/fd/" + HOLE) if opened == "<(" else Word(HOLE, splits=True)
+
+
+def _assigned(root: Any, data: bytes) -> Counter[bytes]:
+    """Count how often each variable is assigned."""
+    counted, todo = Counter[bytes](), [root]
+    while todo:
+        one = todo.pop()
+        todo += one.children
+        text = data[one.start_byte : one.end_byte]
+        if one.type == "variable_name" and one.parent.type in ("variable_assignment", "for_statement"):
+            counted[text] += 1
+        elif one.type == "command" and b"read" in text:
+            counted.update(dict.fromkeys(text.split(), 2))
+    return counted
 
 
 def _substitutions(node: Any) -> Iterator[Any]:

@@ -52,7 +52,9 @@ _TELLING = re.compile(
 )
 
 
-def classify_call(call: object, *, disposable: Collection[str] = (), root: str = "") -> tuple[Finding, ...]:
+def classify_call(
+    call: object, *, disposable: Collection[str] = (), root: str = "", allow: Collection[str] = ()
+) -> tuple[Finding, ...]:
     """Return why the call of a tool needs an approval; nothing if it may be made without.
 
     Args:
@@ -66,7 +68,7 @@ def classify_call(call: object, *, disposable: Collection[str] = (), root: str =
     folder = fields.get("cwd")
     root = folder if isinstance(folder, str) else root
     found = dict.fromkeys(_judged(name.lower().rpartition("__")[2], given, disposable, root))
-    return tuple(found)
+    return tuple(one for one in found if one.category not in allow)
 
 
 def _input_of(fields: Mapping[str, Any]) -> object:

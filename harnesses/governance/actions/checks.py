@@ -107,11 +107,11 @@ def _archive(use: Use) -> None:
 
 def _version(use: Use) -> None:
     if len(use.words) != 1 or not use.read.options:
-        _fail("only its version is harmless", "run-code")
+        _fail("only its version is harmless")
 
 
 def _go(use: Use) -> None:
-    if use.command.looped or len(use.words) > 1 or not use.words:
+    if use.command.looped or len(use.words) != 1 or use.words[0].text in ("-", ""):
         use.places.folders = {None}
     else:
         use.places.go(use.words[0])
@@ -124,7 +124,9 @@ def _printf(use: Use) -> None:
 
 
 def _set(use: Use) -> None:
-    if not all(word.known and re.fullmatch("[-+][eufx]*o?|pipefail|errexit|nounset", word.text) for word in use.words):
+    if not use.words or not all(
+        word.known and re.fullmatch("[-+][eufx]*o?|pipefail|errexit|nounset", word.text) for word in use.words
+    ):
         _fail("`set` sets more than how errors are treated")
 
 
@@ -381,7 +383,7 @@ def _git_paths(use: Use) -> None:
 
 def _git_names(use: Use) -> None:
     for word in use.read.operands:
-        if not re.fullmatch(r"[\w./@{}^~:+-]*", word.text) or word.text.startswith("+"):
+        if not re.fullmatch(r"[\w./@{}^~:*-][\w./@{}^~:*+-]*", word.text):
             _fail(f"`{word}` is not the name of a commit or a branch")
 
 
@@ -390,12 +392,15 @@ def _git_branch(use: Use) -> str:
     listed = use.read.has(
         "-l", "--list", "--contains", "--merged", "--no-merged", "--show-current", "-a", "-r", "--no-contains"
     )
+    if use.read.has("-d") and use.command.words[1].text == "tag":
+        _fail("it drops a tag", Category.GIT_FORCE)
     return "git-mutation" if use.read.operands and not listed else ""
 
 
-def _git_list(use: Use) -> None:
-    if use.read.operands and not use.read.has("-l", "--list", "--contains", "--merged", "--points-at", "-n"):
-        _fail("it makes a tag")
+def _git_clean(use: Use) -> None:
+    if not use.read.has("-n", "--dry-run"):
+        _fail("it deletes what git does not know", Category.BROAD_DELETE)
+    _git_paths(use)
 
 
 def _git_checkout(use: Use) -> None:
@@ -431,7 +436,9 @@ def _git_config(use: Use) -> None:
 
 CHECKS: Mapping[str, Check] = {
     "none": _none,
+    "any": _text,
     "text": _text,
+    "git_clean": _git_clean,
     "number": _number,
     "read": _reads,
     "read_one": _reads_one,
@@ -461,10 +468,9 @@ CHECKS: Mapping[str, Check] = {
     "git_paths": _git_paths,
     "git_names": _git_names,
     "git_branch": _git_branch,
-    "git_list": _git_list,
     "git_checkout": _git_checkout,
     "git_reflog": _git_reflog,
     "git_config": _git_config,
 }
-RAW = frozenset("printf set condition conditions runs xargs find sed awk archive processes number cd".split())
+RAW = frozenset("any printf set condition conditions runs xargs find sed awk archive processes number cd".split())
 """Checks that read the words themselves: their programs have options of other forms."""

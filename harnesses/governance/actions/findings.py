@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from attrs import define, evolve, field
 
-from harnesses.governance.actions.bash import MAX_TEXT, read_bash
+from harnesses.governance.actions.bash import read_bash
 from harnesses.governance.actions.checks import CHECKS, RAW, Use
 from harnesses.governance.actions.dangers import dangers
 from harnesses.governance.actions.harmless import row_of
 from harnesses.governance.actions.nouns import (
     HOLE,
+    NETWORK,
     RUN_CODE,
     UNKNOWN,
     UNREADABLE,
@@ -108,17 +109,20 @@ class _Judgement:
                     self.changes[Finding(kind, why, item.part)] = None
             except NotHarmless as error:
                 self._find(error.category, str(error), _whole(item, text))
-        if len(items) > 1 and self.findings:
-            # What is sent from one to another is only seen in the whole: `curl … | sh`.
-            self._name(text[:MAX_TEXT], only=("remote-exec",))
+        found = {one.category for one in self.findings}
+        if isinstance(command, str) and found & {RUN_CODE, NETWORK, UNKNOWN}:
+            # What one part hands to another is seen in the whole only: `curl … | sh`, `sh <<EOF`.
+            for category, why in dangers(text):
+                if category not in found | {RUN_CODE, NETWORK}:
+                    self.findings[Finding(category, why, cut(text))] = None
 
     def _find(self, category: str, why: str, text: str) -> None:
         named = self._name(text) if category in (UNKNOWN, UNREADABLE) else False
         if category == UNREADABLE or not named:
             self.findings[Finding(str(category), why, cut(text))] = None
 
-    def _name(self, text: str, only: Collection[str] = ()) -> bool:
-        found = [one for one in dangers(text) if not only or one[0] in only]
+    def _name(self, text: str) -> bool:
+        found = list(dangers(text))
         for category, why in found:
             self.findings[Finding(category, why, cut(text))] = None
         return bool(found)
@@ -163,6 +167,8 @@ class _Judgement:
             words, places = _git_options(words, places)
         if name == "command" and len(words) > 1 and not words[1].text.startswith("-"):
             return self._simple(evolve(command, words=tuple(words[1:])), places, depth + 1)
+        if name == "rm" and places.disposable and _drops_disposable(words[1:], places):
+            return "destructive-shell"
         found_row = row_of(tuple(word.text if word.known else HOLE for word in words))
         if found_row is None:
             verb = f" {words[1]}" if len(words) > 1 and name in ("git", "docker", "gh") else ""
@@ -179,13 +185,18 @@ class _Judgement:
             return self._simple(evolve(inner, words=tuple(others), settings=()), places, depth + 1)
 
         kind = CHECKS[row.operands](Use(inner, rest, read, places, judge)) or row.changes
-        if row.operands == "remove" and read.has("-r"):
-            raise AssertionError("the table lets rm delete folders")
         if name == "git":
             for folder in places.folders_on_disk() or ():
                 if why := starts(folder, changes=bool(kind)):
                     raise NotHarmless(why, RUN_CODE)
         return kind
+
+
+def _drops_disposable(words: Sequence[Word], places: Places) -> bool:
+    """Return whether `rm` deletes nothing but folders that may go."""
+    options = [word for word in words if word.text.startswith("-")]
+    folders = [word for word in words if word not in options]
+    return all(re.fullmatch("-[rRfv]+", word.text) for word in options) and bool(folders) and all(map(places.may_go, folders))
 
 
 def _git_options(words: list[Word], places: Places) -> tuple[list[Word], Places]:

@@ -51,7 +51,7 @@ _RUNS = re.compile(
     (^|/)(conftest|sitecustomize|usercustomize|setup|noxfile)\.py$ | \.(pth|mk|so|pyc|egg-link)$
     | (^|/)(gnu)?makefile(\.[^/]*)?$ | (^|/)(justfile|rakefile|gemfile|vagrantfile|procfile|tiltfile|brewfile|cmakelists\.txt)$
     | (^|/)(package(-lock)?|composer|deno|tsconfig[^/]*|angular|nx|turbo|lerna)\.jsonc?$ | (^|/)(pyproject|cargo|pixi|mise|uv)\.toml$
-    | (^|/)(setup|tox|pytest|mypy|flake8|coverage)\.(cfg|ini)$ | (^|/)(build\.rs|pom\.xml|meson\.build|build(\.bazel)?|workspace|gradlew?)$
+    | (^|/)(setup|tox|pytest|mypy|flake8|coverage)\.(cfg|ini)$ | (^|/)(build\.rs|pom\.xml|meson\.build|(?-i:BUILD|WORKSPACE)(\.bazel)?|gradlew?)$
     | (^|/)[^/]*(\.config|gruntfile|gulpfile)\.[cm]?[jt]s$ | (^|/)(build|settings)\.gradle(\.kts)?$ | (^|/)taskfile\.ya?ml$
     | (^|/)\.[^/]*(rc|rc\.[a-z]+)$ | (^|/)\.(vscode|idea|mvn|cargo|yarn|venv|tox|nox|npm)(/|$) | (^|/)rust-toolchain[^/]*$
     | (^|/)\.(tool-versions|python-version|nvmrc|pnpmfile\.cjs|pythonrc|gdbinit|lldbinit|bazelrc|coveragerc|envrc|screenrc|ackrc)$
@@ -150,7 +150,11 @@ class Places:
 
     def may_go(self, word: Word) -> bool:
         """Return whether a whole folder may be deleted: it is below the workspace, and its name is given as disposable."""
-        return word.text.rstrip("/").rpartition("/")[2] in self.disposable and self.may_not_write(word, runs=False) is None
+        return (
+            word.known
+            and word.text.rstrip("/").rpartition("/")[2] in self.disposable
+            and self.may_not_write(word, runs=False) is None
+        )
 
     def _from(self, folder: str | None, text: str) -> str | None:
         """Return a path from the workspace: `..` or `/` leads it if it is outside."""

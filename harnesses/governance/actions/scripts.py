@@ -30,6 +30,9 @@ _AWK_TOKEN = re.compile(
     """
 )
 _BEFORE_PATTERN = frozenset("( , { } ; ! ~ && || \n".split(" ")) | {""}
+_AWK_WORDS = frozenset("print printf return in if else while for do getline delete next exit".split())
+_DIVIDES = re.compile(r"(?P<mark>/=?)")
+_CONDITION = re.compile(r"\b(if|while|for)\b")
 _AWK_NEVER = frozenset("system getline close fflush func function load include namespace".split())
 _JQ = re.compile(r"(?i)\b(env|include|import|get_search_list)\b|\$__|\$ENV")
 
@@ -56,9 +59,11 @@ def is_plain_awk(program: str) -> bool:
     at, before, depth, printed = 0, "", 0, False
     while at < len(program):
         found = _AWK_TOKEN.match(program, at)
-        if found is not None and found.lastgroup == "pattern" and before not in _BEFORE_PATTERN:
-            found = re.compile(r"(?P<mark>/=?)").match(program, at)
-        if found is None:
+        if program[at] == "/" and before not in _BEFORE_PATTERN:
+            # What divides stands behind a value; where it may be a pattern after all, nothing can be told of the rest.
+            divides = re.fullmatch(r"[a-z]\w*|N[RF]|[0-9.]+|\]|\)", before) and before not in _AWK_WORDS
+            found = _DIVIDES.match(program, at) if divides and not (before == ")" and _CONDITION.search(program)) else None
+        if found is None or (program[at] == "/" and before in _BEFORE_PATTERN and found.lastgroup != "pattern"):
             return False
         at, kind, token = found.end(), found.lastgroup, found[0]
         if kind == "name":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,20 @@ from harnesses.approval import Action
 from harnesses.errors import ApprovalDenied
 from harnesses.governance.commands import MAX_TAIL, CommandRan, CommandRefused, GovernedCommands
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind
+
+
+class Box:
+    """A sandbox that only counts what runs in it."""
+
+    def __init__(self, *, network: bool | None) -> None:
+        self.network = network
+        self.ran: list[list[str]] = []
+
+    def check(self) -> None: ...
+
+    def wrap(self, command: Sequence[str], directory: Path) -> list[str]:
+        self.ran.append(list(command))
+        return list(command)
 
 
 class Working(BaseHarness[int, str, Any]):
@@ -121,7 +135,44 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(tmp_pa
 
 
 async def test_a_program_that_is_not_there_is_told_by_its_code(tmp_path: Path) -> None:
-    assert (await ran(tmp_path, ["no-such-program"])).code == 127
+    assert (await ran(tmp_path, ["no-such-program"], allow={"unknown"})).code == 127
+
+
+async def test_a_program_of_the_workspace_is_not_taken_for_one_of_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "ls").write_text("#!/bin/sh\necho trapped\n")
+    (tmp_path / "ls").chmod(0o755)
+    env = {"PATH": f".:{tmp_path}:/usr/bin:/bin"}
+
+    assert "trapped" not in (await ran(tmp_path, "ls", env=env)).tail
+    assert "trapped" not in (await ran(tmp_path, ["ls"], env=env)).tail
+    assert "trapped" in (await ran(tmp_path, "ls; ./ls", lambda key, action: True, env=env)).tail
+
+
+async def test_what_is_not_known_runs_in_a_sandbox_without_asking(tmp_path: Path) -> None:
+    box = Box(network=False)
+
+    assert (await ran(tmp_path, "x=$(echo a); $x || python3 -c 'print(7)'", sandbox=box)).tail.endswith("7\n")
+    assert len(box.ran) == 1
+    with pytest.raises(Waiting):
+        await ran(tmp_path, "rm -rf src", sandbox=box)
+
+
+@pytest.mark.parametrize(("network", "asks"), [(True, True), (False, False), (None, False)])
+def test_a_sandbox_without_a_network_holds_what_publishes(tmp_path: Path, network: bool | None, asks: bool) -> None:
+    commands = GovernedCommands(cwd=tmp_path, sandbox=Box(network=network))
+
+    assert bool(commands.needed("git push")) is asks
+    assert commands.needed("pytest -q && gdb") is None
+    assert commands.needed("git push --force") is not None
+    assert commands.needed("cat ~/.ssh/id_rsa") is not None
+
+
+async def test_an_allowed_category_runs_without_asking(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("print(7)")
+
+    with pytest.raises(Waiting):
+        await ran(tmp_path, "python3 x.py")
+    assert (await ran(tmp_path, "python3 x.py", allow={"run-code"})).tail == "7\n"
 
 
 async def test_a_command_runs_once_though_its_step_is_made_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Compares with bash what is read in scripts: `python -m tests.harnesses.governance.shell_proof [SCRIPTS] [SEED]`.
+"""Compares with bash what is read in scripts: `python -m tests.guard.shell_proof [SCRIPTS] [SEED]`.
 
 No mark that bash runs may be missing among the commands that were read, unless the script was found unreadable.
 """
@@ -10,7 +10,7 @@ import sys
 
 from attrs import frozen
 
-from tests.harnesses.governance.shell_scripts import Maker, read_by_us, run_by_bash
+from tests.guard.shell_scripts import Maker, read_by_us, run_by_bash
 
 
 @frozen

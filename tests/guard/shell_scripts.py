@@ -16,8 +16,8 @@ from pathlib import Path
 
 from attrs import define
 
-from harnesses.governance.actions.nouns import Unreadable
-from harnesses.governance.actions.shell import read_shell
+from harnesses.governance.actions.bash import read_bash
+from harnesses.governance.actions.nouns import Simple, Unreadable
 
 BASH = Path("/bin/bash")
 _WORDS = (
@@ -148,10 +148,12 @@ def run_by_bash(text: str) -> set[str]:
 def read_by_us(text: str) -> set[str] | None:
     """Return the marks that are read as commands; None if it is unreadable, or if what runs is said to be unknown."""
     try:
-        commands = read_shell(text)
+        items = read_bash(text)
     except Unreadable:
         return None
-    first = [word for command in commands for word in command.words[:1]]
-    if any(not word.known or word.glob for word in first):
+    # What `time` runs is judged where its words are, as with other programs that run one.
+    commands = [item.words[item.words[0].text == "time" :] for item in items if isinstance(item, Simple) and item.words]
+    first = [words[0] for words in commands if words]
+    if not all(word.known for word in first):
         return None
     return {word.text for word in first if word.text.startswith("mark")}
