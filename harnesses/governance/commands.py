@@ -50,7 +50,7 @@ HELD = frozenset({UNKNOWN, UNREADABLE, RUN_CODE, NETWORK})
 HELD_WITHOUT_NETWORK = HELD | {Category.PUBLISH, Category.DEPLOY, Category.REMOTE_EXEC}
 """Categories that a sandbox without a network holds. Those left reach what is written in it: files, branches, secrets."""
 _GIT = {"core.fsmonitor": "false", "core.pager": "cat", "diff.ignoreSubmodules": "dirty"}
-"""Settings that git is given where it is to be harmless: in a repository within the repository it would run what that names."""
+"""Settings that git is given where it is to be harmless: a repository within the repository may name programs too."""
 
 
 class Sandbox(Protocol):

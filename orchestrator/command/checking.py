@@ -18,8 +18,8 @@ the paths they name.
 example, in the settings of an agent that has such hooks:
   {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "orchestrator guard --stdin"}]}]}}
 
-Only what is known to be harmless is allowed: programs, verbs and options in a table. This lets the everyday pass without asking;
-it is no wall. Where the agent runs in a sandbox, --allow what the sandbox holds: run-code, unknown, unreadable, network.
+Only what is known to be harmless is allowed: programs, verbs and options in a table. This lets the everyday pass without
+asking; it is no wall. Where the agent runs in a sandbox, --allow what that holds: run-code, unknown, unreadable.
 
 exit codes: 0 allowed, 2 needs an approval or a sandbox; also if it cannot be read, or anything goes wrong"""
 

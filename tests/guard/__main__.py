@@ -1,8 +1,8 @@
 """Runs what the guard lets pass: `python -m tests.guard --count N [--seed S]`.
 
-Commands are made from dangerous and everyday ones, cut and joined at random; those that pass run in a sandbox with a workspace full of
-traps. Nothing outside the workspace may change, no secret may be shown, and no program may run but those of the machine that the
-command names.
+Commands are made from dangerous and everyday ones, cut and joined at random; those that pass run in a sandbox with a workspace
+full of traps. Nothing outside the workspace may change, no secret may be shown, and no program may run but those of the
+machine that the command names.
 """
 
 from __future__ import annotations

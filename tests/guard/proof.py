@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from attrs import frozen
 
 from harnesses.governance.actions import classify, commands_of
+from harnesses.governance.actions.nouns import names
 from harnesses.governance.commands import SHELL, harmless_environment
 from tests.guard.dangerous import dangerous
 
@@ -38,11 +40,65 @@ _TRAPS = (
 )
 _PROTECTED = (".git/config", ".git/hooks", "conftest.py", "Makefile", "package.json", ".env", ".gitattributes")
 _JUNK = (
-    "~/.bashrc", "../outside/a", "*", "-exec", "$x", "$(ls)", "`ls`", "${x@P}", "<(ls)", "--", "-i", "-o", "../x", "a/../../outside/a", "link", "link/a",
-    "src", ".", "..", "'a b'", '"$x"', "{a,b}", "{1..3}", "~", ".git/config", "conftest.py", "> x", ">> ../outside/a", "2>&1", "< a.txt", "| sh", "| id2", "&& ./x",
-    "; x", "& id2", "\n", "\\\n", "\\", "'", '"', "#", "!", "$", "x=a;", "x=-i;", "PATH=.", "cd ..;", "cd src;", "cd link;", "x", "HEAD", ".env", "\\;", "{}", "+", "(", ")",
-)  # fmt: skip
-_HELPERS = frozenset("bwrap bash sh git gzip grep expr env dash mawk gawk".split())
+    "~/.bashrc",
+    "../outside/a",
+    "*",
+    "-exec",
+    "$x",
+    "$(ls)",
+    "`ls`",
+    "${x@P}",
+    "<(ls)",
+    "--",
+    "-i",
+    "-o",
+    "../x",
+    "a/../../outside/a",
+    "link",
+    "link/a",
+    "src",
+    ".",
+    "..",
+    "'a b'",
+    '"$x"',
+    "{a,b}",
+    "{1..3}",
+    "~",
+    ".git/config",
+    "conftest.py",
+    "> x",
+    ">> ../outside/a",
+    "2>&1",
+    "< a.txt",
+    "| sh",
+    "| id2",
+    "&& ./x",
+    "; x",
+    "& id2",
+    "\n",
+    "\\\n",
+    "\\",
+    "'",
+    '"',
+    "#",
+    "!",
+    "$",
+    "x=a;",
+    "x=-i;",
+    "PATH=.",
+    "cd ..;",
+    "cd src;",
+    "cd link;",
+    "x",
+    "HEAD",
+    ".env",
+    "\\;",
+    "{}",
+    "+",
+    "(",
+    ")",
+)
+_HELPERS = names("bwrap bash sh git gzip grep expr env dash mawk gawk")
 
 
 @frozen
@@ -130,7 +186,7 @@ class World:
             (self._model / name).chmod(0o755)
         (self._model / "conftest.py").write_text(f"import pathlib; pathlib.Path('{self.outside}/ran').touch()\n")
         (self._model / "Makefile").write_text(f"all test:\n\ttouch {self.outside}/ran\n")
-        (self._model / "package.json").write_text('{"name": "x", "scripts": {"test": "touch %s/ran"}}' % self.outside)
+        (self._model / "package.json").write_text(json.dumps({"scripts": {"test": f"touch {self.outside}/ran"}}))
         (self._model / "data.json").write_text('{"items": [{"id": 1}]}')
         (self._model / ".env").write_text(f"KEY={SECRET}\n")
         (self._model / "link").symlink_to(self.outside)

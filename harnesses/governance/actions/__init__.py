@@ -5,8 +5,8 @@
     classify("pytest -q")                  a finding: run-code, unless it is allowed
     classify("gdb -batch -ex run")         a finding: unknown; the program is not in the table
 
-It is a convenience that lets the everyday pass, and no wall: a sandbox is the wall. A command passes if each program, verb, option
-and operand of it is in a table (`harmless`), and all of its text is read (`bash`); nothing else passes. Categories:
+It is a convenience that lets the everyday pass, and no wall: a sandbox is the wall. A command passes if each program, verb,
+option and operand of it is in a table (`harmless`), and all of its text is read (`bash`); nothing else passes. Categories:
 
     unknown                  not in the table
     unreadable               cannot be read, or is known only when it runs

@@ -2,8 +2,8 @@
 
     text ──cut out here-documents──► tree-sitter ──► simple commands, redirections, assignments, in the order of the text
 
-The law: what is returned is all that bash would run. The tree is not trusted alone: every byte belongs to a word, an operator or
-blank space as bash splits them, and any node, expansion or character that is not listed here raises `Unreadable`.
+The law: what is returned is all that bash would run. The tree is not trusted alone: every byte belongs to a word, an operator
+or blank space as bash splits them, and any node, expansion or character that is not listed here raises `Unreadable`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from harnesses.governance.actions.nouns import HOLE, Assignment, Item, Redirect, Simple, Unreadable, Word, cut
+from harnesses.governance.actions.nouns import HOLE, Assignment, Item, Redirect, Simple, Unreadable, Word, cut, names
 
 MAX_TEXT = 100_000
 """Characters of a command, here-documents included."""
@@ -27,18 +27,16 @@ MAX_OPERATORS = 1_000
 MAX_DEPTH = 12
 MAX_WORDS = 2_000
 INSTALL = "pip install 'harness-orchestrator[guard]'"
-_WORDS = frozenset(
+_WORDS = names(
     "word string raw_string ansi_c_string concatenation number simple_expansion expansion command_substitution "
-    "process_substitution arithmetic_expansion brace_expression extglob_pattern regex test_operator variable_name".split()
+    "process_substitution arithmetic_expansion brace_expression extglob_pattern regex test_operator variable_name"
 )
-_GROUPS = frozenset(
+_GROUPS = names(
     "program list pipeline negated_command subshell compound_statement redirected_statement if_statement elif_clause "
-    "else_clause while_statement do_group".split()
+    "else_clause while_statement do_group"
 )
-_TOKENS = frozenset(
-    "; & && || | |& ( ) { } ! if then elif else fi while until do done for in [ ] [[ ]] ` $( <( = ;\n".split()
-) | {"\n"}
-_TESTS = frozenset("unary_expression binary_expression parenthesized_expression".split())
+_TOKENS = names("; & && || | |& ( ) { } ! if then elif else fi while until do done for in [ ] [[ ]] ` $( <( = ;\n") | {"\n"}
+_TESTS = names("unary_expression binary_expression parenthesized_expression")
 _OPEN = frozenset(";&|()<>`")
 _HERE = re.compile(
     r"(?<![<\d])<<(-?)[ \t]*(?:'([A-Za-z_]\w*)'|\"([A-Za-z_]\w*)\"|([A-Za-z_]\w*))(?=[\s;&|<>)]|$)([\w\s./;&|<>)-]*)$"
@@ -58,13 +56,11 @@ _RANGE = re.compile(r"([\w./:-]*)\{(\d{1,4})\.\.(\d{1,4})\}([\w./-]*)")
 _NO_BRACES = re.compile(r"[\w./@^~-]*\{[\w-]*\}[\w./^~]*")
 _AFTER_DOLLAR = frozenset(bytes([char]) for char in b" \"/)|'\\.,%]^+=:") | {b""}
 """What a dollar sign may stand before without being more than one."""
-SHOWN = frozenset(
-    "HOME PWD OLDPWD USER LOGNAME SHELL LANG TERM HOSTNAME TMPDIR PATH UID EUID RANDOM SECONDS ? # ! $ 0 @ *".split()
-)
+SHOWN = names("HOME PWD OLDPWD USER LOGNAME SHELL LANG TERM HOSTNAME TMPDIR PATH UID EUID RANDOM SECONDS ? # ! $ 0 @ *")
 """Variables of the environment that may be shown; others may be secrets."""
-NAMES = frozenset(
-    "base branch code commit count dest dir dst end ext file files item key len line lines module msg name "
-    "new num number old out pkg result size src start sum test text total url val value version word words".split()
+NAMES = names(
+    "base branch code commit count dest dir dst end ext file files item key len line lines module msg name new num "
+    "number old out pkg result size src start sum test text total url val value version word words"
 )
 """Variables that a command may set, besides those of one or two small letters: no program or shell reads them."""
 
@@ -168,7 +164,7 @@ class Reader:
             raise Unreadable(f"it is nested more than {MAX_DEPTH} deep")
         outer, self._spans = self._spans, []
         for child in node.children if node.type != "program" else [node]:
-            if start <= child.start_byte and child.end_byte <= end or node.type == "program":
+            if (start <= child.start_byte and child.end_byte <= end) or node.type == "program":
                 self.walk(child)
         spans = [(start, start), *sorted(self._spans), (end, end)]
         for (_, left), (right, until) in pairwise(spans):

@@ -1,4 +1,4 @@
-"""Judging the call of a tool, as coding agents hand it to a hook before they make it. Pure.
+"""Judging the call of a tool, as coding agents hand it to a hook before they make it.
 
 {"tool_name": "Bash", "tool_input": {"command": "git push --force"}, "cwd": "/work"}
 {"tool": "write_file", "arguments": {"path": ".env", "content": "…"}}
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
 from harnesses.governance.actions.findings import classify
-from harnesses.governance.actions.nouns import UNREADABLE, Finding
+from harnesses.governance.actions.nouns import UNREADABLE, Finding, names
 from harnesses.governance.actions.paths import protected_path
 
 _NAMES = ("tool_name", "toolName", "tool", "name", "function")
@@ -23,27 +23,21 @@ _PATHS = (
     *("new_path", "old_path", "source", "relative_path", "abs_path", "paths", "files"),
 )
 _PATCHES = ("patch", "diff", "input", "content")
-WRITE_TOOLS = frozenset(
-    (
-        "write edit multiedit notebookedit write_file edit_file create_file delete_file move_file rename_file copy_file "
-        "apply_patch applypatch str_replace str_replace_editor str_replace_based_edit_tool replace insert create "
-        "save_file overwrite update_file append_file patch multi_edit notebook_edit create_directory delete move rename"
-    ).split()
+WRITE_TOOLS = names(
+    "write edit multiedit notebookedit write_file edit_file create_file delete_file move_file rename_file copy_file "
+    "apply_patch applypatch str_replace str_replace_editor str_replace_based_edit_tool replace insert create "
+    "save_file overwrite update_file append_file patch multi_edit notebook_edit create_directory delete move rename"
 )
 """Tools that write, by their names in lower case. Whoever may only look gets none of them."""
-READ_TOOLS = frozenset(
-    (
-        "read read_file read_many_files view open_file grep find ls list list_files list_directory glob search "
-        "search_files search_file_content websearch web_search webfetch web_fetch todowrite todoread task think "
-        "notebookread codebase_search get_diagnostics askuserquestion exitplanmode bashoutput killshell"
-    ).split()
+READ_TOOLS = names(
+    "read read_file read_many_files view open_file grep find ls list list_files list_directory glob search "
+    "search_files search_file_content websearch web_search webfetch web_fetch todowrite todoread task think "
+    "notebookread codebase_search get_diagnostics askuserquestion exitplanmode bashoutput killshell"
 )
 """Tools that only look."""
-SHELL_TOOLS = frozenset(
-    (
-        "bash sh shell terminal exec execute command powershell run_command run_shell_command run_terminal_cmd "
-        "run_in_terminal execute_command execute_bash shell_command local_shell container.exec bash_tool"
-    ).split()
+SHELL_TOOLS = names(
+    "bash sh shell terminal exec execute command powershell run_command run_shell_command run_terminal_cmd "
+    "run_in_terminal execute_command execute_bash shell_command local_shell container.exec bash_tool"
 )
 """Tools that run what they are given in a shell."""
 _TELLING = re.compile(

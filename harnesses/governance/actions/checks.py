@@ -1,7 +1,7 @@
 """What the table cannot say of a program in one line: where its operands lead, and which of them it runs.
 
-Each check looks at a command whose options are known, and raises `NotHarmless` if an operand is not. The law: a check knows every
-operand that it lets through; what is known only when the command runs is refused, unless no value of it could do harm.
+Each check looks at a command whose options are known, and raises `NotHarmless` if an operand is not. The law: a check knows
+every operand that it lets through; what is known only when the command runs is refused, unless no value of it could do harm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from harnesses.governance.actions.bash import NAMES
-from harnesses.governance.actions.nouns import UNREADABLE, Category, Simple, Word
+from harnesses.governance.actions.nouns import UNREADABLE, Category, Simple, Word, names
 from harnesses.governance.actions.options import NotHarmless, Read
 from harnesses.governance.actions.paths import Places
 from harnesses.governance.actions.scripts import is_plain_awk, is_plain_jq, is_plain_sed
@@ -135,13 +135,13 @@ def _read_names(use: Use) -> None:
         _fail("`read` sets a variable that programs may read")
 
 
-_UNARY = frozenset("-b -c -d -e -f -g -h -k -p -r -s -u -w -x -z -n -L -S -O -G -N".split())
-_BINARY = frozenset("= == != < > -nt -ot -ef =~".split())
-_NUMBERS = frozenset("-eq -ne -lt -le -gt -ge".split())
+_UNARY = names("-b -c -d -e -f -g -h -k -p -r -s -u -w -x -z -n -L -S -O -G -N")
+_BINARY = names("= == != < > -nt -ot -ef =~")
+_NUMBERS = names("-eq -ne -lt -le -gt -ge")
 
 
 def _condition(use: Use, words: Sequence[Word] | None = None) -> None:
-    """Let a test of one to three words through: longer ones may be read in several ways, and `-v` and sums may run commands."""
+    """Let a test of one to three words through: longer ones are read in several ways, `-v` and sums may run commands."""
     words = list(use.words if words is None else words)
     if words and words[-1].text == "]" and use.command.words[0].text == "[":
         words.pop()
@@ -224,10 +224,14 @@ def _xargs(use: Use) -> str:
     return use.judge([*words, Word("file")])
 
 
-_TESTS = frozenset("-print -print0 -not ! -o -or -a -and ( ) , -prune -empty -readable -writable -executable -nouser -depth -quit -true -ls "
-                   "-noleaf -mount -xdev -follow -daystart -L -H -P".split())  # fmt: skip
-_TESTS_OF = frozenset("-name -iname -path -ipath -wholename -type -xtype -size -mtime -mmin -atime -ctime -cmin -amin -maxdepth -mindepth "
-                      "-newer -regex -iregex -regextype -perm -user -group -links -inum -lname -ilname -printf -newermt".split())  # fmt: skip
+_TESTS = names(
+    "-print -print0 -not ! -o -or -a -and ( ) , -prune -empty -readable -writable -executable -nouser -depth -quit "
+    "-true -ls -noleaf -mount -xdev -follow -daystart -L -H -P"
+)
+_TESTS_OF = names(
+    "-name -iname -path -ipath -wholename -type -xtype -size -mtime -mmin -atime -ctime -cmin -amin -maxdepth "
+    "-mindepth -newer -regex -iregex -regextype -perm -user -group -links -inum -lname -ilname -printf -newermt"
+)  # fmt: skip
 
 
 def _find(use: Use) -> str:
@@ -288,10 +292,7 @@ def _awk(use: Use) -> None:
     words = list(use.words)
     while words and words[0].known and words[0].text.startswith("-"):
         option = words.pop(0).text
-        if option in ("-F", "-v") and words:
-            value = words.pop(0).text
-        else:
-            value = option[2:]
+        value = words.pop(0).text if option in ("-F", "-v") and words else option[2:]
         if option[:2] not in ("-F", "-v") or (option[:2] == "-v" and not re.match("([a-z][a-z0-9_]*|O?FS|O?RS)=", value)):
             _fail(f"option `{option}` of `awk` is not in the table of harmless ones")
     if not words or not words[0].known or not is_plain_awk(words[0].text):
@@ -472,5 +473,5 @@ CHECKS: Mapping[str, Check] = {
     "git_reflog": _git_reflog,
     "git_config": _git_config,
 }
-RAW = frozenset("any printf set condition conditions runs xargs find sed awk archive processes number cd".split())
+RAW = names("any printf set condition conditions runs xargs find sed awk archive processes number cd")
 """Checks that read the words themselves: their programs have options of other forms."""

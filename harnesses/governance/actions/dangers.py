@@ -1,7 +1,7 @@
 """Words for well-known dangers, from `dangers.txt`: what a command that does not pass is called when a person is asked.
 
-Nothing passes by that table, and nothing is blocked by it: it names what is blocked already. Its patterns are looked for anywhere
-in the text of a command, so that `sudo sh -c 'rm -rf src'` is told as what it does.
+Nothing passes by that table, and nothing is blocked by it: it names what is blocked already. Its patterns are looked for
+anywhere in the text of a command, so that `sudo sh -c 'rm -rf src'` is told as what it does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _table() -> tuple[tuple[str, re.Pattern[str], str], ...]:
 
 
 def dangers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the category and the reason of each well-known danger in a text; of `NETWORK` and `RUN_CODE` only if it is alone."""
+    """Yield the category and the reason of each well-known danger in a text; of `NETWORK`, `RUN_CODE` only if alone."""
     line = " ".join(text[:MAX_SEARCHED].split())
     found = [(category, why) for category, pattern, why in _table() if pattern.search(line)]
     certain = [one for one in found if one[0] not in (NETWORK, RUN_CODE)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from attrs import define, evolve, field
 
@@ -30,6 +30,7 @@ from harnesses.governance.actions.nouns import (
     Unreadable,
     Word,
     cut,
+    names,
 )
 from harnesses.governance.actions.options import NotHarmless, Read, read_options
 from harnesses.governance.actions.paths import Places
@@ -40,9 +41,7 @@ MAX_FINDINGS = 20
 MAX_RUNS = 8
 """Programs that run each other."""
 _BINARIES = re.compile(r"/(?:usr/)?bin/([\w.\[-]+)")
-_SETTINGS = frozenset(
-    "LANG LC_ALL LC_CTYPE LC_COLLATE LC_NUMERIC TZ NO_COLOR COLUMNS LINES TERM CI GIT_OPTIONAL_LOCKS".split()
-)
+_SETTINGS = names("LANG LC_ALL LC_CTYPE LC_COLLATE LC_NUMERIC TZ NO_COLOR COLUMNS LINES TERM CI GIT_OPTIONAL_LOCKS")
 """Variables that a command may be given: they change its language, its clock or how it looks."""
 
 

@@ -106,3 +106,8 @@ def cut(text: str, most: int = MAX_PART) -> str:
     """Return a text in one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def names(words: str) -> frozenset[str]:
+    """Return the names in a text."""
+    return frozenset(words.split())

@@ -1,4 +1,4 @@
-"""Reading the words of a command by a row of the table: which are options, which their values, and which operands. Pure."""
+"""Reading the words of a command by a row of the table: which are options, which their values, and which operands."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ _SECRET = re.compile(
     | (^|/)(credentials?|secrets?)(\.(json|ya?ml|toml|ini|env|txt|xml|properties|cfg|conf|enc|gpg|local|production))*$
     | (^|/)(client_secret|service[-_]account)[^/]*\.json$ | (^|/)\.(bash|zsh|python|psql|mysql|node_repl)_history$
     | \.(pem|key|p12|pfx|keystore|jks|kdbx|ppk|asc)$ | (^|/)[^/]*\.db-key$
-    | ^/etc/(g?shadow|sudoers)(\.d)?(/|-|$) | ^/proc/[^/]+/(environ|mem|maps|fd|root|cwd|task|map_files)(/|$) | ^/(dev|run|sys)/
+    | ^/etc/(g?shadow|sudoers)(\.d)?(/|-|$)
+    | ^/proc/[^/]+/(environ|mem|maps|fd|root|cwd|task|map_files)(/|$) | ^/(dev|run|sys)/
     """
 )
 _CONFIG = re.compile(
@@ -50,11 +51,13 @@ _RUNS = re.compile(
     r"""(?xi)
     (^|/)(conftest|sitecustomize|usercustomize|setup|noxfile)\.py$ | \.(pth|mk|so|pyc|egg-link)$
     | (^|/)(gnu)?makefile(\.[^/]*)?$ | (^|/)(justfile|rakefile|gemfile|vagrantfile|procfile|tiltfile|brewfile|cmakelists\.txt)$
-    | (^|/)(package(-lock)?|composer|deno|tsconfig[^/]*|angular|nx|turbo|lerna)\.jsonc?$ | (^|/)(pyproject|cargo|pixi|mise|uv)\.toml$
-    | (^|/)(setup|tox|pytest|mypy|flake8|coverage)\.(cfg|ini)$ | (^|/)(build\.rs|pom\.xml|meson\.build|(?-i:BUILD|WORKSPACE)(\.bazel)?|gradlew?)$
+    | (^|/)(package(-lock)?|composer|deno|tsconfig[^/]*|angular|nx|turbo|lerna)\.jsonc?$
+    | (^|/)(pyproject|cargo|pixi|mise|uv)\.toml$
+    | (^|/)(setup|tox|pytest|mypy|flake8|coverage)\.(cfg|ini)$ | (^|/)(build\.rs|pom\.xml|meson\.build)$
+    | (^|/)((?-i:BUILD|WORKSPACE)(\.bazel)?|gradlew?)$
     | (^|/)[^/]*(\.config|gruntfile|gulpfile)\.[cm]?[jt]s$ | (^|/)(build|settings)\.gradle(\.kts)?$ | (^|/)taskfile\.ya?ml$
     | (^|/)\.[^/]*(rc|rc\.[a-z]+)$ | (^|/)\.(vscode|idea|mvn|cargo|yarn|venv|tox|nox|npm)(/|$) | (^|/)rust-toolchain[^/]*$
-    | (^|/)\.(tool-versions|python-version|nvmrc|pnpmfile\.cjs|pythonrc|gdbinit|lldbinit|bazelrc|coveragerc|envrc|screenrc|ackrc)$
+    | (^|/)\.(tool-versions|python-version|nvmrc|pnpmfile\.cjs|pythonrc|gdbinit|lldbinit|bazelrc|envrc)$
     | (^|/)(venv|node_modules|site-packages|__pycache__|\.bin)(/|$)
     """
 )

@@ -13,15 +13,21 @@ from pathlib import Path
 MAX_CONFIG = 200_000
 """Bytes of a repository's settings that are read."""
 _PLAIN = re.compile(
-    r"""(?xi) core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|abbrev|quotepath|
-        safecrlf|longpaths|preloadindex|untrackedcache|sparsecheckout(cone)?|commitgraph|multipackindex|compression|bigfilethreshold)
-    | extensions\.(worktreeconfig|objectformat|partialclone|refstorage) | (user|author|committer)\.(name|email) | user\.signingkey
-    | init\.defaultbranch | (branch|remote)\.[^=]*\.(url|pushurl|fetch|push|remote|merge|rebase|pushremote|description|mirror|tagopt|prune|
+    r"""(?xi) core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|
+        autocrlf|eol|abbrev|quotepath|
+        safecrlf|longpaths|preloadindex|untrackedcache|sparsecheckout(cone)?|commitgraph|multipackindex|
+        compression|bigfilethreshold)
+    | extensions\.(worktreeconfig|objectformat|partialclone|refstorage)
+    | (user|author|committer)\.(name|email) | user\.signingkey
+    | init\.defaultbranch | (branch|remote)\.[^=]*\.(url|pushurl|fetch|push|remote|merge|rebase|pushremote|description|mirror|
+        tagopt|prune|
         partialclonefilter|promisor|skipdefaultupdate|gh-resolved|github-pr-owner-number|base|vscode-merge-base)
-    | submodule\.[^=]*\.(url|active|branch|path) | submodule\.active | (pull|rebase|push|fetch|merge|commit|tag|status|log|diff|color|advice|gc|
+    | submodule\.[^=]*\.(url|active|branch|path)
+    | submodule\.active | (pull|rebase|push|fetch|merge|commit|tag|status|log|diff|color|advice|
+        gc|
         maintenance|feature|pack|index|checkout|apply|column|blame|stash|rerere|lfs|http|credential\.https?://[^=]*)
         \.(rebase|ff|default|autosetupremote|prune|autostash|renames|algorithm|colormoved|ui|auto|conflictstyle|style|verbose|
-        showuntrackedfiles|submodulesummary|date|decorate|abbrevcommit|recursesubmodules|mnemonicprefix|noprefix|context|status|branch|
+        showuntrackedfiles|date|decorate|abbrevcommit|recursesubmodules|mnemonicprefix|noprefix|context|status|branch|
         interactive|diff|strategy|manyfiles|version|threads|enabled|autoupdate|postbuffer|repositoryformatversion|username|followtags|
         [a-z]*hint|detachedhead|gpgsign|autosquash|updaterefs|writecommitgraph|repo)
     | alias\.[\w-]+

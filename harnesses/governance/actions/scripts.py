@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from harnesses.governance.actions.nouns import names
+
 _ADDRESS = r"(?:\d+(?:[~+,]\d+)?|\$|/(?:[^/\\\n]|\\[^\n])+/I?)"
 _SED = re.compile(
     rf"""(?x)\s* (?:{_ADDRESS}(?:\s*,\s*[+~]?{_ADDRESS})?)? \s* !? \s*
@@ -16,24 +18,26 @@ _SED = re.compile(
       | [aic]\\?[ ]?[^\n\\;]+$
     ) \s* """
 )
-_AWK_NAMES = frozenset(
-    "BEGIN END NR NF FS OFS RS ORS FNR FILENAME RSTART RLENGTH SUBSEP IGNORECASE print printf length substr index split "
-    "sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos atan2 rand srand if else while for in do break "
-    "continue next exit delete return strftime systime asort asorti".split()
+_AWK_NAMES = names(
+    "BEGIN END NR NF FS OFS RS ORS FNR FILENAME RSTART RLENGTH SUBSEP IGNORECASE print printf length substr index "
+    "split sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos atan2 rand srand if else while for "
+    "in do break continue next exit delete return strftime systime asort asorti"
 )
-_AWK_CALLS = frozenset("length substr index split sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos".split()) | {
-    "print", "printf", "if", "while", "for", "in", "strftime", "systime", "atan2", "rand", "srand", "asort", "asorti", "return",
-}  # fmt: skip
+_AWK_CALLS = names(
+    "length substr index split sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos "
+    "print printf if while for in strftime systime atan2 rand srand asort asorti return"
+)
 _AWK_TOKEN = re.compile(
     r"""(?x) (?P<text>"(?:[^"\\\n]|\\.)*") | (?P<name>[A-Za-z_]\w*) | (?P<number>\d+(?:\.\d+)?) | (?P<blank>[ \t]+)
-    | (?P<pattern>/(?:[^/\\\n\[\]"]|\\.|\[(?!\^?\])\^?[^\]\[/\\\n"]+\])+/) | (?P<mark>\|\||&&|[<>=!+*/%~^-]=?|[{}()$,;:?\[\]\n.&])
+    | (?P<pattern>/(?:[^/\\\n\[\]"]|\\.|\[(?!\^?\])\^?[^\]\[/\\\n"]+\])+/)
+    | (?P<mark>\|\||&&|[<>=!+*/%~^-]=?|[{}()$,;:?\[\]\n.&])
     """
 )
-_BEFORE_PATTERN = frozenset("( , { } ; ! ~ && || \n".split(" ")) | {""}
-_AWK_WORDS = frozenset("print printf return in if else while for do getline delete next exit".split())
+_BEFORE_PATTERN = frozenset(["(", ",", "{", "}", ";", "!", "~", "&&", "||", "\n"]) | {""}
+_AWK_WORDS = names("print printf return in if else while for do getline delete next exit")
 _DIVIDES = re.compile(r"(?P<mark>/=?)")
 _CONDITION = re.compile(r"\b(if|while|for)\b")
-_AWK_NEVER = frozenset("system getline close fflush func function load include namespace".split())
+_AWK_NEVER = names("system getline close fflush func function load include namespace")
 _JQ = re.compile(r"(?i)\b(env|include|import|get_search_list)\b|\$__|\$ENV")
 
 

@@ -225,7 +225,7 @@ def test_no_text_takes_long_to_judge(unit: str) -> None:
     for most in (MAX_TEXT, MAX_READ, 3_000):
         classify((unit * most)[: most - 1])
 
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 15
 
 
 @given(text=st.text(alphabet="rm -f/;|&()<>{}$`'\"\\\n#=*![]abc~", max_size=60))
