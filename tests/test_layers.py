@@ -145,6 +145,7 @@ HARNESSES = (
         "coding.validators.test_side",
         "coding.validators.words",
     ),
+    ("coding.validators.judged_process",),
     ("coding.validators.base", "coding.validators.ground", "coding.validators.overlay", "coding.validators.pytest_process"),
     (
         "coding.validators.paths",

@@ -19,6 +19,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -138,6 +139,13 @@ def environment_within(environment: Mapping[str, str], keep: tuple[str, ...] = (
         for name, value in environment.items()
         if name.startswith(keep) or not (name.startswith(_LEADS_OUT) or redact({name: value}) != {name: value})
     }
+
+
+def programs_below_tmp(path: str) -> tuple[str, ...]:
+    """Return where programs are that the sandbox's own /tmp would hide: this Python, and the folders of a PATH."""
+    found = [os.path.realpath(one) for one in path.split(os.pathsep) if os.path.isabs(one)]
+    places = [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), *found]
+    return tuple(dict.fromkeys(one for one in places if one.startswith("/tmp/") and os.path.isdir(one)))
 
 
 @cache

@@ -152,10 +152,18 @@ class OfCommand(Part):
     code: int = 0
     cwd: str = "."
     protect: list[str] = []
+    network: bool = False
 
     def made(self, beside: Path) -> Validator:
-        how = {"limit_s": self.limit_s, "env": self.env, "code": self.code, "cwd": self.cwd, "protect": self.protect}
-        return Command(self.command, **how)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        return Command(
+            self.command,
+            limit_s=self.limit_s,
+            env=self.env,
+            code=self.code,
+            cwd=self.cwd,
+            protect=self.protect,
+            network=self.network,
+        )
 
 
 class OfPytest(Part):

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
-from harnesses.agents.sandbox import Bubblewrap
+from harnesses.agents.sandbox import Bubblewrap, programs_below_tmp
 
 
 def within_walls(command: Sequence[str], directory: Path) -> list[str]:
     """Return the command that runs another in walls, in a directory which is read-only too."""
-    return Bubblewrap().wrap(command, directory, readable=_below_tmp(), read_only=True)
-
-
-@cache
-def _below_tmp() -> tuple[str, ...]:
-    """Return where programs are that the private /tmp would hide."""
-    path = [os.path.realpath(one) for one in os.environ.get("PATH", "").split(os.pathsep) if one]
-    places = [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), *path]
-    return tuple(dict.fromkeys(one for one in places if one.startswith("/tmp/") and os.path.isdir(one)))
+    return Bubblewrap().wrap(command, directory, readable=programs_below_tmp(os.environ.get("PATH", "")), read_only=True)
 
 
 def has_walls() -> bool:

@@ -11,13 +11,14 @@ from pathlib import PurePosixPath
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.base import CandidateValidator, told
 from harnesses.coding.validators.ground import Ground, survey
+from harnesses.coding.validators.judged_process import run_judged
 from harnesses.coding.validators.paths import glob_pattern
 from harnesses.coding.validators.surroundings import fresh_surroundings, hash_seed
 from harnesses.coding.validators.words import judging
 from harnesses.errors import Waiting
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
-from harnesses.process import Ran, run_bounded
+from harnesses.process import Ran
 
 _READ_BY = {
     "make": ("GNUmakefile", "makefile", "Makefile", "**/*.mk"),
@@ -51,6 +52,7 @@ class Command(CandidateValidator):
         code: the exit code that stands for yes.
         cwd: where it runs, from the root of the repository.
         protect: glob patterns of other files that judge.
+        network: whether it reaches the network, where bubblewrap keeps it from that otherwise.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Command(CandidateValidator):
         code: int = 0,
         cwd: str = ".",
         protect: Iterable[str] = (),
+        network: bool = False,
     ) -> None:
         if isinstance(argv, str) or not argv:
             raise InvalidRequest(f"Command: argv: expected a list of words, was {argv!r}; for a script give ['sh', '-c', ...]")
@@ -70,6 +73,7 @@ class Command(CandidateValidator):
         if posixpath.isabs(cwd) or posixpath.normpath(cwd).startswith(".."):
             raise InvalidRequest(f"Command: cwd: expected a directory within the repository, was {cwd!r}")
         self._argv, self._limit_s, self._env, self._code, self._cwd = tuple(argv), limit_s, dict(env or {}), code, cwd
+        self._network = network
         tool = PurePosixPath(self._argv[0]).name
         globs = (*([protect] if isinstance(protect, str) else protect), *_READ_BY.get(tool, ()))
         self._patterns = tuple(glob_pattern(glob) for glob in globs)
@@ -101,7 +105,7 @@ class Command(CandidateValidator):
             if not cwd.is_dir() or not cwd.resolve().is_relative_to(root.resolve()):
                 return False, f"the directory {self._cwd} is not there in the commit: put it back"
             async with fresh_surroundings({"FEATURE": feature.id, **self._env}, seed=seed) as around:
-                ran = await run_bounded(argv, limit_s=self._limit_s, cwd=cwd, env=around.env)
+                ran = await run_judged(argv, around, root=root, cwd=cwd, limit_s=self._limit_s, network=self._network)
                 if ran.code in (126, 127) and not shutil.which(argv[0], path=around.env.get("PATH")) and "/" not in argv[0]:
                     raise Waiting(
                         f"{self!r} can not be run: expected a program on PATH, was {argv[0]!r}; install it, or correct it"

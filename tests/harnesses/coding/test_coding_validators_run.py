@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import trio
 from attrs import evolve
 
+from harnesses.agents import Bubblewrap
 from harnesses.coding.validators import Command, PytestNodes, SuiteKept, TestsKept
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
@@ -82,6 +84,21 @@ async def test_a_command_is_told_the_feature(repository: Repository) -> None:
     assert verdict.passed
     assert command.depends_on_feature
     assert not Command(["make", "check"]).depends_on_feature
+
+
+@pytest.mark.skipif(not Bubblewrap().works(), reason="bubblewrap is not installed, or may not run")
+@pytest.mark.parametrize("network", [False, True])
+async def test_a_command_has_no_network_unless_it_is_given_one_and_writes_nowhere_else(
+    repository: Repository, tmp_path: Path, network: bool
+) -> None:
+    mine, outside = os.readlink("/proc/self/ns/net"), tmp_path / "outside"
+    shared = "=" if network else "!="
+    looks = f'test "$(readlink /proc/self/ns/net)" {shared} "{mine}" && (touch {outside}; touch here)'
+
+    verdict = await Command(["sh", "-c", looks], network=network).validate(FEATURE, await repository.commit({}))
+
+    assert verdict.passed, verdict.evidence
+    assert not outside.is_file()
 
 
 async def test_a_command_finds_nothing_of_this_programs_environment(
