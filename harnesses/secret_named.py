@@ -10,27 +10,33 @@ import re
 from collections.abc import Iterator
 
 from harnesses.secret_names import Strength, strength
+from harnesses.secret_rules import rules
 from harnesses.secret_values import Span, is_placeholder, is_secret
 
-_NAMED = re.compile(
-    r"(?:passw(?:or)?d|passwort|passphrase|passcode|pwd|pass|secret|token|key|auth|credential|jwt|mnemonic|phrase|(?<![a-z0-9])pw|art-api)s?\d{0,3}"
-    r"(?:[\"'`\\]{0,4}\]?[ \t]{0,8}"
+_OPEN = r"(?:[\"'`\\]|%22|%27|&quot;|&#34;)"
+_AFTER = re.compile(
+    rf"s?\d{{0,3}}(?:{_OPEN}{{0,9}}\]?[ \t]{{0,8}}"
     r"(:\s{0,2}(?:&?str|bytes|string|any|text|secretstr|optional\[\w{1,20}\]|str \| none|final)\s{0,2}=(?!=)"
-    r"|=>|:=|={1,3}|!==?|:)(?:\s|\\[nrt]){0,80}|(>))"
+    r"|=>|:=|={1,3}|!==?|:|%3d|%3a)(?:\s|\\[nrt]){0,80}|(>))"
 )
-QUOTE = re.compile(r"\"\"\"|'''|\\{0,8}[\"'`]")
+"""What follows a name in text: a sign, with quotes before it and space behind it; or the end of a tag."""
+_OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]{1,40})[ \t]{1,4}(?!-)")
+QUOTE = re.compile(r"\"\"\"|'''|\\{0,8}[\"'`]|%22|&quot;")
 _PREFIXED = re.compile(r"[rbfuRBFU]{1,2}(?=[\"'])")
-_BARE = re.compile(r"(?:[^\s\"'`,;&|<>()\[\]{}\\]|,(?![\s\"']|[\w.-]{1,40}[ \t]{0,2}[=:]|$))+")
-_LINE = re.compile(r"(?:[^\s\"'`\\]|\\(?![nrt\"']))+")
-_REST = re.compile(r"[^\n]*")
+_BARE = re.compile(r"(?:[^\s\"'`,;&%|<>()\[\]{}\\]++|%(?!2[26])|,(?![\s\"']|[\w.-]{1,40}[ \t]{0,2}[=:]|$))++")
+_LINE = re.compile(r"(?:[^\s\"'`\\]++|\\(?![nrt\"']))++")
+_LONGEST_BARE = 512
+"""Characters of a value without quotes."""
+_REST = re.compile(r"[^\n]{0,4096}")
 _LONGEST = 4096
 """Characters of a value between quotes."""
 _STAND_IN = re.compile(
     r"\$\{[^}\n]{0,200}\}|\$\([^)\n]{0,200}\)|\{\{[^}\n]{0,200}\}\}|\{[\w.\[\]!]{0,80}\}|<[^<>\n]{1,80}>"
     r"|\[[\w -]{1,40}\]|[{(\[]"
 )
-_LINE_BEGIN = re.compile(r"(?:^|\n|\\n|[\"'`])[+\-\s]{0,20}(?:export |set |declare -x )?[\w.]{0,60}$")
-_BLOCK = re.compile(r"[|>][+-]?[ \t]*(?:\n|\\n)[ \t]+([^\n\\\"]+)")
+_LINE_BEGIN = re.compile(r"[+\-\s]{0,20}(?:export |set |declare -x )?[\w.]{0,60}")
+_LINE_END = re.compile(r"\n|\\n|[\"'`]")
+_BLOCK = re.compile(r"[|>][+-]?[ \t]{0,8}(?:\n|\\n)[ \t]{1,40}([^\n\\\"]{1,4096})")
 _TAG = re.compile(r"([^<>\s]{1,400})</")
 _CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_]\w*(?=[(\[])|[A-Za-z_]\w*(?:\?\.|->|::)\w*")
 _VAULT = re.compile(r"(?:hv)?[sbr]\.(?=[A-Za-z]{0,40}\d)[A-Za-z0-9_-]{24,}")
@@ -44,41 +50,79 @@ _VARIABLE = re.compile(
 
 
 def assigned(text: str, low: str) -> Iterator[Span]:
+    """Return the values that stand behind a name and a sign, or behind an option."""
     place = 0
-    while match := _NAMED.search(low, place):
-        place = match.end()
-        name = _name(text, match.start(), low[match.start() : match.end()])
-        named = strength(name)
-        if named is Strength.NONE or named is Strength.HEADER or _in_resource(low, match):
+    for start, match in _named(low):
+        if start < place:
             continue
-        span = _tagged(text, place) if match[2] else _value(text, match, named)
+        place = match.end()
+        named = strength(_name(text, start, low[start : match.start()]))
+        if named is Strength.NONE or named is Strength.HEADER or _in_resource(low, start):
+            continue
+        span = _tagged(text, place) if match[2] else _value(text, start, match, named)
         if span is not None:
             yield span
             place = span[1]
+    yield from _options(text, low)
 
 
-def _in_resource(low: str, match: re.Match[str]) -> bool:
+def _named(low: str) -> list[tuple[int, re.Match[str]]]:
+    """Return where names begin that say something of what follows them, in their order, with what follows."""
+    found: list[tuple[int, re.Match[str]]] = []
+    for word in rules().found:
+        place = low.find(word)
+        while place >= 0:
+            after = place + len(word)
+            if match := _AFTER.match(low, after):
+                found.append((place, match))
+            place = low.find(word, after)
+    found.sort(key=_first)
+    return found
+
+
+def _first(pair: tuple[int, object]) -> int:
+    return pair[0]
+
+
+def _options(text: str, low: str) -> Iterator[Span]:
+    for match in _OPTION.finditer(low) if "-" in low else ():
+        named = strength(match[1])
+        if named is Strength.NONE or named is Strength.HEADER:
+            continue
+        start = match.end()
+        if quote := QUOTE.match(text, start):
+            span = quoted(text, quote, named)
+        elif stands_in(text, start):
+            continue
+        else:
+            span = bare(text, start, "=", named, at_line=False)
+        if span is not None:
+            yield span
+
+
+def _in_resource(low: str, start: int) -> bool:
     """Return whether it is a part of the name of a resource of Amazon: `arn:aws:secretsmanager:…:secret:prod/db`."""
-    start = match.start()
-    return low[start - 1 : start] == ":" and match[0] == "secret:" and "arn:" in low[max(0, start - 80) : start]
+    return low[start - 1 : start + 7] == ":secret:" and "arn:" in low[max(0, start - 80) : start]
 
 
-def _name(text: str, start: int, matched: str) -> str:
-    """Return the whole name that ends with what was matched; of `api key`, both words."""
+def _name(text: str, start: int, word: str) -> str:
+    """Return the whole name that ends with a word; of `api key`, both words."""
     begin = start
     while begin > 0 and start - begin < 60 and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
         begin -= 1
-    own = re.match(r"art-api|\w+", matched)
-    name = text[begin:start] + (own[0] if own else "")
+    # The n of a line feed that is written out belongs to no name.
+    if begin < start and text[begin] in "nrt" and text[begin - 1 : begin] == "\\":
+        begin += 1
+    name = text[begin:start] + (rules().found[word] or text[start : start + len(word)])
     if begin == start and name != "pw" and start > 1 and text[start - 1] == " ":
-        word = re.search(r"[A-Za-z]{2,20}$", text[max(0, start - 21) : start - 1])
-        return f"{word[0]} {name}" if word else name
+        before = re.search(r"[^\W\d_]{2,20}(?: de| [dl]a)?$", text[max(0, start - 24) : start - 1])
+        return f"{before[0]} {name}" if before else name
     return name
 
 
-def _value(text: str, match: re.Match[str], named: Strength) -> Span | None:
+def _value(text: str, begin: int, match: re.Match[str], named: Strength) -> Span | None:
     start = match.end()
-    separator = match[1] or ":"
+    separator = {"%3d": "=", "%3a": ":"}.get(match[1], match[1] or ":")
     over_line = "\n" in match[0] or "\\n" in match[0]
     if prefixed := _PREFIXED.match(text, start):
         start = prefixed.end()
@@ -88,7 +132,13 @@ def _value(text: str, match: re.Match[str], named: Strength) -> Span | None:
         return block.span(1) if is_secret(block[1], named) else None
     if over_line or stands_in(text, start):
         return None
-    return bare(text, start, separator, named, at_line=_at_line(text, match.start()))
+    if text.startswith(("?", "+"), start) and "${" in text[max(0, begin - 60) : begin]:
+        # What a shell says, or takes, in place of the variable.
+        return None
+    # `PASS: suite-1` is a result.
+    if named is Strength.MIXED and text[begin].isupper() and separator == ":":
+        return None
+    return bare(text, start, separator, named, at_line=named is not Strength.WEAK and _at_line(text, begin))
 
 
 def quoted(text: str, quote: re.Match[str], named: Strength) -> Span | None:
@@ -106,7 +156,7 @@ def quoted(text: str, quote: re.Match[str], named: Strength) -> Span | None:
 
 def _closing(text: str, start: int, quote: str) -> int:
     """Return where the closing quote begins. Within JSON within JSON, quotes and backslashes have backslashes before them."""
-    if len(quote) == 3 and "\\" not in quote:
+    if quote[0] in "%&" or (len(quote) == 3 and "\\" not in quote):
         return text.find(quote, start, start + _LONGEST)
     level = len(quote) - 1
     place = start
@@ -121,15 +171,17 @@ def _closing(text: str, start: int, quote: str) -> int:
 
 
 def bare(text: str, start: int, separator: str, named: Strength, *, at_line: bool) -> Span | None:
-    pattern = _LINE if at_line and separator == "=" and named is Strength.STRONG else _BARE
-    found = pattern.match(text, start)
+    pattern = _LINE if at_line and separator == "=" and named >= Strength.STRONG else _BARE
+    found = pattern.match(text, start, start + _LONGEST_BARE)
     if found is None:
         return None
     value = found[0].rstrip(",;.") if pattern is _BARE else found[0].rstrip(",;")
     end = start + len(value)
     if not is_secret(value, named) or _is_code(text, start, value):
         return None
-    if named is Strength.STRONG and not _weighty(text, value, end, separator):
+    if named >= Strength.STRONG and not _weighty(text, value, end, separator):
+        return None
+    if named is Strength.MIXED and separator == ":" and not at_line:
         return None
     return start, end
 
@@ -167,7 +219,8 @@ def _weighty(text: str, value: str, end: int, separator: str) -> bool:
 
 def _at_line(text: str, start: int) -> bool:
     """Return whether a name stands at the beginning of a line, but for `export`."""
-    return _LINE_BEGIN.search(text, max(0, start - 80), start) is not None
+    before = _LINE_END.split(text[max(0, start - 80) : start])
+    return (len(before) > 1 or start <= 80) and _LINE_BEGIN.fullmatch(before[-1]) is not None
 
 
 def _tagged(text: str, start: int) -> Span | None:

@@ -24,32 +24,7 @@ from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
-from harnesses.secret_patterns import PATTERNS
-
-_RARE = (
-    *("passw", "passphrase", "passcode", "secret", "credential", "authorization", "bearer", "cookie", "mnemonic", "phrase"),
-    *("private key", "private-lines", "requirepass", "curl", "mysql", "sshpass", "redis-cli", "mongo", "htpasswd"),
-    *("art-api", "securestring", "hooks.slack.com", "/api/webhooks", "sig=", "signature=", "seed words", "recovery words"),
-)
-"""Words that make a text worth searching by themselves."""
-_NAMES = ("pass", "pwd", "pw", "token", "key", "auth", "jwt", "wif", "phrase")
-"""Words that do if a value follows."""
-_STARTS = tuple(re.sub(r"\\(.)", r"\1", pattern.pattern)[: len(prefix)] for prefix, pattern in PATTERNS)
-_WORDS = (*_RARE, *_NAMES, "://", "login", *map(str.lower, _STARTS))
-_OPEN = r"""["'`\\\]]"""
-_SIGN = rf"{_OPEN}{{0,6}}\s{{0,8}}(?::\s{{0,2}}[a-z][a-z0-9_.\[\]| ]{{0,30}}=|[=:>,|]|!=)|{_OPEN}{{1,6}}\s*(?:\}}|value)|\s"
-"""Between a name and its value, annotations included."""
-_VALUE = "[0-9.]{0,40}[a-z_+/=~%:&?-][a-z0-9+/=_.~%:&?-]{4}"
-"""No number: `tokens` and `max_tokens` are no suspects."""
-SUSPECT = "|".join(
-    (
-        f"(?i:{'|'.join(map(re.escape, _RARE))})",
-        r"""://[^\s"@]*@|(?i:login.*-p )""",
-        rf"(?i:(?:{'|'.join(_NAMES)})s?[0-9]{{0,3}}(?:{_SIGN})(?:\s|\\[nrt]){{0,9}}[bfru]{{0,2}}{_OPEN}{{0,8}}{_VALUE})",
-        f"(?:{'|'.join('[0-9]:AA' if start == 'AA' else re.escape(start) for start in _STARTS)})[A-Za-z0-9_./+=~-]{{8}}",
-    )
-)
-"""What begins every secret, or stands before it, in the syntax that RE2 and `re` share."""
+from harnesses.secret_rules import Rule, rules
 
 _WINDOW = 1 << 20
 """Bytes that one call of the engine looks at: 3 ms."""
@@ -62,7 +37,7 @@ def may_hold_secret(text: str) -> bool:
     engine = _engine()
     if engine is None:
         low = text.lower()
-        return any(word in low for word in _WORDS)
+        return any(word in low for word in _words()) or any(rest.search(text) for rest in _rest())
     return _first(engine, text.encode(errors="replace"), 0) >= 0
 
 
@@ -95,6 +70,70 @@ def _first(engine: Any, text: bytes, place: int) -> int:
     return -1
 
 
+_OPEN = r"""(?:["'`\\\]]|%22|%27|&quot;|&#34;)"""
+_SIGN = (
+    rf"{_OPEN}{{0,9}}\s{{0,8}}(?::\s{{0,2}}[a-z][a-z0-9_.\[\]| ]{{0,30}}=|[=:>,;|]|!=|%3[ad])"
+    rf"|{_OPEN}{{1,6}}\s*(?:\}}|value|type)"
+)
+"""Between a name and its value, annotations included."""
+_BEFORE = rf"(?:\s|\\[nrt]){{0,9}}[bfru]{{0,2}}{_OPEN}{{0,8}}"
+_VALUE = "[0-9.]{0,40}[a-z_+/=~%:&?-][a-z0-9+/=_.~%:&?!@#$^*-]"
+"""No number: `tokens` and `max_tokens` are no suspects."""
+_ALONE = ("PRIVATE KEY", "Private-Lines", r"""kind["'\\]*\s*:\s*["'\\]*Secret""")
+"""Of private keys, and of manifests."""
+
+
+def _unsaid(kind: tuple[Rule, ...]) -> set[str]:
+    return {re.escape(word) for rule in kind if rule.suspect is None for word in rule.words}
+
+
+@cache
+def suspect() -> str:
+    """Return a pattern that is found in every text that may hold a secret, in the syntax that RE2 and `re` share."""
+    names = rules().names
+    parts = {f"{word}[a-z0-9_./+=~-]{{8}}" for word in _unsaid(rules().issued.rules)} | _unsaid(rules().shapes.rules)
+    ends = ("token", "key", "pass", "phrase")
+    kinds = {name.removesuffix(end): end for name in names["strong"] for end in ends if name.endswith(end) and name != end}
+    alone = {name for name in names["strong"] if not name.endswith(ends)} | names["passwords"] | names["headers"]
+    weak, mixed, digits = (
+        "|".join(sorted(words))
+        for words in (names["weak"] | names["drawn"] | {"pw"}, names["mixed"] | {"pw"}, names["digits"])
+    )
+    parts |= {
+        "|".join(sorted(alone)),
+        "mot.de.passe|mật.khẩu|art-api|palavra.passe|parola.chiave",
+        "|".join(re.escape(word) for word, meant in rules().found.items() if meant),
+        rf"(?:{'|'.join(sorted(kinds))})[_. -]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:{_SIGN}|\s)",
+        rf"(?:{weak})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{14}}",
+        rf"[_-](?:{weak}|{mixed})s?[0-9]{{0,3}}\s{_BEFORE}{_VALUE}{{4}}",
+        rf"(?:{mixed})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{2}}",
+        rf"(?:{digits})s?[0-9]{{0,3}}(?:{_SIGN}|\s){_BEFORE}(?:[0-9]{{3}}|{_VALUE}{{4}})",
+    }
+    exact = [rule.suspect for rule in (*rules().issued.rules, *rules().shapes.rules) if rule.suspect]
+    return "|".join((f"(?i:{'|'.join(sorted(parts))})", *_ALONE, *exact))
+
+
+def coarse_suspect() -> str:
+    """Return a pattern that also is, and finds more texts, for an engine that has room only for a small automaton."""
+    return f"(?i:{'|'.join(map(re.escape, _words()))})|" + "|".join(rest.pattern for rest in _rest())
+
+
+@cache
+def _words() -> tuple[str, ...]:
+    """Return words in small letters, one of which is in every text that may hold a secret but for `_rest`."""
+    of_rules = (word for rule in (*rules().issued.rules, *rules().shapes.rules) for word in rule.words if len(word) > 1)
+    of_names = (word for kind in ("passwords", "headers") for word in rules().names[kind])
+    found = dict.fromkeys((*of_rules, *of_names, *rules().found, "private key", "private-lines", "kind"))
+    return tuple(word for word in found if not any(other in word for other in found if other != word))
+
+
+@cache
+def _rest() -> tuple[re.Pattern[str], ...]:
+    """Return patterns for what no word of more than one letter stands for."""
+    without = (rule for rule in rules().issued.rules if all(len(word) == 1 for word in rule.words))
+    return tuple(re.compile(rule.suspect) for rule in without if rule.suspect)
+
+
 @cache
 def _engine() -> Any:
     """Return the compiled automaton; None if the extra is not installed."""
@@ -106,4 +145,4 @@ def _engine() -> Any:
     options.never_capture = True
     options.log_errors = False
     options.max_mem = 64 << 20
-    return re2.compile(SUSPECT.encode(), options)
+    return re2.compile(suspect().encode(), options)

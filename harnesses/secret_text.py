@@ -1,8 +1,10 @@
 """Where in a text the secrets are. Pure.
 
-Each rule gives places in the text; `cut` puts them together, so that secrets which overlap are one. No rule looks further
-from any place than a bounded number of characters, unless what it has read is consumed: hostile text costs no more than its
-length.
+Each rule gives places in the text; `cut` puts them together, so that secrets which overlap are one.
+
+The law: the time is that of reading the text once, whatever is in it. A text is searched in windows of bounded size that
+overlap by more than a secret is long, and no rule looks out of its window; only private keys, which go over many lines, are
+looked for in the whole, by what they begin and end with. Between two windows other threads get their turn.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from harnesses.secret_addresses import in_addresses, in_headers
-from harnesses.secret_commands import commanded
 from harnesses.secret_keys import private_keys
 from harnesses.secret_named import assigned
-from harnesses.secret_patterns import ANYWHERE, OFTEN_WORDS, PATTERNS
-from harnesses.secret_values import MARK, Span
+from harnesses.secret_names import strength
+from harnesses.secret_rules import Rule, rules
+from harnesses.secret_tables import in_columns, in_manifests
+from harnesses.secret_values import MARK, Span, is_placeholder, is_secret, looks_random
+
+WINDOW = 16_384
+"""Characters that are searched at once."""
+OVERLAP = 4_096
+"""Characters that two windows have in common; nothing but a key is longer."""
 
 
 def cut(text: str, found: Iterable[Span]) -> str:
@@ -43,15 +50,23 @@ def _merged(found: Iterable[Span]) -> Iterator[Span]:
 
 def spans(text: str) -> list[Span]:
     """Return where the secrets are; the places may overlap."""
-    low = _lowered(text)
-    found = list(_issued(text, low))
-    found += private_keys(text)
-    if "://" in low:
-        found += in_addresses(text)
-    found += in_headers(text, low)
-    found += assigned(text, low)
-    found += commanded(text, low)
+    found = [*private_keys(text), *in_columns(text), *in_manifests(text)]
+    for begin, window in windows(text):
+        found += ((begin + start, begin + end) for start, end in _in_window(window))
     return found
+
+
+def windows(text: str) -> Iterator[tuple[int, str]]:
+    """Return the windows of a text, each with where it begins."""
+    for begin in range(0, max(1, len(text) - OVERLAP), WINDOW - OVERLAP):
+        yield begin, text[begin : begin + WINDOW]
+
+
+def _in_window(text: str) -> Iterator[Span]:
+    low = _lowered(text)
+    yield from _issued(text, low)
+    yield from _shaped(text, low)
+    yield from assigned(text, low)
 
 
 def _lowered(text: str) -> str:
@@ -62,13 +77,30 @@ def _lowered(text: str) -> str:
 
 
 def _issued(text: str, low: str) -> Iterator[Span]:
-    for prefix, pattern in PATTERNS:
-        if prefix in low:
-            for match in pattern.finditer(text):
-                if prefix == "eyj" and "." not in match[0]:
-                    continue
-                if prefix in ANYWHERE or not _joined(text, match.start(), prefix):
-                    yield match.span()
+    for rule in rules().issued.worth_trying(low):
+        for match in rule.finder.finditer(text):
+            start, end = match.span(match.lastindex or 0)
+            if rule.is_varied(text[start:end]) and (rule.id in rules().anywhere or not _is_joined(text, start, rule.id)):
+                yield start, end
+
+
+def _shaped(text: str, low: str) -> Iterator[Span]:
+    for rule in rules().shapes.worth_trying(low):
+        for match in rule.finder.finditer(low if rule.low else text):
+            start, end = match.span(match.lastindex or 0)
+            if _is_meant(rule, match, text[start:end]):
+                yield start, end
+
+
+def _is_meant(rule: Rule, match: re.Match[str], value: str) -> bool:
+    """Return whether what a pattern has found is secret, as its rule asks."""
+    if rule.judge == "named":
+        return is_secret(value, strength(match[(match.lastindex or 0) - 1]))
+    if rule.judge == "random":
+        return looks_random(value) and not is_placeholder(value)
+    if rule.judge == "pair":
+        return not is_placeholder(value.partition("=")[2])
+    return not is_placeholder(value) and (rule.judge != "digit" or any(map(str.isdigit, value)))
 
 
 _ESCAPE_END = re.compile(
@@ -81,11 +113,11 @@ _ESCAPE_END = re.compile(
 _LONGEST_ESCAPE = 26
 
 
-def _joined(text: str, start: int, prefix: str) -> bool:
+def _is_joined(text: str, start: int, id: str) -> bool:
     """Return whether what begins here is the middle of a word. The end of an escape before it, `\\n` or `%3D`, is none."""
     before = text[start - 1 : start]
     if before in ("_", "-"):
-        return prefix in OFTEN_WORDS
+        return id in rules().often_words
     if not (before.isascii() and before.isalnum()):
         return False
     place = max(0, start - _LONGEST_ESCAPE)

@@ -42,6 +42,8 @@ _WHOLE = re.compile(r"[A-Za-z0-9+/=_.~%:-]{16,}")
 _PIECES = re.compile(r"[A-Za-z0-9]{10,}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}|(?:[\w.-]*/)+[\w-]+\.\w{1,5}")
 _TURN = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
+_LONGEST_DRAWN = 256
+"""Characters after which what has not looked drawn will not."""
 _ENOUGH_TURNS = 3
 """Between letters and digits: `release2024build7` has three, and is no shorter than the shortest of tokens."""
 
@@ -59,6 +61,7 @@ def is_prose(value: str) -> bool:
 
 def looks_random(value: str) -> bool:
     """Return whether a value looks as if it had been drawn: of 16 characters or more, letters and digits mixed."""
+    value = value[:_LONGEST_DRAWN]
     if len(value) < 16 or _WHOLE.fullmatch(value) is None or _ADDRESS.fullmatch(value) is not None:
         return False
     turns = sum(len(_TURN.findall(piece)) for piece in _PIECES.findall(value))
@@ -69,13 +72,25 @@ def is_secret(text: str, named: Strength) -> bool:
     """Return whether a whole value is secret, given how much its name says."""
     if named is Strength.NONE or is_placeholder(text):
         return False
-    if named is Strength.STRONG:
+    if named >= Strength.STRONG:
         return not is_prose(text) and not _is_file(text)
+    if named is Strength.DIGITS and _PIN.fullmatch(text) is not None:
+        return True
+    if named in (Strength.MIXED, Strength.DIGITS) and _MIXED.fullmatch(text) is not None:
+        return not _is_file(text)
     if named is Strength.HEADER:
         return _SCHEME.match(text) is not None or ("=" in text and " " not in text.partition("=")[0]) or looks_random(text)
     return looks_random(text)
 
 
+def is_secret_number(value: float, named: Strength) -> bool:
+    """Return whether a number is secret: a password of digits, or a PIN."""
+    digits = len(str(value)) if isinstance(value, int) else 0
+    return digits > 3 and (named is Strength.PASSWORD or (named is Strength.DIGITS and digits < 9))
+
+
+_PIN = re.compile(r"\d{4,8}|\d{3}[ -]\d{3}")
+_MIXED = re.compile(r"(?=[^\d]{0,200}\d)(?=[^A-Za-z]{0,200}[A-Za-z])[^\s,;|<>(){}\[\]]{6,200}")
 _FILE = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@-]+)+\.?\w*|[\w-]+\.(?:pem|key|pub|crt|txt|json|ya?ml|toml|env)")
 _SCHEME = re.compile(r"(?i)(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256|hawk)\s+\S{4,}")
 

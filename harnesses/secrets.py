@@ -21,13 +21,15 @@ from harnesses.secret_keys import begins_key, ends_key, key_line
 from harnesses.secret_names import BESIDE_SECRETS, Strength, strength
 from harnesses.secret_scan import may_hold_secret, suspects
 from harnesses.secret_text import cut, spans
-from harnesses.secret_values import MARK, is_secret
+from harnesses.secret_values import MARK, is_secret, is_secret_number
 from harnesses.values import field_values, fields_of
 
 __all__ = ["MARK", "LineRedactor", "may_hold_secret", "redact", "redact_text", "suspects"]
 
 T = TypeVar("T")
 _ROUNDS = 4
+_OF_MANIFEST = ("data", "stringData")
+"""What is secret in a manifest of Kubernetes of the kind Secret."""
 _DEEPEST = 200
 """Levels that are looked at; nothing deeper can be stored."""
 
@@ -80,6 +82,8 @@ def _redact(value: Any, name: str, depth: int) -> Any:
     cls: type[Any] = value.__class__
     if cls is str:
         return _named_text(value, name)
+    if cls is int:
+        return MARK if name and is_secret_number(value, strength(name)) else value
     if depth > _DEEPEST:
         return value
     if cls is dict:
@@ -101,13 +105,15 @@ def _named_text(text: str, name: str) -> str:
 
 
 def _dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]:
-    inside = name if strength(name) is Strength.STRONG and name.rstrip("0123456789").lower().endswith("s") else ""
+    inside = name if strength(name) >= Strength.STRONG and name.rstrip("0123456789").lower().endswith("s") else ""
     told = _told(value)
+    is_manifest = value.get("kind") == "Secret"
     changed = False
     twin: dict[Any, Any] = {}
     for key, item in value.items():
         new_key = _unused(redact_text(key), twin) if key.__class__ is str else key
-        new = _redact(item, told if key == "value" and told else _name_of(key, inside), depth + 1)
+        known = told if key == "value" and told else _name_of(key, inside)
+        new = _redact(item, "secrets" if is_manifest and key in _OF_MANIFEST else known, depth + 1)
         changed = changed or new is not item or new_key is not key
         twin[new_key] = new
     return twin if changed else value
@@ -148,7 +154,7 @@ def _before(value: Sequence[Any], place: int) -> str:
     if not isinstance(before, str) or len(before) > 80:
         return ""
     if before.startswith("-") and not str(value[place]).startswith("-"):
-        return before if strength(before) is Strength.STRONG else ""
+        return before if strength(before) >= Strength.STRONG else ""
     return before if len(value) == 2 and strength(before) >= Strength.HEADER else ""
 
 

@@ -1,8 +1,13 @@
-"""The work that is measured: steps of about 200 bytes over a state of ten fields, of which four change each step."""
+"""The work that is measured: steps of about 400 bytes over a state of ten fields, of which five change each step.
+
+Words and numbers differ in every step, as agents and markets produce them: what is found in a cache is not measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -19,43 +24,54 @@ class Position:
     note: str = "nothing yet"
     symbol: str = "EURUSD"
     venue: str = "paper"
-    lot: int = 1000
+    tokens: int = 1000
     limit: int = 100_000
     is_open: bool = False
     label: str = "a harness at work"
 
 
-GIVEN = "g" * 80
-MADE = "m" * 80
+_PROSE = (
+    "market price higher lower because signal moves order filled waits until volume falls again test passes feature build "
+    "failed with error line in module expected value token count session access key point"
+)
+_WORDS = _PROSE.split()
 
 
-class Stepping(BaseHarness[Position, str, str]):
-    """Makes `steps` steps of 90 characters in and 90 out."""
+class Stepping(BaseHarness[Position, dict[str, Any], dict[str, Any]]):
+    """Makes `steps` steps of about 100 characters in and 150 out, no two alike: words, and an id of random hex."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(Position())
         self.steps = steps
+        self.random = Random(steps)
 
-    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+    async def execute(self) -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
         while (count := self.state.count + 1) <= self.steps:
             self.advance(count)
             yield self.pair(count)
 
     def advance(self, count: int) -> None:
-        """Change four of the ten fields."""
-        text = f"{count:010d}"
-        self.update_state(lambda state: evolve(state, count=count, price=text, cash=text, note=text))
+        """Change five of the ten fields."""
+        price, cash = f"{self.random.random():.5f}", f"{self.random.random() * 1e5:.2f}"
+        self.update_state(
+            lambda state: evolve(state, count=count, price=price, cash=cash, note=price, tokens=state.tokens + count)
+        )
 
-    def pair(self, count: int) -> tuple[str, str]:
-        """Return 90 characters in and 90 out."""
-        text = f"{count:010d}"
-        return GIVEN + text, MADE + text
+    def pair(self, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what goes in and out."""
+        draw = self.random
+        given = {"prompt": " ".join(draw.choices(_WORDS, k=14)), "tokens": count * 17}
+        return given, {
+            "text": " ".join(draw.choices(_WORDS, k=14)),
+            "price": draw.random(),
+            "id": f"{draw.getrandbits(128):032x}",
+        }
 
 
 class Acting(Stepping):
     """Does an effect in every step: an act that takes no time, so that what is measured is what recording it costs."""
 
-    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+    async def execute(self) -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
         while (count := self.state.count + 1) <= self.steps:
             await self.once("act", _act, count)
             self.advance(count)

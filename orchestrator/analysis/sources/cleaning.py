@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from harnesses.secret_scan import SUSPECT
+from harnesses.secret_scan import coarse_suspect
 from harnesses.secrets import may_hold_secret, redact
 from orchestrator.analysis.duck import quoted
 from orchestrator.codec import decode, encode_private
@@ -29,7 +29,7 @@ def add_functions(db: DuckDBPyConnection) -> None:
 
 def cleaned(column: str) -> str:
     """Return what takes the secrets out of a column of JSON."""
-    return f"CASE WHEN regexp_matches({column}, {quoted(SUSPECT)}) THEN clean_json({column}) ELSE {column} END"
+    return f"CASE WHEN regexp_matches({column}, {quoted(coarse_suspect())}) THEN clean_json({column}) ELSE {column} END"
 
 
 def clean_json(text: str) -> str:
