@@ -9,7 +9,7 @@ that is not text stay. What was redacted once is not changed again, and the time
     suspects(texts)         the same for many texts in one pass
     LineRedactor()          lines that come one by one, with keys that go over several of them
 
-A secret is known by the name beside it (`secret_names`) or by its own look (`secret_patterns`, `secret_text`).
+A secret is known by the name beside it (`secret_names`) or by its own look or by what stands around it (`secret_rules`).
 """
 
 from __future__ import annotations
