@@ -27,6 +27,10 @@ class Unstorable(HarnessError):
     """A state, an input or an output holds something that can not be put on disk and read back."""
 
 
+class RecordTooLarge(Unstorable, NoRestart):
+    """Something is larger than one record may be, `max_record_bytes`. Nothing of it was written."""
+
+
 class ScopeError(HarnessError):
     """`execute()` left one of Trio's cancel scopes or nurseries in a condition that can not go on."""
 
@@ -88,6 +92,7 @@ _OURS: tuple[type[HarnessError], ...] = (
     HarnessMisuse,
     StateError,
     Unstorable,
+    RecordTooLarge,
     ScopeError,
     StepTimeout,
     DeadlineExceeded,

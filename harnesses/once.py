@@ -45,18 +45,26 @@ from harnesses.entries import (
     words_of,
 )
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable, Waiting
+from harnesses.record_size import CEILING_BYTES, check_size
 from harnesses.returned import Decode, as_plain_data, result_decoder
 from harnesses.secrets import redact_text
 
+MAX_EFFECTS = 100_000
+"""Of one step: they are all in memory until it is recorded, and again when it is resumed."""
 _decode = msgspec.json.Decoder().decode
 
 
 class Effects:
-    """The effects of the step that a harness is making. It outlives attempts."""
+    """The effects of the step that a harness is making. It outlives attempts.
 
-    __slots__ = ("_entries", "_recording", "closed")
+    Args:
+        most: bytes that the arguments or the result of one may have.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_entries", "_most", "_recording", "closed")
+
+    def __init__(self, most: int = CEILING_BYTES) -> None:
+        self._most = most
         self._entries: dict[str, Entry] = {}
         self.closed = False
         """Whether the step is being recorded: what begins now belongs to the next one."""
@@ -132,6 +140,7 @@ class Effects:
         check_function(key, function)
         decode = result_decoder(function)
         arguments = arguments_of(key, args)
+        check_size(f"effect {key!r}: its arguments", arguments, self._most)
         while self.closed:
             self._recording = self._recording or trio.Event()
             await self._recording.wait()
@@ -150,6 +159,8 @@ class Effects:
         journal.check_latch()
         is_new = entry is None
         if entry is None:
+            if len(self._entries) >= MAX_EFFECTS:
+                raise HarnessMisuse(f"once: expected at most {MAX_EFFECTS:,} effects in one step; yield in between")
             entry = self._entries[key] = Entry(key, arguments)
         entry.busy, entry.idempotent = True, idempotent
         try:
@@ -251,7 +262,7 @@ class Effects:
             journal.note_soon("outcome", outcome_body(entry))
             raise
         else:
-            return await _confirm(journal, entry, result, decode)
+            return await _confirm(journal, entry, result, decode, self._most)
 
     async def _ask(
         self,
@@ -284,7 +295,7 @@ class Effects:
         match answer:
             case Confirmed(result):
                 _check_answer(entry, result, decode)
-                await _confirm(journal, entry, result, decode)
+                await _confirm(journal, entry, result, decode, self._most)
             case NotDone():
                 await _note(journal, entry, EffectOutcome.NOT_DONE, was)
             case Undecided(reason):
@@ -326,11 +337,12 @@ def _check_answer(entry: Entry, result: Any, decode: Decode) -> None:
         ) from error
 
 
-async def _confirm(journal: Journal, entry: Entry, result: Any, decode: Decode) -> Any:
+async def _confirm(journal: Journal, entry: Entry, result: Any, decode: Decode, most: int) -> Any:
     """Write down that the effect has happened, even if what it returned is of no use; return what is on record."""
     problem = f"effect {entry.key!r} has happened, but its result can not be stored"
     try:
         entry.result = "null" if result is None else text_of(result, problem)
+        check_size(f"{problem}: it", entry.result, most)
         value = decode(entry.key, entry.result)
     except (Unstorable, Waiting) as error:
         await _note(journal, entry, EffectOutcome.CONFIRMED, str(error))

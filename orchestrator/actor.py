@@ -24,6 +24,7 @@ from harnesses.errors import HarnessMisuse, ScopeError, Unstorable, located
 from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
+from harnesses.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.runtime import ApprovalRule
 from harnesses.secrets import LineRedactor
 from harnesses.spending import Till
@@ -68,6 +69,7 @@ class Actor(Slot):
         approvals: where people are asked.
         rule: says which effects need an approval.
         redacted: whether secrets are taken out of what is recorded.
+        most: bytes that one record may have.
     """
 
     __slots__ = (
@@ -80,6 +82,7 @@ class Actor(Slot):
         "_harness",
         "_lost",
         "_mailbox",
+        "_most",
         "_number",
         "_output",
         "_post",
@@ -118,8 +121,10 @@ class Actor(Slot):
         approvals: Approvals,
         rule: ApprovalRule | None = None,
         redacted: bool = True,
+        most: int = MAX_RECORD_BYTES,
     ) -> None:
         super().__init__()
+        self._most = most
         self.name = name
         self._redacted = redacted
         self.control = control
@@ -209,10 +214,13 @@ class Actor(Slot):
                 governance,
                 took_us=self.control.watch.took_us(),
                 consumed=[message.seq for message in used] if used else (),
+                most=self._most,
             )
             saved = self.savings.snapshot(body, delta, state)
+            if saved is not None:
+                check_size("its state", saved, self._most)
         except Unstorable as error:
-            raise Unstorable(f"harness {self.name!r}, step {step.step_number}: {error}") from error
+            raise located(error, f"harness {self.name!r}, step {step.step_number}") from error
         time_us = int(step.timestamp.timestamp() * 1e6 + 0.5)
         self.row = _row(StepRow, (self._number, self._epoch, self._attempt, step.step_number, time_us, body, saved))
         if used:

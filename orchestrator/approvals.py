@@ -19,7 +19,9 @@ from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.errors import ApprovalDenied, ApprovalExpired, ApprovalInvalid, HarnessError
 from harnesses.meter import Meter
+from harnesses.record_size import MAX_RECORD_BYTES, check_size
 from orchestrator.bell import Bell
+from orchestrator.codec import encode_private
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt
 from orchestrator.store.approvals import Ask, Asked, Respond, Taken, TakeUp
@@ -41,8 +43,9 @@ class Asker:
 class Approvals:
     """What the harnesses of a run ask of people."""
 
-    def __init__(self, recorder: Recorder, clock: WallClock) -> None:
+    def __init__(self, recorder: Recorder, clock: WallClock, most: int = MAX_RECORD_BYTES) -> None:
         self._recorder = recorder
+        self._most = most
         self._clock = clock
         self._secret = Secret(recorder.store)
         self._waiting: dict[str, Bell] = {}
@@ -71,6 +74,7 @@ class Approvals:
         """Return when an action of the step being made is approved; see `Journal.approve`."""
         id, now_us, ticks = secrets.token_hex(5), self._now_us(), self._clock.ticks()
         wanted = request_of(id, asker.name, step, key, action, now_us=now_us, ticks=ticks)
+        check_size(f"the request for an approval of {key!r:.100}", encode_private(wanted), self._most)
         of = (asker.number, asker.epoch, asker.attempt)
         asked: Asked = await self._recorder.do(Ask(*of, wanted, self._secret.get()))
         standing = await self._standing(asker, step, asked)

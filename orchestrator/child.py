@@ -21,6 +21,7 @@ from harnesses.control import Control, Ending
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, NoRestart, OrchestratorError, Unstorable, Waiting
 from harnesses.governor import Governor
 from harnesses.once import Effects
+from harnesses.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.runtime import ApprovalRule
 from harnesses.step import Step
 from harnesses.ticks import TickBook
@@ -61,6 +62,8 @@ class Common:
     """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
     redacted: bool = True
     """Whether secrets are taken out of what is recorded."""
+    most: int = MAX_RECORD_BYTES
+    """Bytes that one record may have."""
 
 
 @define(eq=False)
@@ -144,7 +147,7 @@ class Child:
         self._reopened = False
         self._number = self._epoch = 0
         self._savings = Savings()
-        self._effects = Effects()
+        self._effects = Effects(common.most)
         self._pending: Receipt | None = None
         self._deadline = inf if terms.deadline_s is None else trio.current_time() + terms.deadline_s
         self._expired = False
@@ -261,8 +264,9 @@ class Child:
         cls = type(self.harness)
         try:
             initial = encode_private(self.harness.state)
+            check_size("the state", initial, self._common.most)
         except Unstorable as error:
-            raise Unstorable(f"harness {self.name!r}: its initial state can not be stored: {error}") from error
+            raise type(error)(f"harness {self.name!r}: its initial state can not be stored: {error}") from error
         try:
             self.types.check(initial)
         except UsageError as error:
@@ -377,6 +381,7 @@ class Child:
             approvals=self._common.approvals,
             rule=self._rule,
             redacted=self._common.redacted,
+            most=self._common.most,
         )
 
     def _till(self, control: Control) -> StoreTill | None:

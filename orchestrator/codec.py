@@ -16,6 +16,7 @@ import msgspec
 from harnesses.delta import Delta, apply_to_state, modified
 from harnesses.effects import EffectOutcome
 from harnesses.errors import Unstorable
+from harnesses.record_size import CEILING_BYTES, too_large
 from harnesses.secrets import may_hold_secret, redact
 from harnesses.step import StateDelta, Step
 from harnesses.values import detach, explain
@@ -57,6 +58,7 @@ def encode_step(
     *,
     took_us: str = "",
     consumed: Sequence[int] = (),
+    most: int = CEILING_BYTES,
 ) -> str:
     """Return the body of a step's record.
 
@@ -65,9 +67,11 @@ def encode_step(
         governance: what its governor keeps.
         took_us: what its time went into, as JSON: `harnesses.stopwatch`.
         consumed: `seq`s of the messages that it has used up.
+        most: bytes that the body may have.
 
     Raises:
         Unstorable: with the path to what can not be stored, from `input`, `output` or `state`.
+        RecordTooLarge: with what is how large.
     """
     body: dict[str, Any] = {"input": step.input, "output": step.output, "delta": delta}
     summary = step.state_delta.summary
@@ -83,6 +87,10 @@ def encode_step(
         encoded = _encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(_explain_step(step, delta)) from error
+    if len(encoded) > most:
+        sizes = sorted(((len(_encode(value)), name) for name, value in body.items()), reverse=True)
+        parts = ", ".join(f"{'change of the state' if name == 'delta' else name} {size:,}" for size, name in sizes[:3])
+        raise too_large("its record", len(encoded), most, parts)
     text = str(encoded, "utf-8")
     return f'{text[:-1]},"took_us":{took_us}}}' if took_us else text
 

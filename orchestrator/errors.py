@@ -6,6 +6,7 @@
     │   │   └── GuardrailError       a guardrail that can not be
     │   ├── StateError               a change returned no usable state
     │   ├── Unstorable               a value that can not be put on disk and read back
+    │   │   └── RecordTooLarge       … for one record is larger than `max_record_bytes`: not restarted either
     │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
     │   ├── NoRestart                no restart can mend it: the harness fails at once
     │   │   ├── InvalidRequest       a feature list or policy that can not be; see `harnesses.features.errors`
@@ -58,6 +59,7 @@ from harnesses.errors import (
     Latched,
     NoRestart,
     OrchestratorError,
+    RecordTooLarge,
     Refused,
     ScopeError,
     StateError,
@@ -86,6 +88,7 @@ __all__ = [
     "OwnedElsewhere",
     "OwnershipError",
     "OwnershipLost",
+    "RecordTooLarge",
     "Refused",
     "ScopeError",
     "StateError",

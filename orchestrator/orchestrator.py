@@ -24,6 +24,7 @@ from harnesses.budget import Budget
 from harnesses.clock import WallClock
 from harnesses.governor import Governor
 from harnesses.private_files import conceal_file, conceal_key
+from harnesses.record_size import MAX_RECORD_BYTES
 from harnesses.runtime import ApprovalRule
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
@@ -43,7 +44,7 @@ from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.budgets import Fund
 from orchestrator.store.secret import secret_path
 from orchestrator.supervisor import Supervisor
-from orchestrator.terms import check_name, check_seconds, intensity_of, restart_of, strategy_of, terms_of
+from orchestrator.terms import check_name, check_record_bytes, check_seconds, intensity_of, restart_of, strategy_of, terms_of
 from orchestrator.till import Teller
 from orchestrator.waiting import Lines
 
@@ -73,6 +74,8 @@ class Orchestrator:
         redact: whether secrets are taken out of what is written: input, output and summary of a step, lines of output, errors,
             and what is attached. The state, messages, and what effects are given and give back have to come back as they
             were, and are stored so. Whatever is shown, logged or exported is without secrets either way.
+        max_record_bytes: bytes that one record may have: a step, an effect's arguments or its result, a message, a state. What
+            is larger ends the harness that made it, before anything is written. 300,000,000 is the highest that can be chosen.
         control: whether a socket beside the store takes questions and orders from `orchestrator pause`, `metrics` and so on.
         metrics: where the numbers are served for Prometheus, HOST:PORT; a port alone is one of this machine. Or a
             `MetricExporter` of OpenTelemetry, through which they are pushed every minute, and at the end.
@@ -99,6 +102,7 @@ class Orchestrator:
         clock: Callable[[], float] | None = None,
         budget: Budget | None = None,
         redact: bool = True,
+        max_record_bytes: int = MAX_RECORD_BYTES,
         control: bool = False,
         metrics: object = None,
         traces: object = None,
@@ -106,6 +110,7 @@ class Orchestrator:
         if not isinstance(cast(object, redact), bool):
             raise UsageError(f"redact: expected True or False, was {redact!r:.100}")
         self._redact = redact
+        self._most = check_record_bytes(max_record_bytes)
         check_seconds(grace_s=grace_s, drain_s=drain_s, deadline_s=deadline_s)
         self._wanted = Wanted(control, metrics, traces)
         self._given_store = store
@@ -331,13 +336,21 @@ class Orchestrator:
             self.latch = _latch_of(store)
             recorder = Recorder(store, self._store_lost)
             clock = WallClock(self._clock)
-            approvals = Approvals(recorder, clock)
-            self._post = PostOffice(recorder, self._mailbox_of, approvals)
+            approvals = Approvals(recorder, clock, self._most)
+            self._post = PostOffice(recorder, self._mailbox_of, approvals, self._most)
             self._teller = Teller(recorder, Lines())
             lag_s = time.time() - trio.current_time()
             self.beside = Beside(self._wanted, recorder, lambda: self.handles)
             self._common = Common(
-                recorder, self._post, self.latch.check, clock, self._teller, approvals, lag_s, redacted=self._redact
+                recorder,
+                self._post,
+                self.latch.check,
+                clock,
+                self._teller,
+                approvals,
+                lag_s,
+                redacted=self._redact,
+                most=self._most,
             )
             async with trio.open_nursery() as services:
                 # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.

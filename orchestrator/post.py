@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import trio
 
+from harnesses.record_size import MAX_RECORD_BYTES, check_size
 from orchestrator.approvals import Approvals
 from orchestrator.codec import encode
 from orchestrator.errors import StoreError
@@ -54,10 +55,18 @@ class PostOffice:
     Args:
         mailbox_of: returns the mailbox of a harness; None if it does not run here.
         approvals: is told when somebody else has answered.
+        most: bytes that a message may have.
     """
 
-    def __init__(self, recorder: Recorder, mailbox_of: Callable[[str], Mailbox | None], approvals: Approvals) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        mailbox_of: Callable[[str], Mailbox | None],
+        approvals: Approvals,
+        most: int = MAX_RECORD_BYTES,
+    ) -> None:
         self._recorder = recorder
+        self._most = most
         self._approvals = approvals
         self._mailbox_of = mailbox_of
         self._ended = threading.Event()
@@ -68,8 +77,10 @@ class PostOffice:
 
         Raises:
             Unstorable: JSON can not carry it.
+            RecordTooLarge: it has more bytes than a record may have.
         """
         body = encode(message)
+        check_size(f"the message to {to!r:.100}", body, self._most)
 
         def deliver(seq: int) -> None:
             mailbox = self._mailbox_of(to)

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from harnesses.record_size import CEILING_BYTES
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Intensity, Restart, Strategy
 
@@ -47,6 +48,17 @@ def check_seconds(**given: object) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
         if value is not None and not number:
             raise UsageError(f"{name}: expected a number of seconds from 0 up, was {value!r}")
+
+
+def check_record_bytes(value: object) -> int:
+    """Return the bytes that one record may have.
+
+    Raises:
+        UsageError: it is no such number.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not 1_000 <= value <= CEILING_BYTES:
+        raise UsageError(f"max_record_bytes: expected a whole number from 1,000 to {CEILING_BYTES:,}, was {value!r:.100}")
+    return value
 
 
 def intensity_of(restarts: int, period_s: float) -> Intensity:

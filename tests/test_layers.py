@@ -19,7 +19,7 @@ HARNESSES = (
     # nouns
     ("control_characters", "errors", "moment", "step"),
     ("agent", "budget", "clock", "config", "forks", "key_file", "links", "schedule", "stopwatch", "values"),
-    ("approval", "private_files"),
+    ("approval", "private_files", "record_size"),
     ("attachments", "delta", "effects", "pools", "returned"),
     ("entries",),
     ("governor",),
@@ -379,6 +379,7 @@ PURE = (
     "harnesses.approval",
     "harnesses.attachments",
     "harnesses.delta",
+    "harnesses.record_size",
     "harnesses.effects",
     "harnesses.entries",
     "harnesses.moment",

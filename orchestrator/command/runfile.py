@@ -40,6 +40,7 @@ from harnesses.errors import HarnessMisuse
 from harnesses.governance.errors import GuardrailError
 from harnesses.governance.guardrail_tables import read_guardrails, read_together
 from harnesses.governance.guardrails import Guardrails
+from harnesses.record_size import CEILING_BYTES, MAX_RECORD_BYTES
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Restart, Strategy
 
@@ -94,6 +95,7 @@ class _Top:
     drain_s: _Seconds = 10.0
     deadline_s: _Seconds | None = None
     redact: bool = True
+    max_record_bytes: Annotated[int, Meta(ge=1_000, le=CEILING_BYTES)] = MAX_RECORD_BYTES
     control: bool = True
     metrics: str | int | None = None
     traces: str | bool | None = None

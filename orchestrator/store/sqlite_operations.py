@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from harnesses.errors import OrchestratorError
+from harnesses.record_size import CEILING_BYTES, check_size
 from orchestrator.codec import decode, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
 from orchestrator.events import Restarting, Started
@@ -186,6 +187,7 @@ class Operations:
         if row is None:
             raise unknown_harness(post.to, self._location)
         (before,) = self._db.execute(_NEWEST_WAITING, row).fetchone()
+        check_size("the message", post.body, CEILING_BYTES)
         body = encode({"from": post.sender, "message": decode(post.body)})
         seq = self._insert_record(row[0], 0, 0, 0, post.time_us, body, "message")
         self._db.execute(
