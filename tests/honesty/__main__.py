@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from .bending import BENDING
 from .cheating import CHEATS
 from .honest import HONEST
 from .trial import Result, hear_all
@@ -22,7 +23,7 @@ def main() -> None:
     parser.add_argument("--evidence", action="store_true", help="also print what was found")
     options = parser.parse_args()
     began = time.monotonic()
-    agents = [agent for agent in (*CHEATS, *HONEST) if options.only in agent.name]
+    agents = [agent for agent in (*CHEATS, *BENDING, *HONEST) if options.only in agent.name]
     with tempfile.TemporaryDirectory() as folder:
         results = trio.run(lambda: hear_all(Path(folder), agents, thoroughly=True))
     wrong = 0

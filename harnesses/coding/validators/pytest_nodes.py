@@ -11,6 +11,7 @@ import trio
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.base import CandidateValidator, told
+from harnesses.coding.validators.contrary import turn_round
 from harnesses.coding.validators.ground import Ground, survey
 from harnesses.coding.validators.imports import imported_by, own_names
 from harnesses.coding.validators.overlay import drop_compiled, lay_over
@@ -24,6 +25,8 @@ from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 
 _TEXT = 1_500
+_ASKED_TWICE = 2
+_BOTH = "passes, and passes as well if it is turned round: something else than the program answers for it"
 
 
 class PytestNodes(CandidateValidator):
@@ -85,19 +88,52 @@ class PytestNodes(CandidateValidator):
             if not kept:
                 return False, why
         ground = await survey(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
-        async with candidate.checkouts.at(candidate.commit) as root:
-            laid = await lay_over(root, candidate, ground.changes, ground.judges)
-            await drop_compiled(root, ground.files)
-            run = await run_of(candidate, ground, root, nodes, python=self._python, limit_s=self._limit_s, env=self._env)
-            report = await run_pytest(root, run)
+        report, run, laid = await self._run(candidate, ground, nodes)
         findings = node_findings(report, nodes, self._limit_s)
         said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{_additions(self._env)}"]
         if laid:
             said.append(f"as at the base, whatever the commit says: {', '.join(laid[:10])}")
         if findings:
             return False, "\n".join([*said, told(findings), *_output(report)])
-        passed = sum(len(answering(report, node)) for node in nodes)
-        return True, "\n".join([*said, f"{passed} passed in {report.duration_s:.1f} s"])
+        passed = [found.id for node in nodes for found in answering(report, node)]
+        if ground.changes and candidate.confirmation == 1:
+            both = await self._passing_both(candidate, ground, passed)
+            if both:
+                return False, "\n".join([*said, told([f"{id}: {_BOTH}" for id in both])])
+        return True, "\n".join([*said, f"{len(passed)} passed in {report.duration_s:.1f} s"])
+
+    async def _run(
+        self, candidate: Candidate, ground: Ground, nodes: Sequence[str], *, turned: Mapping[str, str] | None = None
+    ) -> tuple[SessionReport, PytestRun, tuple[str, ...]]:
+        """Return what became of nodes, how they were run, and what was as at the base for that.
+
+        Args:
+            turned: test modules that are not as at the base, with their source.
+        """
+        async with candidate.checkouts.at(candidate.commit) as root:
+            laid = await lay_over(root, candidate, ground.changes, ground.judges)
+            await drop_compiled(root, ground.files)
+            for path, source in (turned or {}).items():
+                await trio.Path(root / path).write_text(source, encoding="utf-8")
+            run = await run_of(candidate, ground, root, nodes, python=self._python, limit_s=self._limit_s, env=self._env)
+            return await run_pytest(root, run), run, laid
+
+    async def _passing_both(self, candidate: Candidate, ground: Ground, passed: Sequence[str]) -> list[str]:
+        """Return the tests that pass turned round as well; twice, since a test may be unsteady."""
+        turned, names = dict[str, str](), dict[str, set[str]]()
+        for id in passed:
+            path, _, name = id.partition("[")[0].partition("::")
+            names.setdefault(path, set()).add(name)
+        left: list[str] = []
+        for path in sorted(names):
+            source = await candidate.checkouts.read(candidate.base, path)
+            turned[path], found = turn_round(_text(source), names[path])
+            left += sorted(f"{path}::{name}" for name in found)
+        for _ in range(_ASKED_TWICE):
+            if left:
+                report, _, _ = await self._run(candidate, ground, left, turned=turned)
+                left = [node for node in left if any(found.passed for found in answering(report, node))]
+        return left
 
 
 async def run_of(
