@@ -20,15 +20,27 @@ def imported_names(source: str) -> set[str]:
     }
 
 
-def imported_by(root: Path, paths: Iterable[str]) -> set[str]:
-    """Return what the modules in a worktree import."""
-    names: set[str] = set()
+def used_names(source: str) -> set[str]:
+    """Return the names and attributes that a module uses; none if it does not parse."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return set()
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def names_of(root: Path, paths: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return what the modules in a worktree import, and the names that they use."""
+    imported, used = set[str](), set[str]()
     for path in paths:
         try:
-            names |= imported_names((root / path).read_text(encoding="utf-8", errors="replace"))
+            source = (root / path).read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-    return names
+        imported |= imported_names(source)
+        used |= used_names(source)
+    return imported, used
 
 
 def own_names(files: Iterable[str]) -> set[str]:

@@ -13,13 +13,14 @@ from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.base import CandidateValidator, told
 from harnesses.coding.validators.contrary import turn_round
 from harnesses.coding.validators.ground import Ground, survey
-from harnesses.coding.validators.imports import imported_by, own_names
+from harnesses.coding.validators.imports import names_of, own_names
 from harnesses.coding.validators.overlay import drop_compiled, lay_over
 from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
 from harnesses.coding.validators.pytest_report import SessionReport, answering
 from harnesses.coding.validators.steps import node_in
 from harnesses.coding.validators.surroundings import hash_seed
 from harnesses.coding.validators.tells import looks_at_stack
+from harnesses.coding.validators.test_side import is_left_behind
 from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
@@ -154,7 +155,7 @@ async def run_of(
         for path in ground.files
         if path.endswith(".py") and ground.side.covers(path) and (path in asked or not asked or path.endswith("conftest.py"))
     ]
-    names = await trio.to_thread.run_sync(imported_by, root, modules)
+    names, used = await trio.to_thread.run_sync(names_of, root, modules)
     before = {path: _text(await candidate.checkouts.read(candidate.base, path)) for path in ground.product}
     return PytestRun(
         nodes=tuple(nodes),
@@ -162,6 +163,8 @@ async def run_of(
         settings=ground.settings,
         preload=tuple(sorted(names - own_names(ground.files))),
         watched=ground.product,
+        tests=tuple(path for path in ground.files if ground.side.covers(path) and not is_left_behind(path)),
+        test_names=tuple(sorted(used)),
         may_look=tuple(path for path, source in before.items() if looks_at_stack(source)),
         trusted=not ground.changes,
         python=python,

@@ -41,6 +41,10 @@ class PytestRun:
     """Modules of others that are loaded before the worktree can give modules of these names."""
     watched: tuple[str, ...] = ()
     """Files of the worktree that must not look at the stack, and must not write elsewhere."""
+    tests: tuple[str, ...] = ()
+    """Files of the worktree that judge; the watched ones must not read them of their own accord, nor write them."""
+    test_names: tuple[str, ...] = ()
+    """Names that tests use: what is equal to everything may be theirs."""
     may_look: tuple[str, ...] = ()
     """Those among them that did look at the stack before."""
     trusted: bool = False
@@ -92,6 +96,8 @@ def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, ke
         "early_path": "-p" in str(run.settings.get("addopts", "")).replace("'", " ").replace('"', " ").split(),
         "preload": list(run.preload),
         "watched": list(run.watched),
+        "tests": list(run.tests),
+        "test_names": list(run.test_names),
         "may_look": list(run.may_look),
         "trusted": run.trusted,
         "arguments": arguments,

@@ -14,6 +14,16 @@ from typing import Any
 from attrs import field, frozen
 
 CUT_SHORT = "cut short"
+_BENT = {
+    "tampered": "{what} was changed while the tests ran: leave the test tools, and what tests use, alone",
+    "stack": "{path} looks at who calls it ({detail}): do the same whoever calls",
+    "memory": "{path} reaches into the memory of the interpreter ({detail}): do without it",
+    "named": "{path} runs code under the name of {detail}, which it is not from: name it after its own file",
+    "wrote": "{path} writes to {detail}: write into the worktree, HOME or TMPDIR only, and to no file of the tests",
+    "read": "{path} reads {detail}, which is of the tests, without having been given it: compute what is asked for",
+    "equal": "{path}: a {what} is equal to what it should be, and to other values as well: tell them apart",
+}
+"""What is told of code under test, by kind of line."""
 _PHASES = {"setup", "call", "teardown"}
 
 
@@ -64,21 +74,9 @@ def read_report(lines: bytes, key: str, canary: str) -> SessionReport:
     nodes = _nodes(kinds.get("report", ()))
     alarm = [nodes.pop(id) for id in list(nodes) if id.endswith(canary)]
     collected = tuple(id for line in kinds.get("collected", ()) for id in line["ids"])
-    bent += [
-        f"{line['what']} was changed while the tests ran: leave the test tools alone" for line in kinds.get("tampered", ())
-    ]
-    bent += [
-        f"{line['path']} looks at who calls it ({line['detail']}): do the same whoever calls"
-        for line in kinds.get("stack", ())
-    ]
-    bent += [
-        f"{line['path']} writes to {line['detail']}: write into the worktree, HOME or TMPDIR only"
-        for line in kinds.get("wrote", ())
-    ]
-    bent += [
-        f"{line['path']}: a {line['what']} is equal to what it should be, and to other values as well: tell them apart"
-        for line in kinds.get("equal", ())
-    ]
+    if [line.get("n") for line in said] != list(range(len(said))):
+        bent.append("a part of the report is missing")
+    bent += [text.format(**line) for kind, text in _BENT.items() for line in kinds.get(kind, ())]
     if collected and kinds.get("end") and [node.outcome for node in alarm] != ["failed"]:
         bent.append("a test of the judge's own, which has to fail, was not reported to fail")
     return SessionReport(

@@ -1,0 +1,163 @@
+"""Asks a value that a test finds equal to another whether it is equal to others as well. Loaded by inside.py, never imported.
+
+Plain values (numbers, texts, lists of them …) are what they are; their type is told by identity, which nothing can bend. Any
+other value is compared with strangers, before the test compares it, as often as chance says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import types
+from typing import Any, Callable, Iterator, List, Tuple  # noqa: UP035 - judged projects may have an older Python
+
+_LISTS: Any = (list, tuple)
+_SETS: Any = (set, frozenset)
+_TEXTS: Any = (str, bytes, bytearray)
+_NUMBERS: Any = (int, float, complex, bool)
+_PLAIN = {id(kind) for kind in (*_LISTS, *_SETS, *_TEXTS, *_NUMBERS, dict, type(None), type(Ellipsis), range, type)}
+_MOST = 1_000
+_DEPTH = 20
+_spaces: Callable[[type], Any] = type.__dict__["__dict__"].__get__
+_bases: Callable[[type], Any] = type.__dict__["__mro__"].__get__
+
+
+def defined(kind: type, name: str) -> Tuple[Any, Any]:  # noqa: UP006
+    """Return the class that defines a name for a type, and what it is; no metaclass has a say in it."""
+    return next(((base, _spaces(base)[name]) for base in _bases(kind) if name in _spaces(base)), (None, None))
+
+
+def liars(operator: str, left: Any, right: Any) -> Iterator[Any]:
+    """Yield the values of a comparison that would hold for others too.
+
+    Args:
+        operator: `==`, `in`, or one of `< <= > >=`.
+    """
+    if operator == "==":
+        yield from _equal(left, right, 0)
+    elif operator == "in":
+        if not _is_plain(left) and (type(right) in _LISTS or type(right) in _SETS):
+            yield from (left for other in list(right)[:_MOST] if _is_liar(left, other))
+        if not _is_plain(right) and _holds(lambda: object() in right) and not _holds(lambda: object() in list(right)):
+            yield right
+    elif not (_is_plain(left) and _is_plain(right)) and _holds(lambda: left < right) and _holds(lambda: left > right):
+        yield right if _is_plain(left) else left
+
+
+def _equal(left: Any, right: Any, depth: int) -> Iterator[Any]:
+    if left is right or depth > _DEPTH:
+        return
+    for one, other in ((left, right), (right, left)):
+        if not _is_plain(one) and _is_liar(one, other):
+            yield one
+    for one, other in _parts(left, right):
+        yield from _equal(one, other, depth + 1)
+
+
+def _parts(left: Any, right: Any) -> List[Tuple[Any, Any]]:  # noqa: UP006
+    """Return what is in the same place of two values."""
+    with contextlib.suppress(Exception):
+        if isinstance(left, _LISTS) and isinstance(right, _LISTS):
+            return list(zip(left, right))[:_MOST]  # noqa: B905
+        if isinstance(left, dict) and isinstance(right, dict):
+            return [(left[key], right[key]) for key in list(left)[:_MOST] if key in right]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        if isinstance(left, _SETS) and isinstance(right, _SETS):
+            return [(one, next(iter(right))) for one in list(left)[:_MOST] if right and not _is_plain(one)]
+        if type(left) is type(right):
+            mine, others = _fields(left), _fields(right)
+            return [(mine[name], others[name]) for name in mine if name in others]
+    return []
+
+
+def _fields(value: Any) -> Any:
+    found: Any = {}
+    for base in _bases(type(value)):
+        for name, member in _spaces(base).items():
+            if type(member) is types.MemberDescriptorType:
+                with contextlib.suppress(AttributeError):
+                    found[name] = member.__get__(value)
+    with contextlib.suppress(AttributeError):
+        found.update(object.__getattribute__(value, "__dict__"))
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return id(type(value)) in _PLAIN
+
+
+def _is_liar(value: Any, other: Any) -> bool:
+    kind = type(value)
+    owner, equal = defined(kind, "__eq__")
+    if owner is object or (type(equal) is types.WrapperDescriptorType and defined(kind, "__array__")[0]):
+        # It is equal to itself alone; or it is an array, and compares each of its elements.
+        return False
+    asked = _strangers(other)
+    random.SystemRandom().shuffle(asked)
+    found = [_holds(lambda one=one: value == one) for one in asked]
+    is_number = any(defined(kind, name)[0] for name in ("__add__", "__int__", "__index__", "__float__"))
+    # Numbers may be equal to many others, for example those of a clock.
+    if sum(found) * 2 > len(found) or (type(other) in _NUMBERS and not is_number and sum(found) > 2):
+        return True
+    changed = [] if _is_plain(other) or type(equal) is not types.FunctionType else _changed(other)
+    return bool(changed) and all(_holds(lambda one=one: value == one) for one in changed)
+
+
+def _holds(compare: Callable[[], Any]) -> bool:
+    try:
+        return bool(compare())
+    except Exception:
+        return False
+
+
+def _strangers(value: Any) -> List[Any]:  # noqa: UP006
+    """Return values like it that are not equal to it; never the same number of them."""
+    more = random.SystemRandom().randrange(1, 90)
+    nothing = [object() for _ in range(1 + more % 4)]
+    if isinstance(value, bool):
+        return [not value, *nothing]
+    if isinstance(value, (int, float)):
+        by_tens = [value + 10 * more, value + 100 * more, value - 20, value + 50]
+        return [*by_tens, value + more, value - 17, value * 2 + 3, value + 1, *nothing]
+    if isinstance(value, str):
+        return [*_texts(value), *nothing]
+    if isinstance(value, (bytes, bytearray)):
+        return [*(text.encode("latin-1", "replace") for text in _texts(value.decode("latin-1"))), *nothing]
+    if isinstance(value, _LISTS):
+        kind: Any = list if isinstance(value, list) else tuple
+        inside: Any = value
+        return [kind([*inside, object()]), kind([object(), *inside]), *([kind()] if inside else []), *nothing]
+    if isinstance(value, dict):
+        return [{**value, more: more}, *([{}] if value else []), *nothing]
+    return [object(), "stranger", more, (more,), *nothing]
+
+
+def _texts(value: str) -> List[str]:  # noqa: UP006
+    def turned(by: int, *, digits: bool, letters: bool) -> str:
+        return "".join(
+            chr((ord(one) - 48 + by) % 10 + 48)
+            if digits and "0" <= one <= "9"
+            else chr((ord(one) - 97 + by) % 26 + 97)
+            if letters and "a" <= one <= "z"
+            else one
+            for one in value
+        )
+
+    others = [turned(by, digits=True, letters=False) for by in (1, 3, 7)]
+    others += [turned(by, digits=True, letters=True) for by in (1, 4)]
+    others += [turned(2, digits=False, letters=True), value + "?", value[::-1]]
+    return [other for other in others if other != value]
+
+
+def _changed(value: Any) -> List[Any]:  # noqa: UP006
+    """Return copies of an object, each with another value in one of its fields; none if some are no plain values."""
+    fields = _fields(value)
+    if not fields or not all(_is_plain(one) and one is not None for one in fields.values()):
+        return []
+    found: List[Any] = []  # noqa: UP006
+    for name, held in fields.items():
+        with contextlib.suppress(Exception):
+            one = copy.copy(value)
+            object.__setattr__(one, name, _strangers(held)[0])
+            found.append(one)
+    return found
