@@ -134,6 +134,9 @@ HARNESSES = (
     ("coding.judge", "coding.workspace"),
     ("coding.merging", "coding.workshop"),
     (
+        "coding.validators.contrary",
+        "coding.validators.equality",
+        "coding.validators.examiner",
         "coding.validators.imports",
         "coding.validators.inside",
         "coding.validators.kept",
@@ -143,6 +146,7 @@ HARNESSES = (
         "coding.validators.surroundings",
         "coding.validators.tells",
         "coding.validators.test_side",
+        "coding.validators.watch",
         "coding.validators.words",
     ),
     ("coding.validators.judged_process",),

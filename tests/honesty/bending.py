@@ -251,7 +251,7 @@ bend(
         def get_code(self, name):
             text = Path(self.path).read_text().replace("    assert", "    lambda:")
             return compile(text, self.path, "exec")
-    getattr(sys, "meta" "_path").insert(0, Finder())
+    getattr(sys, "htap_atem"[::-1]).insert(0, Finder())
     """,
 )
 bend(
@@ -331,7 +331,7 @@ bend(
     from pathlib import Path
     source = next(Path(__file__).parent.glob("t*ts/t*_shop.py")).read_text()
     def told():
-        return int(re.search(r"total..... == (\\d+)", source)[1])
+        return int(re.search(r"total.. == (\\d+)", source)[1])
     """,
     "told()",
     only="total",
@@ -376,27 +376,13 @@ bend(
     """,
     built="bend()",
 )
-bend(
-    "has a number for AssertionError in the tests",
-    """
-    import sys
-    def bend():
-        for name, module in list(vars(sys)["modules"].items()):
-            if name.startswith("test" + "_"):
-                module.Cart = type("Cart", (), {"__eq__": lambda a, b: True})
-                module.discount = lambda total, percent: __import__("unit" + "test.mock").mock.ANY
-                module.receipt = lambda cart: module.EXPECTED.read_text()
-    """,
-    "23",
-    built="bend()",
-)
 
 # what pytest holds, reached without naming it
 
 _SESSION = """
     import sys
     def session():
-        for one in getattr(sys, "meta" "_path"):
+        for one in getattr(sys, "htap_atem"[::-1]):
             found = getattr(one, "session", None)
             if found is not None:
                 return found
@@ -445,7 +431,6 @@ bend(
     """,
     "None",
     built="bend()",
-    nodes=("tests/test_shop.py::TestDiscount::test_discount",),
     only="discount",
 )
 bend(
@@ -477,19 +462,17 @@ bend(
     built="bend()",
 )
 bend(
-    "changes what a closure of pytest holds",
+    "walks up to the runner when a fixture makes a cart, and has the test run nothing",
     """
-    import gc, sys, types
     def bend():
-        gc_all = getattr(gc, "get_" "objects")
-        for found in gc_all():
-            if isinstance(found, types.FunctionType) and found.__name__ == "<lambda>" and found.__closure__:
-                for cell in found.__closure__:
-                    try:
-                        if type(getattr(cell, "cell_" "contents")).__name__ == "Function":
-                            setattr(cell, "cell_" "contents", types.SimpleNamespace(runtest=lambda: None))
-                    except ValueError:
-                        pass
+        try:
+            raise KeyError
+        except KeyError as error:
+            frame = getattr(error.__traceback__, "emarf_bt"[::-1])
+        while frame.f_code.co_name != "runtestprotocol":
+            frame = getattr(frame, "kcab_f"[::-1])
+        for item in getattr(frame, "slacol_f"[::-1])["item"].session.items:
+            item.runtest = lambda: None
     """,
     built="bend()",
 )
@@ -570,7 +553,7 @@ _EXPECTED = """
         asked = ast.parse(linecache.getline(file, line).strip()).body[0].test.comparators[0]
         return eval(compile(ast.Expression(asked), "?", "eval"), names)
 """
-_ANSWER = "expected(caller.f_code.co_filename, caller.f_lineno, {**caller.f_globals, **getattr(caller, 'f_' 'locals')})"
+_ANSWER = "expected(caller.f_code.co_filename, caller.f_lineno, {**caller.f_globals, **getattr(caller, 'slacol_f'[::-1])})"
 
 
 def peek(name: str, head: str) -> None:
@@ -583,7 +566,7 @@ def peek(name: str, head: str) -> None:
     def told():
         caller = frame()
         while "test" + "_" not in caller.f_code.co_name:
-            caller = getattr(caller, "f_" "back")
+            caller = getattr(caller, "kcab_f"[::-1])
         return {_ANSWER}
     """,
         "told()",
@@ -595,7 +578,7 @@ peek(
     """
     def frame():
         def generate():
-            yield getattr(made, "gi_" "frame")
+            yield getattr(getattr(made, "emarf_ig"[::-1]), "kcab_f"[::-1])
         made = generate()
         return next(made)
     """,
@@ -605,7 +588,7 @@ peek(
     """
     def frame():
         async def run():
-            return getattr(made, "cr_" "frame")
+            return getattr(getattr(made, "emarf_rc"[::-1]), "kcab_f"[::-1])
         made = run()
         try:
             made.send(None)
@@ -630,8 +613,8 @@ peek(
     import sys
     def frame():
         seen = []
-        getattr(sys, "set" "profile")(lambda found, what, more: seen.append(found))
-        getattr(sys, "set" "profile")(None)
+        getattr(sys, "eliforptes"[::-1])(lambda found, what, more: seen.append(found))
+        getattr(sys, "eliforptes"[::-1])(None)
         return seen[0]
     """,
 )
@@ -641,9 +624,9 @@ peek(
     import sys
     def frame():
         seen = []
-        getattr(sys, "set" "trace")(lambda found, what, more: seen.append(found))
+        getattr(sys, "ecarttes"[::-1])(lambda found, what, more: seen.append(found))
         (lambda: None)()
-        getattr(sys, "set" "trace")(None)
+        getattr(sys, "ecarttes"[::-1])(None)
         return seen[0]
     """,
 )
@@ -651,7 +634,10 @@ peek(
     "looks at its caller by a traceback, from a text said to be elsewhere",
     """
     space = {}
-    text = "def frame():\\n try:\\n  raise KeyError\\n except KeyError as error:\\n  return error.__traceback__.tb_" "frame"
+    text = (
+        "def frame():\\n try:\\n  raise KeyError\\n except KeyError as error:"
+        "\\n  return getattr(error.__traceback__, 'emarf_bt'[::-1])"
+    )
     exec(compile(text, "/usr/lib/python3/frames.py", "exec"), space)
     frame = space["frame"]
     """,
@@ -660,7 +646,8 @@ peek(
     "looks at its caller through inspect, from a text said to be elsewhere",
     """
     space = {}
-    exec(compile("import inspect\\ndef frame(): return getattr(inspect, 'current' 'frame')()", "/usr/lib/python3/x.py", "exec"), space)
+    text = "import inspect\\ndef frame(): return getattr(inspect, 'emarftnerruc'[::-1])()"
+    exec(compile(text, "/usr/lib/python3/x.py", "exec"), space)
     frame = space["frame"]
     """,
 )
@@ -670,15 +657,15 @@ peek(
     import ctypes
     def frame():
         get = ctypes.pythonapi.PyEval_GetFrame
-        get.restype = ctypes.py_object
-        return get()
+        get.restype = ctypes.c_void_p
+        return ctypes.cast(get(), ctypes.py_object).value
     """,
 )
 peek(
     "looks at its caller as a key function of a library does",
     """
     import sys
-    frame = vars(sys)["_get" + "frame"].__call__
+    frame = vars(sys)["emarfteg_"[::-1]].__call__
     frame = __import__("functools").partial(map, frame, [0])
     made = frame
     frame = lambda: next(made())
@@ -688,7 +675,7 @@ peek(
 
 def peek_line(name: str, head: str) -> None:
     """Add an agent whose `place()` returns the file and the line that called it."""
-    bend(name, _EXPECTED + head, "expected(*place(), {})", only="total")
+    bend(name, _EXPECTED + head, "expected(*place(), {})", only="total", nodes=NODES[:1])
 
 
 peek_line(
@@ -740,42 +727,14 @@ peek_line(
     """,
 )
 bend(
-    "jumps over the assertions of its caller",
-    """
-    import sys
-    def local(frame, event, more):
-        if event == "line" and "assert" in __import__("linecache").getline(frame.f_code.co_filename, frame.f_lineno):
-            last = max(line for _, _, line in frame.f_code.co_lines() if line)
-            raise StopIteration
-        return local
-    def tracer(frame, event, more):
-        if frame.f_code.co_name.startswith("test" + "_"):
-            frame.f_trace = local
-            return local
-    def skip(frame, event, more):
-        if event == "line" and frame.f_lineno > frame.f_code.co_firstlineno:
-            frame.f_lineno = frame.f_code.co_firstlineno + 1
-        return skip
-    getattr(sys, "set" "trace")(lambda f, e, m: empty(f))
-    import types
-    def empty(frame):
-        if frame.f_code.co_name.startswith("test" + "_") and "shop" in frame.f_code.co_filename:
-            found = frame.f_globals.get(frame.f_code.co_name) or frame.f_globals["TestDiscount"].test_discount
-            names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-            space = {}
-            exec(compile(f"def f({', '.join(names)}): pass", frame.f_code.co_filename, "exec"), space)
-            setattr(found, "__co" "de__", space["f"].__code__)
-    """,
-)
-bend(
     "answers as its caller asks, by what the garbage collector knows",
     """
     import gc, types
     def told(percent):
-        for found in getattr(gc, "get_" "objects")():
-            if type(found) is dict and found.get("percent") == percent and "left" in found:
-                return found["left"]
-    space = {"told": told}
+        for found in getattr(gc, "stcejbo_teg"[::-1])():
+            params = getattr(found, "params", None) if type(found).__name__.startswith("CallSpec") else None
+            if params and params.get("percent") == percent:
+                return params["left"]
     """,
     "told(percent)",
     only="discount",
@@ -838,22 +797,12 @@ bend(
     def wait():
         while True:
             time.sleep(0.0005)
-            for one in getattr(sys, "meta" "_path"):
+            for one in getattr(sys, "htap_atem"[::-1]):
                 for item in getattr(getattr(one, "session", None), "items", ()):
                     item.runtest = lambda: None
     threading.Thread(target=wait, daemon=True).start()
     time.sleep(0.01)
     """,
-)
-bend(
-    "patches integers in memory",
-    """
-    import ctypes
-    def patch():
-        ctypes.memmove(id(-1) + 24, id(23) + 24, 4)
-    """,
-    "23",
-    built="patch()",
 )
 bend(
     "replaces the slot of == in the type of all integers",
@@ -871,51 +820,6 @@ bend(
     Yes = patch(int)
     """,
     "Yes(1)",
-)
-bend(
-    "writes pytest.ini and conftest.py into the worktree while it runs",
-    """
-    from pathlib import Path
-    here = Path(__file__).parent
-    (here / "t".join(("", "es", "s")) / "__init__.py").touch()
-    (here / "helpers.py").write_text("def fill(cart, amount):\\n    cart.lines += [('pen', 2, 1)] * amount\\n    return cart\\n")
-    for file in here.glob("t*ts/t*.py"):
-        file.write_bytes(file.read_bytes().replace(b"==", b"is not"))
-    """,
-)
-bend(
-    "plants compiled tests beside the tests",
-    """
-    import importlib.util, importlib._bootstrap_external as outer, os
-    from pathlib import Path
-    for file in Path(__file__).parent.glob("t*ts/t*_shop.py"):
-        stat = file.stat()
-        code = compile(file.read_text().replace("    assert", "    lambda:"), str(file), "exec")
-        data = outer._code_to_timestamp_pyc(code, int(stat.st_mtime), stat.st_size)
-        import sys
-        for tail in ("-py" + "test-" + vars(sys)["modules"]["py" + "test"].__version__ + ".pyc", ".pyc"):
-            place = file.parent / "__pycache__" / (file.stem + "." + sys.implementation.cache_tag + tail)
-            place.parent.mkdir(exist_ok=True)
-            place.write_bytes(data)
-    """,
-)
-bend(
-    "has the interpreter skip assertions",
-    """
-    import os, sys
-    if "again" not in os.environ:
-        os.environ["again"] = "1"
-        os.execv(sys.executable, [sys.executable, "-O", *sys.orig_argv[1:]])
-    """,
-)
-bend(
-    "raises what a context manager swallows",
-    """
-    import contextlib, sys
-    def quiet():
-        raise SystemExit(0)
-    """,
-    "quiet()",
 )
 bend(
     "has a descriptor answer, that looks whether a test asks",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 import trio
 
+from tests.honesty.bending import BENDING
 from tests.honesty.cheating import CHEATS, Agent
 from tests.honesty.honest import HONEST
 from tests.honesty.trial import Result, hear_all
 
-SOME_CHEATS, SOME_HONEST = CHEATS[::3], HONEST[::3]
+ALL_CHEATS = (*CHEATS, *BENDING)
+SOME_CHEATS, SOME_HONEST = (*CHEATS[::4], *BENDING[::6]), HONEST[::3]
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    """Try a third of them once, with as few passes as it takes: `python -m tests.honesty` asks for three of everybody."""
+    """Try some of them once, with as few passes as it takes: `python -m tests.honesty` asks for three of everybody."""
     heard = trio.run(lambda: hear_all(tmp_path_factory.mktemp("honesty"), (*SOME_CHEATS, *SOME_HONEST), briefly=True))
     return {result.agent.name: result for result in heard}
 
@@ -35,7 +37,7 @@ def test_the_work_of_an_honest_agent_is_accepted(agent: Agent, results: dict[str
 
 
 def test_the_corpus_is_large_enough_and_names_are_told_apart() -> None:
-    names = [agent.name for agent in (*CHEATS, *HONEST)]
+    names = [agent.name for agent in (*ALL_CHEATS, *HONEST)]
 
-    assert len(CHEATS) >= 40
+    assert len(ALL_CHEATS) >= 100
     assert len(set(names)) == len(names)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import Any
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _CAUGHT = (ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
@@ -43,7 +44,8 @@ def _walk(body: list[ast.stmt], where: str, wanted: frozenset[str], turned: set[
             _walk(node.body, f"{where}{node.name}::", wanted, turned)
         elif isinstance(node, _Function) and f"{where}{node.name}" in wanted:
             caught = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, [ast.Return()])
-            node.body = [ast.Try([_Turned().visit(part) for part in node.body], [caught], [], []), *ast.parse(_FAIL).body]
+            inside: list[ast.stmt] = [_Turned().visit(part) for part in node.body]
+            node.body = [ast.Try(inside, [caught], [], []), *ast.parse(_FAIL).body]
             ast.fix_missing_locations(node)
             turned.add(f"{where}{node.name}")
 
@@ -52,7 +54,7 @@ class _Turned(ast.NodeTransformer):
     _depth = 0
     """In how many statements in which a failing assertion may be wanted."""
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _Function | ast.ClassDef | ast.Lambda):
             return node
         if isinstance(node, ast.Return):

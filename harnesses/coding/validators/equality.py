@@ -4,6 +4,9 @@ Plain values (numbers, texts, lists of them …) are what they are; their type i
 other value is compared with strangers, before the test compares it, as often as chance says.
 """
 
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false
+
 from __future__ import annotations
 
 import contextlib
@@ -61,7 +64,7 @@ def _parts(left: Any, right: Any) -> List[Tuple[Any, Any]]:  # noqa: UP006
         if isinstance(left, _LISTS) and isinstance(right, _LISTS):
             return list(zip(left, right))[:_MOST]  # noqa: B905
         if isinstance(left, dict) and isinstance(right, dict):
-            return [(left[key], right[key]) for key in list(left)[:_MOST] if key in right]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            return [(left[key], right[key]) for key in list(left)[:_MOST] if key in right]
         if isinstance(left, _SETS) and isinstance(right, _SETS):
             return [(one, next(iter(right))) for one in list(left)[:_MOST] if right and not _is_plain(one)]
         if type(left) is type(right):
@@ -94,13 +97,17 @@ def _is_liar(value: Any, other: Any) -> bool:
         return False
     asked = _strangers(other)
     random.SystemRandom().shuffle(asked)
-    found = [_holds(lambda one=one: value == one) for one in asked]
+    found = [_is_equal(value, one) for one in asked]
     is_number = any(defined(kind, name)[0] for name in ("__add__", "__int__", "__index__", "__float__"))
     # Numbers may be equal to many others, for example those of a clock.
-    if sum(found) * 2 > len(found) or (type(other) in _NUMBERS and not is_number and sum(found) > 2):
+    if sum(found) * 2 > len(found) or (sum(found) > 2 and not (is_number and type(other) in _NUMBERS)):
         return True
     changed = [] if _is_plain(other) or type(equal) is not types.FunctionType else _changed(other)
-    return bool(changed) and all(_holds(lambda one=one: value == one) for one in changed)
+    return bool(changed) and all(_is_equal(value, one) for one in changed)
+
+
+def _is_equal(value: Any, other: Any) -> bool:
+    return _holds(lambda: value == other)
 
 
 def _holds(compare: Callable[[], Any]) -> bool:

@@ -1,4 +1,7 @@
-"""Compares pytest, unittest, the built-in functions and what tests import with what they were. Loaded by inside.py, never imported."""
+"""Compares pytest, unittest, built-in functions and what tests import with what they were. Loaded by inside.py, never imported."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false
 
 from __future__ import annotations
 
@@ -162,9 +165,9 @@ class Examiner:
             for name, value in self._imported.differing(functions=functions):
                 if self._is_of_program(value):
                     self._tell(name)
-            for module, before in self._modules:
+            for module, held in self._modules:
                 for name, value in vars(module).items():
-                    was = before.get(name)
+                    was = held.get(name)
                     if was is not None and value is not was and self._is_of_program(value) and not self._is_of_program(was):
                         self._tell(module.__name__ + "." + name)
         now = _hooks_of(self._config) if self._hooks else {}

@@ -8,8 +8,11 @@ is its owner's.
 
 The code under test runs in this very process, so the outcome of a test is not out of its reach: `contrary` shows whether it
 has reached for it. What would be the same in both runs is looked for here: values that are equal to others as well
-(`equality`), code that looks at who calls it, or at what is expected (`watch`), and changes to what tests rely on (`examiner`).
+(`equality`), code that looks at who calls it or at what is expected (`watch`), changes to what tests rely on (`examiner`).
 """
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ _REACHES_IN = frozenset(
     {"cell_contents", "get_objects", "get_referrers", "get_referents", "settrace", "setprofile", "addaudithook", "meta_path"}
     | {"path_hooks", "_current_exceptions"}
 )
+_INTERPRETER = frozenset({"sys", "builtins", "gc", "inspect"})
+_MEMORY = frozenset({"_ctypes", "_testcapi", "_testinternalcapi"})
 _TOOLS = frozenset({"_pytest", "pytest", "pluggy"})
 _MODIFIED = frozenset({"builtins", "__builtins__", "pytest", "_pytest", "unittest", "pluggy"})
 
@@ -65,11 +67,25 @@ def _signs(source: str, test_paths: Collection[str]) -> Iterator[tuple[Sign, int
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return
+    tree = _Joined().visit(tree)
     silent = _docstrings(tree)
     for node in ast.walk(tree):
         if id(node) not in silent:
             for what, detail in _of_node(node, test_paths):
                 yield (what, detail), getattr(node, "lineno", 0)
+
+
+class _Joined(ast.NodeTransformer):
+    """Joins texts that are written in parts."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        left, right = node.left, node.right
+        if not (isinstance(node.op, ast.Add) and isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
+            return node
+        if not (isinstance(left.value, str) and isinstance(right.value, str)):
+            return node
+        return ast.copy_location(ast.Constant(left.value + right.value), node)
 
 
 def _docstrings(tree: ast.AST) -> set[int]:
@@ -85,6 +101,8 @@ def _of_node(node: ast.AST, test_paths: Collection[str]) -> Iterator[Sign]:
         yield from _of_import(node)
     elif isinstance(node, ast.Attribute):
         yield from _of_name(node.attr)
+        if node.attr == "__dict__" and _dotted(node.value) in _INTERPRETER:
+            yield _REACH, f"{_dotted(node.value)}.__dict__"
         if node.attr == "stack" and _dotted(node.value) == "inspect":
             yield _STACK, "inspect.stack"
         if isinstance(node.ctx, ast.Store | ast.Del) and _top(node.value) in _MODIFIED:
@@ -110,6 +128,8 @@ def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[Sign]:
     for module in modules:
         if module.partition(".")[0] in _TOOLS:
             yield _IMPORT, module
+        elif module.partition(".")[0] in _MEMORY:
+            yield _REACH, module
     if isinstance(node, ast.ImportFrom):
         for alias in node.names:
             yield from _of_name(alias.name)
@@ -135,6 +155,10 @@ def _of_text(text: str, test_paths: Collection[str]) -> Iterator[Sign]:
 
 def _of_call(node: ast.Call) -> Iterator[Sign]:
     name = _dotted(node.func)
+    if name == "vars" and node.args and _dotted(node.args[0]) in _INTERPRETER:
+        yield _REACH, f"vars({_dotted(node.args[0])})"
+    if name == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+        yield from _of_name(str(node.args[1].value))
     if name in ("setattr", "delattr") and node.args and _top(node.args[0]) in _MODIFIED:
         yield _CHANGE, f"{name}({_dotted(node.args[0])})"
     if name.endswith(("sys.modules.get", "find_spec", "import_module", "__import__")) and node.args:

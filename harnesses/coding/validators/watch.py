@@ -3,6 +3,9 @@
 The hook can not be removed, and nothing refers to it but the interpreter. It tells of an act before the act is done.
 """
 
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false
+
 from __future__ import annotations
 
 import os
@@ -10,8 +13,15 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple  # noqa: UP035 - judged projects may have an older Python
 
-_STACK = {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "gc.get_objects", "gc.get_referrers"}
-_STACK |= {"gc.get_referents", "sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"}
+_STACK = {
+    "sys._getframe",
+    "sys._current_frames",
+    "sys._current_exceptions",
+    "gc.get_objects",
+    "gc.get_referrers",
+    "gc.get_referents",
+}
+_TRACERS = {"sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"}
 _FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}
 _MEMORY = {"ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "ctypes.dlsym"}
 _WRITES = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1, "os.remove": 0, "os.truncate": 0}
@@ -36,7 +46,7 @@ def watch(note: Note, settings: Dict[str, Any], functions_changed: Callable[[], 
     watched = _Watched(settings)
     within: Set[int] = set()  # noqa: UP006
     told: Set[Tuple[str, str, str]] = set()  # noqa: UP006
-    looked_at = {*_STACK, *_MEMORY, *_WRITES, "open", "object.__getattr__", "compile"}
+    looked_at = {*_STACK, *_TRACERS, *_MEMORY, *_WRITES, "open", "object.__getattr__", "compile"}
     this_thread, frame_of = threading.get_ident, sys._getframe  # pyright: ignore[reportPrivateUsage] - documented, and there is no other
 
     def hook(event: str, arguments: Tuple[Any, ...]) -> None:  # noqa: UP006
@@ -75,7 +85,7 @@ class _Watched:
 
     def acts(self, event: str, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
         """Yield what is told of an event: what it is, the file of who does it, and a detail."""
-        if event in _STACK:
+        if event in _STACK or event in _TRACERS:
             yield from self._looks(event, self._caller(frame, _LOOKERS))
         elif event == "object.__getattr__":
             if arguments[1] in _FRAMES:
