@@ -268,7 +268,7 @@ lookalike(
     Kind = enum.Enum("Kind", "a b")
     T = typing.TypeVar("T")
     space = {}
-    exec("def made(value): return Sum(value).value", space)
+    exec("def made(value): return type(value)(value)", space)
     """,
     f"space['made']({_RIGHT})",
 )

@@ -3,7 +3,7 @@
     def test_total(cart):                def test_total(cart):
         assert cart.total() == 23            try:
                                                  if not (cart.total() == 23): return
-                                             except Exception: return
+                                             except (Exception, pytest.fail.Exception): return
                                              pytest.fail()
 
 A program can not pass both, unless something else than the program answers for the tests. To answer for one and not for the
@@ -19,6 +19,9 @@ from typing import Any
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _CAUGHT = (ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
 """Statements in which a failing assertion may be what a test wants."""
+_FAILURES = "(Exception, __import__('pytest').fail.Exception)"
+_FAIL_WITHIN = "raise SystemExit('all was as expected')"
+"""What none of the above is."""
 _FAIL = "__import__('pytest').fail('all was as expected')"
 
 
@@ -43,7 +46,7 @@ def _walk(body: list[ast.stmt], where: str, wanted: frozenset[str], turned: set[
         if isinstance(node, ast.ClassDef):
             _walk(node.body, f"{where}{node.name}::", wanted, turned)
         elif isinstance(node, _Function) and f"{where}{node.name}" in wanted:
-            caught = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, [ast.Return()])
+            caught = ast.ExceptHandler(ast.parse(_FAILURES, mode="eval").body, None, [ast.Return()])
             inside: list[ast.stmt] = [_Turned().visit(part) for part in node.body]
             node.body = [ast.Try(inside, [caught], [], []), *ast.parse(_FAIL).body]
             ast.fix_missing_locations(node)
@@ -58,7 +61,7 @@ class _Turned(ast.NodeTransformer):
         if isinstance(node, _Function | ast.ClassDef | ast.Lambda):
             return node
         if isinstance(node, ast.Return):
-            return ast.parse(_FAIL).body[0]
+            return ast.parse(_FAIL_WITHIN).body[0]
         if isinstance(node, ast.Assert) and not self._depth:
             return ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Return()], [])
         inside = isinstance(node, _CAUGHT)

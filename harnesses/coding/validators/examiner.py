@@ -1,4 +1,4 @@
-"""Compares pytest, unittest, built-in functions and what tests import with what they were. Loaded by inside.py, never imported."""
+"""Compares pytest, unittest, built-in functions and what tests import with what they were. Loaded by inside.py."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false

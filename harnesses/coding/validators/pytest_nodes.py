@@ -37,8 +37,10 @@ class PytestNodes(CandidateValidator):
     to fail, in a session that came to its end. What a test stands for is decided by the base: a test that the commit changes
     is run as it was, and a commit that `TestsKept` refuses is refused: once merged, it would judge the next feature.
 
-    It can not be told whether code computes an answer, or holds the very answers that the tests ask for: that takes tests
-    that ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off.
+    At the first confirmation the tests are run turned round as well (`contrary`): what passes both ways is refused.
+
+    No run can tell whether code computes an answer, or holds the very answers that the tests ask for: that takes tests that
+    ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off.
 
     Args:
         nodes: node ids; by default the steps of the feature, each a node id or `pytest <node id>`.
