@@ -97,10 +97,13 @@ def _is_liar(value: Any, other: Any) -> bool:
         return False
     asked = _strangers(other)
     random.SystemRandom().shuffle(asked)
-    found = [_is_equal(value, one) for one in asked]
     is_number = any(defined(kind, name)[0] for name in ("__add__", "__int__", "__index__", "__float__"))
-    # Numbers may be equal to many others, for example those of a clock.
-    if sum(found) * 2 > len(found) or (sum(found) > 2 and not (is_number and type(other) in _NUMBERS)):
+    if is_number and type(other) in _NUMBERS:
+        # It may be equal to many others, for example a number of a clock: at most six of the eight, if it counts by tens.
+        asked = [one for one in asked if isinstance(one, _NUMBERS)]
+    found = [_is_equal(value, one) for one in asked]
+    most = len(found) * 3 // 4 if is_number and type(other) in _NUMBERS else 2
+    if sum(found) > most or all(found):
         return True
     changed = [] if _is_plain(other) or type(equal) is not types.FunctionType else _changed(other)
     return bool(changed) and all(_is_equal(value, one) for one in changed)
