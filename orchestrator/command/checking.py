@@ -28,7 +28,12 @@ _DOCTOR = """\
 FILE is a run file: it is read, and each of its harnesses is made, in a process of its own, and none is run.
 Nothing is written to the store, and no check waits for long. For each finding it says what to do.
 
-exit codes: 0 nothing has failed, 1 something has"""
+With --repair it checks nothing else: if a known defect of an earlier version is all that is wrong with what is recorded, it
+mends that and records what was found, done, by whom, and what cannot be proven any more. Whatever else is wrong, the store is
+left as it is. No program may run on it.
+
+exit codes: 0 nothing has failed, 1 something has; with --repair 0 repaired, or nothing to repair, 5 something else is wrong,
+75 a program runs on it"""
 
 
 def add_checking(add: Add) -> None:
@@ -63,6 +68,9 @@ def _add_guard(add: Add) -> None:
 def _add_doctor(add: Add) -> None:
     doctor = add_verb(add, "doctor", "check the set-up, the store and a run file, and say what to do", _doctor, _DOCTOR)
     doctor.add_argument("file", metavar="FILE", nargs="?", type=Path, help="a run file to check")
+    doctor.add_argument(
+        "--repair", action="store_true", help="mend what a known defect of an earlier version has left in the store"
+    )
     add_common(doctor)
 
 

@@ -1,6 +1,7 @@
 """The verb `doctor`: looks at everything a run stands on, and says what to do about what is not well.
 
-The law: each look is kept from the others' troubles, takes a bounded time, and writes nothing to the store.
+The law: each look is kept from the others' troubles, takes a bounded time, and writes nothing to the store. With `--repair`
+it does not look around, but mends the store: `orchestrator.command.doctor_repair`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from attrs import frozen
 
 from orchestrator.command import doctor_file, doctor_machine, doctor_store, doctor_work, streams
 from orchestrator.command.doctor_nouns import Check, Examination, Level, examined, warn
+from orchestrator.command.doctor_repair import repair_lines
 from orchestrator.command.exits import ExitCode
 from orchestrator.command.lines import json_line
 from orchestrator.command.parsing import print_all, store_of
@@ -35,6 +37,9 @@ class Patient:
 
 def doctor(options: argparse.Namespace) -> int:
     """Carry the verb out."""
+    if options.repair:
+        print_all(repair_lines(_patient(options).store, as_json=options.json))
+        return ExitCode.OK
     checks: list[Check] = []
 
     def lines() -> Iterator[str]:

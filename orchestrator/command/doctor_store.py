@@ -14,6 +14,7 @@ from pathlib import Path
 from orchestrator.command.doctor_nouns import Check, fail, few, warn, well
 from orchestrator.command.verify import verified
 from orchestrator.errors import StoreBusy, StoreUnusable
+from orchestrator.store.proof_account import REPAIR
 from orchestrator.store.schema import VERSION
 from orchestrator.store.secret import secret_path
 from orchestrator.store.sqlite_file import open_reader
@@ -111,6 +112,9 @@ def seals(store: Path) -> Iterator[Check]:
         )
         return
     proof = verified(str(store), None, deep=False)
+    if proof.lost_note is not None:
+        yield fail("seals", proof.lost_note.what, f"{REPAIR} --store {_quoted([store])}")
+        return
     found = [
         fail(
             "seals",

@@ -7,13 +7,12 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from glob import escape
 from pathlib import Path
 from typing import Any
 
 from orchestrator.command.lines import columns, json_line
 from orchestrator.command.writing import now_us
-from orchestrator.store.owner import is_alive, pid_of
+from orchestrator.store.owner import running_on
 from orchestrator.store.pruning import Pruned
 from orchestrator.store.pruning_plan import Floor, Rule
 from orchestrator.text import one_line
@@ -62,7 +61,7 @@ def space_of(store: Path) -> str:
 
 def vacuum(store: Path) -> str:
     """Give the free space back, unless a program runs on the store; return what to say of it."""
-    if pids := _running(store.resolve()):
+    if pids := running_on(store.resolve()):
         return f"{store} is not made smaller: process {pids[0] or '?'} runs on it; {space_of(store)}"
     before = store.stat().st_size
     try:
@@ -72,13 +71,6 @@ def vacuum(store: Path) -> str:
     except sqlite3.OperationalError as error:
         return f"{store} is not made smaller: {one_line(str(error))}; {space_of(store)}"
     return f"{store} has {store.stat().st_size:,} bytes now, {before - store.stat().st_size:,} fewer"
-
-
-def _running(store: Path) -> list[int | None]:
-    """Return the numbers of the processes that run on a store."""
-    prefix = f"{store.name}.run-"
-    runs = [path.name.removeprefix(prefix) for path in store.parent.glob(f"{escape(prefix)}*")]
-    return [pid_of(store, run) for run in runs if is_alive(store, run)]
 
 
 def _fields(pruned: Pruned, floor: Floor) -> Mapping[str, Any]:

@@ -104,6 +104,13 @@ def pid_of(store: Path, run: str) -> int | None:
     return holder.pid
 
 
+def running_on(store: Path) -> list[int | None]:
+    """Return the processes that run on a store; None for one that is not known."""
+    prefix = f"{store.name}.run-"
+    runs = [path.name.removeprefix(prefix) for path in store.parent.glob(f"{escape(prefix)}*")]
+    return [pid_of(store, run) for run in runs if is_alive(store, run)]
+
+
 def _is_orphaned(path: Path, holder: Holder | None) -> bool:
     """Return whether a lock that is held is held by something that the run has forked, and the run itself is gone."""
     if holder is None:

@@ -13,15 +13,18 @@ from pathlib import Path
 
 from attrs import evolve
 
+from orchestrator.codec import decode
 from orchestrator.store.head import Noted, read_head
-from orchestrator.store.proof_account import COPY, OTHER_HEAD, Account, Finding, Proof
+from orchestrator.store.lost_note import find_lost_note
+from orchestrator.store.proof_account import COPY, OTHER_HEAD, REPAIR, Account, Finding, Proof
 from orchestrator.store.proof_deep import contradictions
+from orchestrator.store.proof_pruned import moment
 from orchestrator.store.proof_rows import look_at_indexes, look_at_rows
 from orchestrator.store.proof_walk import compare, walk
 from orchestrator.store.read_only import connect_reader
 from orchestrator.store.schema_shape import faults, harden
 
-__all__ = ["HASH_LENGTH", "Finding", "Proof", "is_unmade", "prove"]
+__all__ = ["HASH_LENGTH", "Finding", "Proof", "is_unmade", "prove", "prove_in", "readable"]
 
 HASH_LENGTH = 64
 
@@ -34,26 +37,43 @@ def prove(store: Path, head: str | None, *, deep: bool = False) -> Proof:
         deep: whether to derive every state anew too, and to hold statuses and mailboxes against the records.
     """
     account = Account()
+    try:
+        with closing(_open(store)) as db:
+            return prove_in(db, store, head, account, deep=deep)
+    except (sqlite3.Error, UnicodeError) as error:
+        account.add("damaged", "file", f"{store} is damaged: {error}; restore it from a copy")
+    return _proof(account)
+
+
+def prove_in(db: sqlite3.Connection, store: Path, head: str | None, account: Account, *, deep: bool = False) -> Proof:
+    """Return what is wrong with the store of a connection, within its transaction. Its text is read as `readable` does.
+
+    Raises:
+        sqlite3.Error, UnicodeError: the file is damaged.
+    """
     if head is None:
         account.add(
             "dropped", "head", f"the head of {store} is missing: whether its end was cut off can not be told; {OTHER_HEAD}"
         )
-    try:
-        with closing(_open(store)) as db:
-            if _is_blank(db):
-                account.add("cut off", "file", f"{store} is empty, and its head is not that of an empty store; {COPY}")
-                return Proof(account.found)
-            wrong = faults(db)
-            for fault in wrong:
-                account.add(fault.what, "sqlite_master", f"{fault}; {fault.mend(store)}")
-            if all(fault.is_harmless for fault in wrong):
-                _look_within(db, account, head, deep=deep)
-            found = [_named(db, finding) for finding in account.found]
-    except (sqlite3.Error, UnicodeError) as error:
-        account.add("damaged", "file", f"{store} is damaged: {error}; restore it from a copy")
-        found = account.found
+    if _is_blank(db):
+        account.add("cut off", "file", f"{store} is empty, and its head is not that of an empty store; {COPY}")
+        return Proof(account.found)
+    wrong = faults(db)
+    for fault in wrong:
+        account.add(fault.what, "sqlite_master", f"{fault}; {fault.mend(store)}")
+    lost = None
+    if all(fault.is_harmless for fault in wrong):
+        _look_within(db, account, head, deep=deep)
+        lost = find_lost_note(db, account)
+    if lost is not None:
+        account.found = [evolve(finding, text=f"{lost.what}; run `{REPAIR}`") for finding in account.found]
+    account.found = [_named(db, finding) for finding in account.found]
+    return evolve(_proof(account), lost_note=lost)
+
+
+def _proof(account: Account) -> Proof:
+    found = sorted(account.found, key=lambda finding: (finding.seq is None, finding.seq or 0))
     newest = max(account.hashes, default=0)
-    found.sort(key=lambda finding: (finding.seq is None, finding.seq or 0))
     hash, _ = account.hashes.get(newest, ("", 0))
     return Proof(found, newest, account.sealed, len(account.tail), hash, account.notices, account.base)
 
@@ -81,6 +101,7 @@ def _look_within(db: sqlite3.Connection, account: Account, head: str | None, *, 
     compare(account)
     look_at_rows(db, account)
     look_at_indexes(db, account)
+    account.notices += [_repair_told(db, seq) for seq in account.repairs]
     if deep:
         for what, where, text, seq in contradictions(db):
             account.add(what, where, f"{text}; {COPY}", seq)
@@ -88,16 +109,27 @@ def _look_within(db: sqlite3.Connection, account: Account, head: str | None, *, 
         _look_at_head(head, account)
 
 
+def _repair_told(db: sqlite3.Connection, seq: int) -> str:
+    """Return what to say of the record of a repair."""
+    time_us, body = db.execute("SELECT time_us, body FROM records WHERE seq = ?", (seq,)).fetchone()
+    try:
+        said = decode(body)
+        return f"repaired at {moment(time_us)} by {said['by']}, record {seq}: {said['found']}; {said['unproven']}"
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return f"record {seq} tells of a repair, and is not as a program writes it"
+
+
 def _open(store: Path) -> sqlite3.Connection:
     db = connect_reader(store.resolve(), sqlite3.Connection)
     harden(db)
     # Text that is no UTF-8 can not have been written by us, and is to be told, not to be stumbled over.
-    db.text_factory = _readable
+    db.text_factory = readable
     db.execute("BEGIN")
     return db
 
 
-def _readable(text: bytes) -> str:
+def readable(text: bytes) -> str:
+    """Return text of a file, whatever is in it."""
     return text.decode("utf-8", "surrogateescape")
 
 

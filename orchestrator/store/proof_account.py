@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from attrs import define, field, frozen
 
-from orchestrator.store.pruning_residue import NOT_PRUNED, Base
+from orchestrator.store.pruning_residue import NOT_PRUNED, Base, Residue
 
 Row: TypeAlias = tuple[Any, ...]
 Place: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -15,6 +15,9 @@ Place: TypeAlias = tuple[str, tuple[Any, ...]]
 
 OTHER_HEAD = "give one that was noted elsewhere with --head"
 COPY = "restore the store from a copy"
+REPAIR = "orchestrator doctor --repair"
+REPAIRED = "repaired"
+"""Kind of the record that tells of a repair."""
 
 
 @frozen
@@ -35,6 +38,33 @@ class Finding:
 
 
 @frozen
+class LostNote:
+    """A residue of which no seal says that it is there, and should."""
+
+    residue: Residue
+    moved_by: int
+    """The seal that moved the base beyond it."""
+
+    @property
+    def what(self) -> str:
+        """What is wrong, for people."""
+        residue = self.residue
+        return (
+            f"known defect of an earlier version: pruning again dropped the note of seal {residue.position}, which covers "
+            f"what an earlier prune has left of records {residue.first_seq} to {residue.last_seq}"
+        )
+
+    @property
+    def unproven(self) -> str:
+        """What nobody can know any more."""
+        return (
+            f"the hash of seal {self.residue.position} was only in that note: whether records {self.residue.first_seq} to "
+            f"{self.residue.last_seq} were edited, dropped or inserted, with the seal, between the defect and the repair "
+            "cannot be told"
+        )
+
+
+@frozen
 class Proof:
     """What there is, and what is wrong with it."""
 
@@ -51,6 +81,8 @@ class Proof:
     """What is worth knowing and not wrong."""
     pruned: Base = NOT_PRUNED
     """Where the chain begins, if the store was pruned."""
+    lost_note: LostNote | None = None
+    """What the only finding comes from, if that is a defect of an earlier version rather than somebody's deed."""
 
 
 @frozen
@@ -81,6 +113,8 @@ class Account:
     """… and as they are."""
     tail: dict[int, int] = field(factory=dict[int, int])
     """Marks of the records without a seal."""
+    repairs: list[int] = field(factory=list[int])
+    """Numbers of the records that tell of a repair."""
     sealed: int = 0
     base: Base = NOT_PRUNED
     """Where the chain begins."""

@@ -6,7 +6,7 @@ import sqlite3
 from hashlib import sha256
 from typing import Any
 
-from orchestrator.store.proof_account import COPY, Account, Seal
+from orchestrator.store.proof_account import COPY, REPAIRED, Account, Seal
 from orchestrator.store.record_bytes import records, take_in
 from orchestrator.store.sealing import BETWEEN, trailer
 
@@ -15,7 +15,7 @@ LEAST = -(1 << 63)
 
 def hold(db: sqlite3.Connection, account: Account, after: int, seal: Seal, before: str) -> None:
     """Hold the records where a seal is against it."""
-    seen, hash = _look_at_records(db, after, seal, before)
+    seen, hash = _look_at_records(db, account, after, seal, before)
     if seen != seal.marks:
         account.expected.update(seal.marks)
         account.actual.update(seen)
@@ -24,11 +24,15 @@ def hold(db: sqlite3.Connection, account: Account, after: int, seal: Seal, befor
         account.add("edited", "seal", f"{text}, or one of them with its mark; {COPY}")
 
 
-def _look_at_records(db: sqlite3.Connection, after: int, seal: Seal, before: str) -> tuple[dict[int, int], str]:
-    """Return the marks of the records where a seal is, and the hash that it would have."""
+def _look_at_records(
+    db: sqlite3.Connection, account: Account, after: int, seal: Seal, before: str
+) -> tuple[dict[int, int], str]:
+    """Return the marks of the records where a seal is, and the hash that it would have; note those that tell of a repair."""
     digest, seen = sha256(_bytes(before)), dict[int, int]()
     for row, pieces in records(db, after, seal.last_seq):
         seen[row[0]] = take_in(pieces, digest)[1]
+        if row[6] == REPAIRED:
+            account.repairs.append(row[0])
         digest.update(BETWEEN)
     digest.update(trailer(seal.position, seal.first_seq, seal.last_seq, seal.text))
     return seen, digest.hexdigest()

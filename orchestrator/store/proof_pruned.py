@@ -28,12 +28,13 @@ def walk_below(db: sqlite3.Connection, account: Account) -> None:
     account.actual.update((row[0], take_in(pieces)[1]) for row, pieces in records(db, after, base.last_seq))
     kept = db.execute("SELECT count(*) FROM records WHERE seq <= ?", (base.last_seq,)).fetchone()[0]
     account.notices.append(
-        f"the store was pruned, the last time at {_moment(base.time_us)} by {base.by}: of records 1 to {base.last_seq} "
+        f"the store was pruned, the last time at {moment(base.time_us)} by {base.by}: of records 1 to {base.last_seq} "
         f"{kept} have stayed, and a head from before seal {base.position} is not known any more"
     )
 
 
-def _moment(time_us: int) -> str:
+def moment(time_us: int) -> str:
+    """Return a wall time for people."""
     try:
         return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):

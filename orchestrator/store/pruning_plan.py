@@ -29,7 +29,7 @@ from orchestrator.store.approvals import KINDS as APPROVALS
 LOOKED_BACK_AT = 100
 """Steps of a harness that can go on which stay in any case: ten times what `max_context_steps` is unless it is said."""
 LIFECYCLE = frozenset(event.kind for event in EVENTS)
-SAID = frozenset({*APPROVALS, "latch", "pruned", "forked"})
+SAID = frozenset({*APPROVALS, "latch", "pruned", "repaired", "forked"})
 """Kinds of what people have said: it stays for ever."""
 
 

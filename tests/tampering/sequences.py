@@ -23,7 +23,7 @@ from attrs import define, field
 from orchestrator.command.prune import vacuum
 from orchestrator.errors import UsageError
 from orchestrator.fork import fork
-from orchestrator.store import SqliteReader, SqliteStore, pruning, pruning_survey, sqlite
+from orchestrator.store import SqliteReader, SqliteStore, pruning, pruning_survey, repair, sqlite
 from orchestrator.store.conformance import TIME_US
 from orchestrator.store.head import head_path, read_head
 from orchestrator.store.proof import prove
@@ -117,7 +117,7 @@ def in_child(act: Callable[[], object], at: int) -> None:
             db.set_trace_callback(count)
             return db
 
-        sqlite.open_writer = pruning.open_writer = watched
+        sqlite.open_writer = pruning.open_writer = repair.open_writer = watched
         act()
         os._exit(0)
     except BaseException:

@@ -28,7 +28,7 @@ TYPES = {
 }
 KINDS = (
     *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "budget"),
-    *("approval_requested", "approval_answered", "approval_used", "pruned"),
+    *("approval_requested", "approval_answered", "approval_used", "pruned", "repaired"),
     *(event.kind for event in EVENTS),
 )
 """Of all records."""

@@ -1,0 +1,133 @@
+"""Mending what a defect of an earlier version has left in a store, with the reason on record: `repair(path, by=…)`.
+
+The only such defect is the note that a second prune dropped: `orchestrator.store.lost_note`. The laws: a store with anything
+else wrong is left as it is; the repair is one transaction, and the store is proven at its beginning and at its end, so whoever
+is killed leaves it as it was or repaired; the record of the repair says what cannot be known any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from orchestrator.codec import encode
+from orchestrator.errors import OwnedElsewhere, StoreCorrupt, StoreError
+from orchestrator.store.head import head_path
+from orchestrator.store.owner import running_on
+from orchestrator.store.proof import prove, prove_in, readable
+from orchestrator.store.proof_account import REPAIRED, Account, LostNote, Proof
+from orchestrator.store.schema_shape import Connection
+from orchestrator.store.sealing import Sealer
+from orchestrator.store.sqlite_file import open_reader, open_writer, translated
+
+_INSERT = """
+INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (0, 0, 0, 0, ?, ?, ?)
+"""
+_DONE = "the residue, as it is now, is noted by the seal over this record"
+
+
+def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | None:
+    """Put the missing note into a new seal; return what was mended, None if there is nothing to mend.
+
+    No program may run on the store: the proof, which takes as long as `orchestrator verify --deep`, holds the write lock.
+
+    Args:
+        by: who has it done; it is recorded.
+
+    Raises:
+        StoreCorrupt: something else is wrong with it. Nothing was written.
+        OwnedElsewhere: a program runs on it.
+        StoreError: it is not a store of ours, or can not be written.
+    """
+    store = Path(path).resolve()
+    with closing(open_reader(store)):
+        pass  # refuses what is not there, what is no store, and one of another version
+    if _lost_note(store, prove(store, _head(store), deep=True)) is None:
+        return None
+    if pids := running_on(store):
+        raise OwnedElsewhere(
+            f"{path} was not repaired: expected no program on it, but process {pids[0] or '?'} runs; stop it, and try again"
+        )
+    with closing(open_writer(store, busy_s)) as db, translated(str(path)):
+        db.text_factory = readable
+        db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
+        with closing(Sealer(db, store)) as seals, _commit(db, store, seals):
+            lost = _lost_note(store, _prove(db, store))
+            if lost is not None:
+                _note(db, seals, lost, by)
+                _expect_untouched(store, _prove(db, store))
+    return lost
+
+
+def _note(db: Connection, seals: Sealer, lost: LostNote, by: str) -> None:
+    """Record what is done, and note the residue in the seal over that."""
+    seals.take_up()
+    db.execute(_INSERT, (time.time_ns() // 1000, encode(_account(lost, by)), REPAIRED))
+    seals.seal([lost.residue.note()])
+
+
+def _account(lost: LostNote, by: str) -> dict[str, object]:
+    """Return what is said of a repair."""
+    residue = lost.residue
+    return {
+        "by": by,
+        "found": lost.what,
+        "done": _DONE,
+        "unproven": lost.unproven,
+        "residue": residue.position,
+        "residue_hash": residue.note()[2],
+        "first_seq": residue.first_seq,
+        "last_seq": residue.last_seq,
+        "records": len(residue.marks),
+        "moved_by": lost.moved_by,
+    }
+
+
+def _lost_note(store: Path, proof: Proof) -> LostNote | None:
+    """Return what is to be mended; None if the store is untouched.
+
+    Raises:
+        StoreCorrupt: something else is wrong with it.
+    """
+    if not proof.findings:
+        return None
+    if proof.lost_note is None:
+        more = f", and {len(proof.findings) - 1} more" if len(proof.findings) > 1 else ""
+        first = proof.findings[0]
+        raise StoreCorrupt(
+            f"{store} was not repaired, and is as it was: expected nothing wrong with it but the known defect, found "
+            f"{first.what}: {first.text}{more}; run `orchestrator verify --deep` to see all of it"
+        )
+    return proof.lost_note
+
+
+def _expect_untouched(store: Path, proof: Proof) -> None:
+    if proof.findings:
+        text = proof.findings[0].text
+        raise StoreError(f"{store} was not repaired, and is as it was: after the repair it would still not verify: {text}")
+
+
+def _prove(db: Connection, store: Path) -> Proof:
+    return prove_in(db, store, _head(store), Account(), deep=True)
+
+
+def _head(store: Path) -> str | None:
+    path = head_path(store)
+    return path.read_text("utf-8", "replace") if path.is_file() else None
+
+
+@contextmanager
+def _commit(db: Connection, store: Path, seals: Sealer) -> Generator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.hold_schema(store)
+        seals.begin()
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    seals.publish()
