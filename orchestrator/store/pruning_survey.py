@@ -172,7 +172,7 @@ class _Looker:
         if seal.hexdigest() != hash or (is_residue and noted != row_hash(row)):
             raise StoreCorrupt(
                 f"records {first} to {last} are not what was sealed: nothing of them was pruned; "
-                "run `orchestrator verify` to see more, and restore the store from a copy"
+                "run `orchestrator verify`, which says what it is and what to do"
             )
         self.portion.positions.append(position)
         self.portion.hashes.append(hash)

@@ -91,6 +91,15 @@ def test_a_store_that_was_broken_by_pruning_twice_is_repaired(path: Path) -> Non
         assert (reader.steps("one"), reader.mailbox("one"), reader.approvals(), reader.accounts()) == before
 
 
+def test_pruning_refuses_a_broken_store_and_names_who_says_the_way_out(path: Path) -> None:
+    go_on(path, 60)
+
+    with pytest.raises(StoreCorrupt, match=r"orchestrator verify`, which says what it is and what to do"):
+        prune(path, Rule(keep=5, context=0), by="ann")
+
+    assert prove(path, head_path(path).read_text()).lost_note is not None
+
+
 def test_the_record_of_a_repair_says_what_was_found_by_whom_it_was_mended_and_what_it_cannot_prove(path: Path) -> None:
     repair(path, by="ann")
 
