@@ -12,13 +12,14 @@ the user's may be open. What holds across a `yield`:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from trio.lowlevel import current_clock
 
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
 from harnesses.errors import HarnessMisuse, ScopeError, Stopping
+from harnesses.faults import split
 from harnesses.meter import Meter
 from harnesses.step import Step
 
@@ -127,20 +128,15 @@ async def _close(generator: AsyncGenerator[Any, None]) -> None:
     try:
         await generator.aclose()
     except BaseExceptionGroup as group:
-        rest = group.split(GeneratorExit)[1]
+        rest = split(group, GeneratorExit)[1]
         if rest is not None:
             raise rest from None
 
 
 def explained(error: BaseException) -> BaseException | None:
     """Return what an error that came out of `drive` is to be raised as; None if it is only the way a stop ends."""
-    if isinstance(error, Stopping):
-        return None
-    if isinstance(error, BaseExceptionGroup):
-        return cast(BaseExceptionGroup[BaseException], error).split(Stopping)[1]
-    if isinstance(error, RuntimeError):
-        return _explained_scope(error) or error
-    return error
+    rest = split(error, Stopping)[1]
+    return rest if rest is None or type(rest) is not RuntimeError else _explained_scope(rest) or rest
 
 
 def _explained_scope(error: RuntimeError) -> ScopeError | None:

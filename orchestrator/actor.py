@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, cast
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
@@ -32,7 +32,7 @@ from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.approvals import Approvals, Asker
 from orchestrator.codec import decode, encode_step
-from orchestrator.failure import parted
+from orchestrator.failure import contained, parted
 from orchestrator.mailbox import Mailbox
 from orchestrator.output import Output
 from orchestrator.recorder import Recorder
@@ -180,6 +180,8 @@ class Actor(Slot):
             self._mailbox.put_back()
         if self._exit is None:
             self._exit = self._exit_after_cancellation()
+        if self._exit.error is not None:
+            self._exit = evolve(self._exit, error=contained(self._exit.error))
         return self._exit
 
     def _exit_after_cancellation(self) -> Exit:

@@ -1,12 +1,19 @@
-"""Errors of a harness, made into events, without the secrets in them. Whatever a harness put there, this does not fail."""
+"""Errors of a harness, made into events, without the secrets in them. Whatever a harness put there, this does not fail.
+
+The law: what passes an attempt's end is of bounded size, and can be told: `contained` puts another error in the place of one
+that is not, which names it and says how much was left out.
+"""
 
 from __future__ import annotations
 
 import traceback
-from typing import cast
+from itertools import islice
+from typing import Any, cast
 
 import trio
 
+from harnesses.errors import HarnessError
+from harnesses.faults import count, is_one, leaves, members, of_kind, split
 from harnesses.secrets import redact_text
 from orchestrator import events
 from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StoreLost, UsageError
@@ -14,6 +21,14 @@ from orchestrator.outcome import Outcome, OutcomeKind
 
 _MOST = 2000
 _MOST_TRACE = 8000
+_MOST_LEAVES = 20
+_MOST_NODES, _MOST_DEPTH = 200, 20
+"""Errors in a group or behind one another, and how deep."""
+_UNREADABLE = "its message can not be read"
+_CAUSE, _CONTEXT, _TRACEBACK = (
+    cast(Any, BaseException.__dict__[name]).__get__ for name in ("__cause__", "__context__", "__traceback__")
+)
+_NAME = cast(Any, type.__dict__["__name__"]).__get__
 _LOOKED_AT = 8
 """Times as much is searched for secrets: what is cut off later may be what tells that the rest is one."""
 
@@ -25,19 +40,15 @@ def failed(error: BaseException, *, redacted: bool = True) -> events.Failed:
         trace = (redact_text(trace) if redacted else trace)[-_MOST_TRACE:]
     except Exception:
         trace = ""
-    return events.Failed(type(error).__name__, sentence(error, redacted=redacted), _storable(trace))
+    return events.Failed(_name(error), sentence(error, redacted=redacted), _storable(trace))
 
 
 def sentence(error: BaseException, *, redacted: bool = True) -> str:
     """Return an error in one line; of a group, what is in it."""
-    if isinstance(error, BaseExceptionGroup):
-        inside = cast(BaseExceptionGroup[BaseException], error).exceptions
-        return "; ".join(sentence(inner, redacted=redacted) for inner in inside[:20])[:_MOST]
-    try:
-        text = str(error)
-    except Exception:
-        text = "its message can not be read"
-    text = f"{type(error).__name__}: {text}"[: _MOST * _LOOKED_AT]
+    if is_one(error, BaseExceptionGroup):
+        inside = list(islice(leaves(error), _MOST_LEAVES))
+        return "; ".join(sentence(inner, redacted=redacted) for inner in inside)[:_MOST]
+    text = f"{_name(error)}: {_message(error)}"
     return _storable((redact_text(text) if redacted else text)[:_MOST])
 
 
@@ -48,11 +59,69 @@ def _end_of(text: str, most: int) -> str:
 
 def parted(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
     """Return the part of an error that is Trio's `Cancelled`, and the rest; either may be None."""
-    if isinstance(error, trio.Cancelled):
-        return error, None
-    if isinstance(error, BaseExceptionGroup):
-        return cast(BaseExceptionGroup[BaseException], error).split(trio.Cancelled)
-    return None, error
+    return split(error, trio.Cancelled)
+
+
+class OddError(Exception):
+    """Stands for an error of a harness that is too large to be kept, or cannot be told."""
+
+
+def contained(error: BaseException) -> BaseException:
+    """Return an error as it is, or what stands for it if it is too large or its message cannot be read."""
+    nodes, is_whole = _survey(error)
+    if is_whole and all(_is_ordinary(node) for node in nodes):
+        return error
+    if not is_one(error, BaseExceptionGroup):
+        return error if is_one(error, HarnessError) else _odd(error)
+    # Those that say what becomes of the harness first.
+    ours = list(islice(of_kind(error, HarnessError), _MOST_LEAVES))
+    others = [contained(leaf) for leaf in islice(leaves(error), _MOST_LEAVES) if not is_one(leaf, HarnessError)]
+    total, inside = count(error), [*ours, *others][:_MOST_LEAVES]
+    if left := total - len(inside):
+        inside[-1:] = [OddError(f"and {left + 1:,} more in a group of {total:,}")]
+    return BaseExceptionGroup(f"{_name(error)}: {total:,} errors", inside)
+
+
+def _survey(error: BaseException) -> tuple[list[BaseException], bool]:
+    """Return errors in and behind an error, and whether these are all of them."""
+    found: list[BaseException] = []
+    seen: set[int] = set()
+    waiting = [(error, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        if id(one) in seen:
+            continue
+        if len(found) >= _MOST_NODES or depth > _MOST_DEPTH:
+            return found, False
+        seen.add(id(one))
+        found.append(one)
+        behind = [_CAUSE(one), _CONTEXT(one), *members(one)[:_MOST_NODES]]
+        waiting.extend((other, depth + 1) for other in behind if other is not None)
+    return found, True
+
+
+def _is_ordinary(error: BaseException) -> bool:
+    text = _message(error)
+    return text is not _UNREADABLE and len(text) <= _MOST * _LOOKED_AT
+
+
+def _odd(error: BaseException) -> OddError:
+    stand_in = OddError(f"{_name(error)}: {_message(error)[:_MOST]}")
+    stand_in.__traceback__ = _TRACEBACK(error)
+    return stand_in
+
+
+def _name(error: BaseException) -> str:
+    return str(_NAME(type(error)))[:200]
+
+
+def _message(error: BaseException) -> str:
+    """Return what an error says, cut."""
+    try:
+        # A `str` of a class of its own may have redefined whatever is done with it.
+        return str.__getitem__(str(error), slice(0, _MOST * _LOOKED_AT + 1))
+    except BaseException:
+        return _UNREADABLE
 
 
 def as_error(name: str, outcome: Outcome) -> Exception | None:
@@ -75,12 +144,7 @@ def _storable(text: str) -> str:
 def found(error: BaseException, *kinds: type[Exception]) -> BaseException | None:
     """Return the first error of the first of these kinds that `error` is or, being a group, holds."""
     for kind in kinds:
-        if isinstance(error, kind):
-            return error
-        if isinstance(error, BaseExceptionGroup):
-            inside: BaseException | None = cast(BaseExceptionGroup[BaseException], error).subgroup(kind)
-            while isinstance(inside, BaseExceptionGroup):
-                inside = cast(BaseExceptionGroup[BaseException], inside).exceptions[0]
-            if inside is not None:
-                return inside
+        one = next(of_kind(error, kind), None)
+        if one is not None:
+            return one
     return None

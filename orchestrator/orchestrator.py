@@ -43,7 +43,7 @@ from orchestrator.signals import heed_signals, say
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.budgets import Fund
 from orchestrator.store.secret import secret_path
-from orchestrator.supervisor import Supervisor
+from orchestrator.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.terms import check_name, check_record_bytes, check_seconds, intensity_of, restart_of, strategy_of, terms_of
 from orchestrator.till import Teller
 from orchestrator.waiting import Lines
@@ -240,6 +240,10 @@ class Orchestrator:
         above = parent or self._root
         if any(child.name == name for child in above.children):
             raise UsageError(f"supervisor {name!r}: there is one of that name under {above.name!r}; choose another")
+        if (depth := above.depth + 1) > MAX_DEPTH:
+            raise UsageError(
+                f"supervisor {name!r}: expected at most {MAX_DEPTH} levels below the root, got level {depth}; nest less deep"
+            )
         made = Supervisor(
             name,
             strategy=strategy_of(strategy),

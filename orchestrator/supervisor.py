@@ -15,6 +15,9 @@ from attrs import evolve, frozen
 
 from orchestrator.restart import Again, GiveUp, Intensity, Restart, Stop, Strategy, affected, decide
 
+MAX_DEPTH = 100
+"""Levels of supervisors below the root: what goes through them recurses."""
+
 
 class Leaf(Protocol):
     """What a supervisor knows of a child that is a harness."""
@@ -67,6 +70,11 @@ class Supervisor:
         self.children: list[Node] = []
         self.supervisors: set[str] = set()
         """Names of those children that are supervisors."""
+
+    @property
+    def depth(self) -> int:
+        """How many supervisors are above it."""
+        return 0 if self.parent is None else self.parent.depth + 1
 
     @property
     def counts_each(self) -> bool:

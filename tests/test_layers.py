@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 
 HARNESSES = (
     # nouns
-    ("control_characters", "errors", "moment", "step"),
+    ("control_characters", "errors", "faults", "moment", "step"),
     ("agent", "budget", "clock", "config", "forks", "key_file", "links", "schedule", "stopwatch", "values"),
     ("approval", "private_files", "record_size"),
     ("attachments", "delta", "effects", "pools", "returned"),
