@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=None, help="default is by chance; it is printed")
     parser.add_argument("--steps", type=int, default=1500, help="how many steps each harness makes before the next store")
+    parser.add_argument("--beside", action="store_true", help="meanwhile verify, prune, fork, export, ask and order")
     parser.add_argument("--each-call", action="store_true", help="instead: kill at each write and each sync in turn")
     options = parser.parse_args()
     if options.each_call:
@@ -28,7 +29,9 @@ def main() -> None:
     begin = time.monotonic()
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        tally = kill_at_random(Path(folder), kills=options.kills, seed=seed, steps=options.steps, say=True)
+        tally = kill_at_random(
+            Path(folder), kills=options.kills, seed=seed, steps=options.steps, say=True, beside=options.beside
+        )
     print(f"{tally} ({time.monotonic() - begin:.0f} s, seed {seed})")
 
 

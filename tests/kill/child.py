@@ -25,7 +25,7 @@ async def run_all(options: argparse.Namespace) -> None:
         moment, number = options.fault.split(":")
         store = FaultyStore(store, kill_this_process, at=int(number), after=moment == "after")
     backoff = Backoff(base_s=0.001, cap_s=0.01)
-    async with Orchestrator(store, backoff=backoff, intensity=10**6) as orchestrator:
+    async with Orchestrator(store, backoff=backoff, intensity=10**6, control=options.control) as orchestrator:
         for name in options.only or KINDS:
             harness = KINDS[name](options.steps, partial(acknowledge, options.acknowledge, name), options.pace)
             orchestrator.start(harness, name=name, take_over=options.take_over)
@@ -46,6 +46,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(KINDS))
     parser.add_argument("--pace", type=float, default=0.0, metavar="S", help="seconds that each step takes")
     parser.add_argument("--take-over", action="store_true")
+    parser.add_argument("--control", action="store_true", help="take orders from other programs")
     parser.add_argument("--fault", metavar="before:N|after:N", help="the commit at which the program kills itself")
     return parser.parse_args()
 

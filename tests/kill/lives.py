@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from attrs import define, field, frozen
 from orchestrator import StoreUnusable
 from orchestrator.codec import decode, encode
 from orchestrator.store import SqliteReader
+from tests.tampering.proof import judge
 
+from .beside import Beside
 from .workload import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +102,8 @@ class History:
     store: Path
     acknowledged: dict[str, int] = field(factory=dict[str, int])
     """The last acknowledged step of each harness."""
+    pruned: bool = False
+    """Whether old steps may be gone."""
 
     def add(self, life: Life) -> None:
         """Take in a life: each of its steps is the next of its harness, and none was acknowledged before."""
@@ -127,23 +132,25 @@ class History:
                 assert known.get(name, 0) >= self.acknowledged.get(name, 0), (
                     f"{name}: step {self.acknowledged[name]} was acknowledged, the last in the store is {known.get(name)}"
                 )
-            for name, head in known.items():
-                verify_harness(reader, name, head)
+            for name in KINDS.keys() & known:
+                verify_harness(reader, name, known[name], pruned=self.pruned)
         finally:
             reader.close()
-        return known
+        return {name: known[name] for name in KINDS if name in known}
 
 
-def verify_harness(reader: SqliteReader, name: str, head: int) -> None:
-    """Assert that one harness has its steps 1 to `head`, and the states that belong to them."""
+def verify_harness(reader: SqliteReader, name: str, head: int, *, pruned: bool = False) -> None:
+    """Assert that one harness has its steps up to `head` and the states after them: from 1, or where it was pruned."""
     kind = KINDS[name]
     steps = reader.steps(name, limit=1_000_000)
-    assert [step.step_number for step in steps] == list(range(1, head + 1)), f"{name}: its steps have a gap or a repeat"
+    first = steps[0].step_number if pruned and steps else 1
+    assert [step.step_number for step in steps] == list(range(first, head + 1)), f"{name}: its steps have a gap or a repeat"
     seqs = [step.seq for step in steps]
     assert seqs == sorted(set(seqs)), f"{name}: its steps are out of order"
     for step in steps:
         assert (step.input, step.output) == (step.step_number, kind.say(step.step_number)), f"{name}: a step was changed"
-    for number in {0, head // 3, head - 1, head} - {-1}:
+    # The last two are kept, however it is pruned meanwhile.
+    for number in {head - 1, head} - {-1} | (set() if pruned else {0, head // 3}):
         found, wanted = decode(reader.state_at(name, number)), decode(encode(kind.after(number)))
         assert found == wanted, f"{name}: expected the state {wanted} after step {number}, was {found}"
 
@@ -159,27 +166,43 @@ class Tally:
     acknowledged: int = 0
     unacknowledged: int = 0
     """Steps that were in the store though the program was killed before it could acknowledge them."""
+    beside: Counter[str] = field(factory=Counter[str])
+    """What was done meanwhile by another process, and how often."""
 
     def __str__(self) -> str:
+        meanwhile = "; beside: " + ", ".join(f"{count} {act}" for act, count in sorted(self.beside.items()))
         return (
             f"{self.kills} kills in {self.lives} lives over {self.stores} stores: {self.steps} steps recorded, of which "
             f"{self.unacknowledged} were on disk and not yet acknowledged when a kill came; none missing, repeated or changed"
+            + (meanwhile if self.beside else "")
         )
 
 
-def kill_at_random(folder: Path, *, kills: int, seed: int, steps: int = 1500, say: bool = False) -> Tally:
+def kill_at_random(
+    folder: Path, *, kills: int, seed: int, steps: int = 1500, say: bool = False, beside: bool = False
+) -> Tally:
     """Run programs over one store after the other, each to its end, until there were so many kills; verify after each.
 
     One kill in five comes at any moment after the start, the others within 0.6 s of the first acknowledged step.
+
+    Args:
+        beside: whether another process verifies, prunes, forks, exports, asks and orders meanwhile; it is killed too.
     """
     chance = random.Random(seed)
     tally = Tally()
     while tally.kills < kills:
         tally.stores += 1
-        history = History(folder / f"kill-{seed}-{tally.stores}.db")
+        history = History(folder / f"kill-{seed}-{tally.stores}.db", pruned=beside)
+        company = Beside(history.store, seed + tally.stores) if beside else None
         while not _live_once(history, chance, tally, steps=steps, last=tally.kills >= kills):
             if say and tally.kills % 25 == 0:
                 print(tally, file=sys.stderr, flush=True)
+            if company is not None and chance.random() < 0.1:
+                tally.beside += company.kill()
+                company = Beside(history.store, chance.randrange(1_000_000))
+        if company is not None:
+            tally.beside += company.end()
+            assert_untouched(history.store)
         heads = history.verify()
         assert heads == dict.fromkeys(KINDS, steps)
         assert_sound(history.store)
@@ -192,7 +215,7 @@ def kill_at_random(folder: Path, *, kills: int, seed: int, steps: int = 1500, sa
 def _live_once(history: History, chance: random.Random, tally: Tally, *, steps: int, last: bool) -> bool:
     """Let the program live once; return whether it came to its end."""
     tally.lives += 1
-    life = Life(history.store, steps=steps)
+    life = Life(history.store, *(["--control"] if history.pruned else []), steps=steps)
     if last:
         ended = life.listen()
     elif chance.random() < 0.2:
@@ -211,6 +234,12 @@ def _live_once(history: History, chance: random.Random, tally: Tally, *, steps: 
     tally.acknowledged += sum(history.acknowledged.values()) - before
     tally.unacknowledged += sum(history.verify().values()) - sum(history.acknowledged.values())
     return False
+
+
+def assert_untouched(store: Path) -> None:
+    """Assert that both verifiers find nothing."""
+    proof, alone = judge(store)
+    assert (list(proof.findings), alone) == ([], [])
 
 
 def assert_sound(store: Path) -> None:
