@@ -28,7 +28,8 @@ from orchestrator.store.protocol import StepRow
 
 KEY_FILE = "ORCHESTRATOR_STORE_KEY_FILE"
 """Environment variable: the file of the key for stores that are opened without one."""
-_MARK = "encrypted:v1:"
+MARK = "encrypted:v1:"
+"""What every encrypted field begins with."""
 _NONCE_BYTES = 12
 _FIELDS = {"step": "delta", "intent": "arguments", "outcome": "result", "approval_requested": "arguments"}
 """The field of a record's body that is encrypted, by the kind of record."""
@@ -67,7 +68,7 @@ class Plain:
         return text
 
     def reveal(self, role: str, text: str) -> str:
-        if text.startswith(_MARK):
+        if text.startswith(MARK):
             raise StoreUnusable(
                 f"{self._location} is encrypted: expected its key; pass SqliteStore(…, key=…) or set {KEY_FILE}"
             )
@@ -98,15 +99,15 @@ class AesGcm:
 
     def hide(self, role: str, text: str) -> str:
         nonce = os.urandom(_NONCE_BYTES)
-        return _MARK + b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), role.encode())).decode()
+        return MARK + b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), role.encode())).decode()
 
     def reveal(self, role: str, text: str) -> str:
-        if not text.startswith(_MARK):
+        if not text.startswith(MARK):
             return text
         from cryptography.exceptions import InvalidTag
 
         try:
-            stored = b64decode(text[len(_MARK) :], validate=True)
+            stored = b64decode(text[len(MARK) :], validate=True)
             return self._cipher.decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], role.encode()).decode()
         except (InvalidTag, NotBase64, ValueError) as error:
             raise StoreUnusable(
@@ -157,11 +158,11 @@ def reveal_body(cipher: FieldCipher, kind: str, body: str) -> str:
         StoreUnusable: the key is another one, or there is none and a request for approval cannot be judged.
     """
     field = _FIELDS.get(kind)
-    if field is None or _MARK not in body or (isinstance(cipher, Plain) and kind not in _NEEDED):
+    if field is None or MARK not in body or (isinstance(cipher, Plain) and kind not in _NEEDED):
         return body
     fields = _split(body)
     stored: object = _read(fields[field]) if field in fields else None
-    if not isinstance(stored, str) or not stored.startswith(_MARK):
+    if not isinstance(stored, str) or not stored.startswith(MARK):
         return body
     return str(_write({**fields, field: msgspec.Raw(cipher.reveal(field, stored).encode())}), "utf-8")
 
@@ -173,7 +174,7 @@ def reveal_delta(cipher: FieldCipher, delta: Any) -> dict[str, Any]:
 
 def reveal_value(cipher: FieldCipher, role: str, value: Any) -> Any:
     """Return decoded plain data of a field; without the key, the text of what is encrypted."""
-    if isinstance(cipher, Plain) or not isinstance(value, str) or not value.startswith(_MARK):
+    if isinstance(cipher, Plain) or not isinstance(value, str) or not value.startswith(MARK):
         return value
     return _read(cipher.reveal(role, value))
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from attrs import evolve
 
 from orchestrator.codec import decode
+from orchestrator.store.encryption import KEY_FILE, Plain, cipher_of
 from orchestrator.store.head import Noted, read_head
 from orchestrator.store.lost_note import find_lost_note
 from orchestrator.store.proof_account import COPY, OTHER_HEAD, REPAIR, Account, Finding, Proof
-from orchestrator.store.proof_deep import contradictions
+from orchestrator.store.proof_deep import contradictions, is_encrypted
 from orchestrator.store.proof_pruned import moment
 from orchestrator.store.proof_rows import look_at_indexes, look_at_rows
 from orchestrator.store.proof_walk import compare, walk
@@ -103,7 +104,10 @@ def _look_within(db: sqlite3.Connection, account: Account, head: str | None, *, 
     look_at_indexes(db, account)
     account.notices += [_repair_told(db, seq) for seq in account.repairs]
     if deep:
-        for what, where, text, seq in contradictions(db):
+        cipher = cipher_of(None, "the store")
+        if isinstance(cipher, Plain) and is_encrypted(db):
+            account.notices.append(f"encrypted states are not derived anew without the key: set {KEY_FILE}")
+        for what, where, text, seq in contradictions(db, cipher):
             account.add(what, where, f"{text}; {COPY}", seq)
     if head is not None:
         _look_at_head(head, account)

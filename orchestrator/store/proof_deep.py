@@ -15,7 +15,9 @@ from typing import Any, TypeAlias
 
 from harnesses.delta import apply_to_state
 from orchestrator.codec import decode
+from orchestrator.errors import StoreUnusable
 from orchestrator.events import EVENTS
+from orchestrator.store.encryption import MARK, FieldCipher, Plain, reveal_delta
 
 Contradiction: TypeAlias = tuple[str, str, str, int | None]
 """What, where, text and the number of the record."""
@@ -40,14 +42,21 @@ LEFT JOIN records r ON r.seq = m.seq AND r.kind = 'message' AND r.harness = m.ha
 _UNREADABLE = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 
 
-def contradictions(db: sqlite3.Connection) -> Iterator[Contradiction]:
-    """Yield what contradicts something else."""
-    yield from _states(db)
+def contradictions(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradiction]:
+    """Yield what contradicts something else. Encrypted states are derived only with the key."""
+    yield from _states(db, cipher)
     yield from _events(db)
     yield from _messages(db)
 
 
-def _states(db: sqlite3.Connection) -> Iterator[Contradiction]:
+def is_encrypted(db: sqlite3.Connection) -> bool:
+    """Return whether some state in a store cannot be read without a key."""
+    query = "SELECT EXISTS (SELECT 1 FROM harnesses WHERE instr(initial_state, :mark) = 1) OR EXISTS ("
+    query += "SELECT 1 FROM records WHERE instr(state, :mark) = 1)"
+    return bool(db.execute(query, {"mark": MARK}).fetchone()[0])
+
+
+def _states(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradiction]:
     """Yield each snapshot that is not the state which the deltas come to. One state is in memory for each harness."""
     states: dict[int, Any] = {}
     initial = dict(db.execute("SELECT id, initial_state FROM harnesses"))
@@ -62,12 +71,17 @@ def _states(db: sqlite3.Connection) -> Iterator[Contradiction]:
                     # Older steps were pruned: what can be derived begins with a snapshot.
                     begun[harness] = seq
                     if state is not None:
-                        states[harness] = decode(state)
+                        states[harness] = decode(cipher.reveal("state", state))
                     continue
                 if harness not in states:
-                    states[harness] = decode(initial[harness])
-                states[harness] = apply_to_state(states[harness], decode(body)["delta"])
-                fits = state is None or decode(state) == states[harness]
+                    states[harness] = decode(cipher.reveal("state", initial[harness]))
+                states[harness] = apply_to_state(states[harness], reveal_delta(cipher, decode(body)["delta"]))
+                fits = state is None or decode(cipher.reveal("state", state)) == states[harness]
+            except StoreUnusable as error:
+                broken.add(harness)
+                if not isinstance(cipher, Plain):
+                    yield "edited", "record", f"the state after step {step} in record {seq}: {error}", seq
+                continue
             except _UNREADABLE as error:
                 broken.add(harness)
                 yield "edited", "record", f"the state after step {step} can not be derived from record {seq}: {error}", seq

@@ -106,6 +106,18 @@ async def test_seals_are_proven_without_the_key(tmp_path: Path) -> None:
     assert prove(path, path.with_name("run.db-head").read_text()).findings == []
 
 
+async def test_states_are_derived_anew_with_the_key_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.db"
+    await run(path)
+    head = path.with_name("run.db-head").read_text()
+    without = prove(path, head, deep=True)
+    assert (without.findings, "without the key" in str(without.notices)) == ([], True)
+    for key, found in ((KEY, 0), (OTHER, 1)):
+        (tmp_path / "key").write_text(key.hex())
+        monkeypatch.setenv(KEY_FILE, str(tmp_path / "key"))
+        assert len(prove(path, head, deep=True).findings) == found
+
+
 async def test_a_fork_into_another_store_is_encrypted_with_the_key_of_that_one(tmp_path: Path) -> None:
     path, other = tmp_path / "run.db", tmp_path / "other.db"
     await run(path)
