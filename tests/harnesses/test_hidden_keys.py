@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harnesses import private_files
 from harnesses.key_file import key_in, make_key
 from harnesses.private_files import conceal_key
 from harnesses.process import run_bounded
@@ -83,7 +85,8 @@ async def test_all_else_is_as_without(key: Path, tmp_path: Path) -> None:
     assert ran.code == -15
 
 
-async def test_without_a_key_to_hide_no_view_of_its_own_is_made() -> None:
+async def test_without_a_key_to_hide_no_view_of_its_own_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_files, "_keys", Counter())
     ran = await run_bounded(["readlink", "/proc/self/ns/mnt"], limit_s=10)
 
     assert ran.tail.strip() == os.readlink("/proc/self/ns/mnt")

@@ -9,7 +9,6 @@ import re
 import select
 import shlex
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -177,11 +176,18 @@ class Terminal:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            environment = surroundings(XDG_STATE_HOME=str(folder / "state"), TERM="dumb", HOME=str(folder))
-            os.execvpe(PYTHON[0], [*PYTHON, "-m", "orchestrator", *arguments], environment)
+        self.fd, there = pty.openpty()
+        # Not `pty.fork`: Python code must not run in a fork of a process that has threads. A shell has what it starts in the
+        # background ignore SIGINT, so that is undone.
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", "env", "--default-signal=INT,QUIT", *PYTHON, "-m", "orchestrator", *arguments],
+            cwd=folder,
+            env=surroundings(XDG_STATE_HOME=str(folder / "state"), TERM="dumb", HOME=str(folder)),
+            stdin=there,
+            stdout=there,
+            stderr=there,
+        )
+        os.close(there)
         self.text = ""
 
     def type(self, text: str) -> None:
@@ -205,14 +211,11 @@ class Terminal:
 
     def ended(self) -> int:
         """Wait for its end, and return the code."""
-        _, status = os.waitpid(self.pid, 0)
-        self.pid = 0
-        return os.waitstatus_to_exitcode(status)
+        return self.process.wait()
 
     def close(self) -> None:
-        if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+        self.process.kill()
+        self.process.wait()
         os.close(self.fd)
 
 

@@ -6,6 +6,8 @@ ended at any moment, by ending the process. The next query gets a new one.
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,8 @@ sys.path[:] = boot["path"]
 from orchestrator.analysis.sql.inside import serve
 serve(boot)
 """
+_TURN_S = 0.1
+_CHUNK_BYTES = 1 << 18
 _DIED = "the query has ended its process: it needs more memory than a query gets; ask for less at once, with WHERE or LIMIT"
 
 
@@ -74,6 +78,8 @@ class Room:
         self._process: subprocess.Popen[bytes] | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._stopped = ""
+        self._heard = bytearray()
+        """What the process has said, and nobody has read yet."""
 
     def ask(
         self, query: str, *, limit: int | None = None, timeout_s: float | None = None
@@ -120,6 +126,7 @@ class Room:
     def close(self) -> None:
         """End the process. A later query starts another."""
         process, self._process = self._process, None
+        self._heard.clear()
         if process is not None:
             process.kill()
             process.wait()
@@ -165,8 +172,21 @@ class Room:
 
     def _hear(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line.endswith(b"\n"):
-            raise QueryStopped(f"sql: {self._stopped or _DIED}")
-        said: dict[str, Any] = msgspec.json.decode(line)
+        said: dict[str, Any] = msgspec.json.decode(self._line(process.stdout.fileno()))
         return said
+
+    def _line(self, descriptor: int) -> bytes:
+        """Return the next line. A signal that comes just before a blocking read would be seen only after it: wait in turns."""
+        heard = self._heard
+        searched = 0
+        while (end := heard.find(b"\n", searched)) < 0:
+            searched = len(heard)
+            while not select.select([descriptor], [], [], _TURN_S)[0]:
+                pass
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+            if not chunk:
+                raise QueryStopped(f"sql: {self._stopped or _DIED}")
+            heard += chunk
+        line = bytes(heard[:end])
+        del heard[: end + 1]
+        return line
