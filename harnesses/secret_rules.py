@@ -84,7 +84,7 @@ class Rules:
 @cache
 def rules() -> Rules:
     """Return the rules."""
-    data: dict[str, Any] = tomllib.loads(files(__package__).joinpath("secret_rules.toml").read_text("utf-8"))
+    data: dict[str, Any] = tomllib.loads(files("harnesses").joinpath("secret_rules.toml").read_text("utf-8"))
     names = {kind: frozenset(words.lower().split()) for kind, words in data["names"].items() if kind != "found"}
     own = [_prefixed(start, rest) for start, rest in data["prefixes"].items()]
     return Rules(

@@ -285,3 +285,11 @@ def test_without_the_extra_it_is_one_clear_line(folder: Path) -> None:
     assert (done.code, done.out) == (2, "")
     assert "pip install 'harness-orchestrator[analysis]'" in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("question", [*sorted(QUESTIONS.keys() - {"compare", "why"}), "report"])
+def test_a_fork_that_was_not_started_has_made_nothing_and_hinders_no_question(folder: Path, question: str) -> None:
+    main(["fork", "three", "2", "--as", "other", "--store", "run.db"])
+
+    for about in ([], ["--harness", "other"]):
+        assert ask("run.db", question, *about).code == 0

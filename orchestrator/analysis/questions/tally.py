@@ -94,6 +94,10 @@ class Tally:
         return self.rated / self.alive_s if self.alive_s else None
 
 
+_NO_TIMES = (0,) * 7
+"""Of a harness without a step of its own, such as a fork that was not started."""
+
+
 def tallies(run: Run, harness: str | None = None) -> list[Tally]:
     """Return the figures of all together, then of each harness.
 
@@ -113,7 +117,7 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
     counts = keyed(_COUNTS)
     times = keyed(_TIMES, sums=", ".join(f"sum({part}_us)::BIGINT" for part in _TOOK))
     work, commit = (keyed(_LATENCIES, column=column) for column in ("works", "commits"))
-    if any(count and not times[name][0] for name, (count, *_) in counts.items()):
+    if any(count and not times.get(name, _NO_TIMES)[0] for name, (count, *_) in counts.items()):
         work = {**keyed(_SINCE), **work}
     effects = _effects(run, where, given)
     asked = [one.harness for one in open_approvals(run, told)]
@@ -123,7 +127,7 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
             stands.get(name or ""),
             [one for events in told.values() for one in events] if name is None else told.get(name, ()),
             counts.get(name, (0, 0, 0.0, None, None, 0, None, None)),
-            times.get(name, (0,) * 7),
+            times.get(name, _NO_TIMES),
             (work.get(name), commit.get(name)),
             _added(effects.values()) if name is None else effects.get(name, {}),
             sum(name in (None, one) for one in asked),
