@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-_inside: Any = cast(Any, BaseExceptionGroup.__dict__["exceptions"]).__get__
+_inside: Any = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
 def is_one(error: BaseException, kind: type[BaseException]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import traceback
 from itertools import islice
-from typing import Any, cast
 
 import trio
 
@@ -25,10 +24,8 @@ _MOST_LEAVES = 20
 _MOST_NODES, _MOST_DEPTH = 200, 20
 """Errors in a group or behind one another, and how deep."""
 _UNREADABLE = "its message can not be read"
-_CAUSE, _CONTEXT, _TRACEBACK = (
-    cast(Any, BaseException.__dict__[name]).__get__ for name in ("__cause__", "__context__", "__traceback__")
-)
-_NAME = cast(Any, type.__dict__["__name__"]).__get__
+_CAUSE, _CONTEXT, _TRACEBACK = (BaseException.__dict__[name].__get__ for name in ("__cause__", "__context__", "__traceback__"))
+_NAME = type.__dict__["__name__"].__get__
 _LOOKED_AT = 8
 """Times as much is searched for secrets: what is cut off later may be what tells that the rest is one."""
 
