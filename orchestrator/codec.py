@@ -109,6 +109,12 @@ def without_secrets(text: str, names: Sequence[str] = ()) -> str:
     return text if clean is plain else str(_encode({**fields, **clean}), "utf-8")
 
 
+def with_fields(text: str, names: Sequence[str], value: object) -> str:
+    """Return the JSON of an object with `value` in the fields of these names that it has; in all of them if none is named."""
+    fields = _fields(text)
+    return str(_encode({**fields, **{name: value for name in names or fields if name in fields}}), "utf-8")
+
+
 def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, body: str | bytes) -> StepRecord:
     """Return a record of a step; input and output as plain data."""
     try:

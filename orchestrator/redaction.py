@@ -5,20 +5,24 @@ bodies of a batch decides which may hold a secret; only those are read.
 
 A large row is redacted in a thread of its own before it joins a batch (`Recorder.redact_aside`), so that neither the loop nor
 the commits of other harnesses wait for it.
+
+A row whose search fails, such as one nested too deep, is recorded with `WITHHELD` in place of its text. The step is not lost,
+no secret is written, and the other rows of the batch are not affected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harnesses.secrets import LineRedactor, redact_text, suspects
-from orchestrator.codec import decode, encode, without_secrets
+from harnesses.secrets import MARK, LineRedactor, redact_text, suspects
+from orchestrator.codec import decode, encode, with_fields, without_secrets
 from orchestrator.slot import Slot
 
 LARGE = 8_000
 """Characters of the bodies of one slot that are redacted while others wait: 1 ms for ordinary text, 10 for hostile text."""
 MAX_LINE = 4_000
 """Characters of one line of output that are recorded, the first ones."""
+WITHHELD = f"{MARK} withheld: it could not be searched for secrets"
 _OF_STEP = ("input", "output", "summary")
 """The state has to come back as it was, so `delta` stays: keep no secrets there."""
 
@@ -45,7 +49,10 @@ def redact_slots(slots: Sequence[Slot]) -> None:
         if slot.notes:
             bodies += (note.body for note in slot.notes)
             owners += ((slot, place) for place in range(len(slot.notes)))
-    suspicious = set(suspects(bodies))
+    try:
+        suspicious = set(suspects(bodies))
+    except Exception:
+        suspicious = set(range(len(bodies)))
     for place, (slot, note) in enumerate(owners):
         if slot.lines is not None:
             _redact_line(slot, slot.lines, is_suspect=place in suspicious)
@@ -56,12 +63,19 @@ def redact_slots(slots: Sequence[Slot]) -> None:
 def _redact_row(slot: Slot, note: int) -> None:
     if note >= 0:
         notes = list(slot.notes)
-        notes[note] = notes[note]._replace(body=without_secrets(notes[note].body))
+        notes[note] = notes[note]._replace(body=_searched(notes[note].body))
         slot.notes = tuple(notes)
     elif slot.row is not None:
-        slot.row = slot.row._replace(body=without_secrets(slot.row.body, _OF_STEP))
+        slot.row = slot.row._replace(body=_searched(slot.row.body, _OF_STEP))
     elif slot.effect is not None:
-        slot.effect = slot.effect._replace(body=without_secrets(slot.effect.body))
+        slot.effect = slot.effect._replace(body=_searched(slot.effect.body))
+
+
+def _searched(body: str, names: Sequence[str] = ()) -> str:
+    try:
+        return without_secrets(body, names)
+    except Exception:
+        return with_fields(body, names, WITHHELD)
 
 
 def _redact_line(slot: Slot, lines: LineRedactor, *, is_suspect: bool) -> None:
@@ -70,7 +84,10 @@ def _redact_line(slot: Slot, lines: LineRedactor, *, is_suspect: bool) -> None:
     if row is None or not (is_suspect or lines.is_inside or len(row.body) > MAX_LINE):
         return
     body = decode(row.body)
-    line = lines.line(body["line"])
+    try:
+        line = lines.line(body["line"])
+    except Exception:
+        line = WITHHELD
     body["line"] = line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
     if "source" in body:
         body["source"] = redact_text(body["source"])

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -27,10 +29,11 @@ from orchestrator.command.runfile import parse_run_file
 from orchestrator.errors import UsageError
 from orchestrator.failure import failed, sentence
 from orchestrator.output import MAX_LINE, Output
-from orchestrator.redaction import redact_slots
+from orchestrator.redaction import WITHHELD, redact_slots
 from orchestrator.slot import Slot
-from orchestrator.store import SqliteReader
-from orchestrator.store.protocol import EffectRow
+from orchestrator.store import MemoryStore, SqliteReader, SqliteStore
+from orchestrator.store.protocol import EffectRow, StepRow
+from tests.orchestrator.scripted import Scripted, Steps, three
 from tests.secrets.drawing import pem
 from tests.secrets.leaks import GITHUB, JWT, STRIPE, WORD
 
@@ -327,3 +330,39 @@ async def test_what_people_say_to_an_approval_is_stored_without_secrets_and_the_
         bodies = [record.body for record in reader.records() if record.kind == "approval_answered"]
     assert said == [True, False]
     assert (len(bodies), bodies[0].count(MARK), _held(bodies[0])) == (1, 2, [])
+
+
+@pytest.mark.parametrize("store", [MemoryStore, partial(SqliteStore, "run.db")])
+async def test_a_secret_deep_within_an_output_goes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    deep: list[Any] = ["password=hunter2-and-more"]
+    for _ in range(250):
+        deep = [deep]
+
+    async def nested(harness: Scripted) -> Steps:
+        yield "first", deep
+        yield "second", "in the clear"
+
+    with closing(store()) as opened:
+        async with Orchestrator(opened) as orchestrator:
+            for name, script in (("nested", nested), ("sibling", three)):
+                orchestrator.start(Scripted(script), name=name, restart="temporary")
+        outputs = [step.output for step in opened.steps("nested")]
+        assert "hunter2" not in str(outputs)
+        assert len(outputs) == 2
+        assert outputs[1] == "in the clear"
+        assert len(opened.steps("sibling")) == 3
+
+
+def test_a_row_whose_search_fails_is_recorded_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise RecursionError
+
+    monkeypatch.setattr(orchestrator.redaction, "without_secrets", fail)
+    monkeypatch.setattr(orchestrator.redaction, "suspects", fail)
+    slot = Slot()
+    slot.row, slot.redacted = StepRow(1, 1, 1, 1, 1, '{"input":"a secret","output":2,"delta":{"set":{"a":1}}}'), True
+
+    redact_slots([slot])
+
+    assert decode(slot.row.body) == {"input": WITHHELD, "output": WITHHELD, "delta": {"set": {"a": 1}}}
