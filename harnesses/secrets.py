@@ -31,7 +31,7 @@ _ROUNDS = 4
 _OF_MANIFEST = ("data", "stringData")
 """What is secret in a manifest of Kubernetes of the kind Secret."""
 _DEEPEST = 200
-"""Levels that are looked at; nothing deeper can be stored."""
+"""Levels that are looked at; what is deeper is taken out whole."""
 
 
 def redact_text(text: str) -> str:
@@ -84,8 +84,8 @@ def _redact(value: Any, name: str, depth: int) -> Any:
         return _named_text(value, name)
     if cls is int:
         return MARK if name and is_secret_number(value, strength(name)) else value
-    if depth > _DEEPEST:
-        return value
+    if depth > _DEEPEST and not isinstance(value, bytes | int | float) and value is not None:
+        return MARK
     if cls is dict:
         return _dict(value, name, depth)
     if cls is list or cls is tuple:
