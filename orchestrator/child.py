@@ -64,6 +64,8 @@ class Common:
     """Whether secrets are taken out of what is recorded."""
     most: int = MAX_RECORD_BYTES
     """Bytes that one record may have."""
+    why_cancelled: Callable[[], str] = lambda: "cancelled"
+    """Says why everything is cancelled from outside."""
 
 
 @define(eq=False)
@@ -214,7 +216,7 @@ class Child:
             self._control.stop(self._grace_s)
         self.bell.ring()
 
-    def abort(self, cause: str = "cancelled") -> None:
+    def abort(self, cause: str) -> None:
         """Cancel the harness at once: the program ends."""
         if self._stopping is None:
             self._stopping, self._program_ends = cause, True
@@ -529,7 +531,7 @@ class Child:
     async def _break_off(self, error: BaseException | None) -> None:
         """Come to an outcome although this task was cancelled (no error), or could not go on."""
         if self._stopping is None and error is None:
-            self._stopping, self._program_ends = "cancelled", True
+            self._stopping, self._program_ends = self._common.why_cancelled(), True
         event = self._stopped() if error is None else failed(error, redacted=self._common.redacted)
         recordable = self._epoch and not isinstance(error, StoreError | OwnershipError) and may_follow(self.status, event)
         kind = OutcomeKind.STOPPED if error is None else OutcomeKind.FAILED

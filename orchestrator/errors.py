@@ -41,6 +41,7 @@
     ├── OwnershipError
     │   ├── OwnedElsewhere           a living process runs that harness
     │   └── OwnershipLost            another process took that harness over
+    ├── SystemTaskFailed             a callback or system task of Trio raised: Trio ends the whole program
     └── IllegalTransition            an event that may not follow: a defect of this program
 
 The first branch is defined in `harnesses.errors`, since `harnesses` knows nothing of this package.
@@ -99,6 +100,7 @@ __all__ = [
     "StoreError",
     "StoreLost",
     "StoreUnusable",
+    "SystemTaskFailed",
     "UnknownHarness",
     "UnknownOutcome",
     "Unstorable",
@@ -157,6 +159,15 @@ class OwnedElsewhere(OwnershipError):
 
 class OwnershipLost(OwnershipError):
     """Another process took the harness over; this one may not append to it any more."""
+
+
+class SystemTaskFailed(OrchestratorError):
+    """A `run_sync_soon` callback or a system task raised: Trio ends the program. Its `__cause__` is what that raised."""
+
+    def __init__(self, text: str, told: str = "") -> None:
+        super().__init__(text)
+        self.told = told or text
+        """Who raised what, without what to do."""
 
 
 class IllegalTransition(OrchestratorError):

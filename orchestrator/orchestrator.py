@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ from harnesses.runtime import ApprovalRule
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
 from orchestrator.control.beside import Beside, Wanted
-from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, UsageError
+from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, SystemTaskFailed, UsageError
 from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle, Order, answered
 from orchestrator.latch import Latch, NoLatch
@@ -44,6 +44,7 @@ from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.budgets import Fund
 from orchestrator.store.secret import secret_path
 from orchestrator.supervisor import MAX_DEPTH, Supervisor
+from orchestrator.system_faults import raised_so_far, system_fault
 from orchestrator.terms import check_name, check_record_bytes, check_seconds, intensity_of, restart_of, strategy_of, terms_of
 from orchestrator.till import Teller
 from orchestrator.waiting import Lines
@@ -84,6 +85,7 @@ class Orchestrator:
 
     Raises, on leaving:
         ExceptionGroup: of a `HarnessFailed` for each harness that failed or gave up, and of `StoreLost`.
+        SystemTaskFailed: a `run_sync_soon` callback or system task raised, for which Trio ends the program.
     """
 
     def __init__(
@@ -118,7 +120,8 @@ class Orchestrator:
         self._root = Supervisor("root", strategy=strategy_of(strategy), intensity=intensity_of(intensity, period_s))
         self._backoff = backoff or Backoff()
         self._grace_s = grace_s
-        self._drain_s = drain_s
+        self.drain_s = drain_s
+        """Seconds to the end after a first signal."""
         self._deadline_s = inf if deadline_s is None else deadline_s
         self._handle_signals = handle_signals
         self._clock = clock
@@ -130,6 +133,7 @@ class Orchestrator:
         self._children: dict[str, Child] = {}
         self._common: Common
         self._lost: StoreLost | None = None
+        self._fault: SystemTaskFailed | None = None
         self._children_nursery: trio.Nursery | None = None
         self._services: trio.Nursery | None = None
         self._is_ending = False
@@ -295,6 +299,11 @@ class Orchestrator:
         return tuple(Handle(child, self._common) for child in self._children.values())
 
     @property
+    def harnesses(self) -> dict[str, BaseHarness[Any, Any, Any]]:
+        """Every harness started here by its name."""
+        return {name: child.harness for name, child in self._children.items()}
+
+    @property
     def _recorder(self) -> Recorder:
         return self._common.recorder
 
@@ -355,6 +364,7 @@ class Orchestrator:
                 lag_s,
                 redacted=self._redact,
                 most=self._most,
+                why_cancelled=self._why_cancelled,
             )
             async with trio.open_nursery() as services:
                 # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
@@ -382,6 +392,10 @@ class Orchestrator:
                 finally:
                     self._children_nursery = None
                     await self._end_services(services, log)
+        except BaseException as error:
+            if self._fault is not None and parted(error)[1] is None:
+                raise self._fault from self._fault.__cause__
+            raise
         finally:
             for one in concealed:
                 one.reveal()
@@ -422,8 +436,17 @@ class Orchestrator:
         try:
             await trio.sleep_forever()
         except trio.Cancelled:
-            self._abort("cancelled")
+            self._abort(self._why_cancelled())
             raise
+
+    def _why_cancelled(self) -> str:
+        """Return why everything is cancelled from outside: for what code that Trio itself runs has raised, or "cancelled"."""
+        if self._fault is None and (fault := system_fault(raised_so_far(), self.harnesses)) is not None:
+            self._fault = fault
+            with suppress(Exception):
+                # Trio's own error at the end shows it with its notes.
+                BaseException.add_note(cast(BaseException, fault.__cause__), str(fault))
+        return "cancelled" if self._fault is None else self._fault.told
 
     def _abort(self, cause: str) -> None:
         self._end_cause = self._end_cause or cause
@@ -445,8 +468,8 @@ class Orchestrator:
         name = signal.Signals(number).name
         if self.signalled is None:
             self.signalled = number
-            say(f"{name}: stopping within {self._drain_s:g} s; a second signal cancels at once")
-            self._stop_all(self._drain_s, name)
+            say(f"{name}: stopping within {self.drain_s:g} s; a second signal cancels at once")
+            self._stop_all(self.drain_s, name)
         else:
             say(f"{name} again: cancelling")
             self._abort(f"{name} again")

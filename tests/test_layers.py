@@ -202,6 +202,7 @@ ORCHESTRATOR = (
     ("waiting",),
     ("errors", "supervisor"),
     ("failure", "latch", "lifecycle", "terms"),
+    ("system_faults",),
     ("records",),
     # what remembers
     ("store.approval_schema", "store.approvals", "store.budget_schema", "store.budgets", "store.seal_schema"),

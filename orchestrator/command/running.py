@@ -25,10 +25,12 @@ from orchestrator.command.script import read_script
 from orchestrator.command.streams import keep_talking, say
 from orchestrator.command.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.control import serving
-from orchestrator.errors import UsageError
+from orchestrator.errors import SystemTaskFailed, UsageError
 from orchestrator.latch import Latch
 from orchestrator.orchestrator import Orchestrator
+from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.store.sqlite import SqliteStore
+from orchestrator.system_faults import system_fault
 from orchestrator.telemetry.sdk import is_asked_for
 
 Group: TypeAlias = BaseExceptionGroup[BaseException]
@@ -94,12 +96,16 @@ def run(options: RunOptions) -> int:
             say(f"recording in {store.path}")
             if latched := in_words(Latch(store.path)):
                 say(latched)
+        orchestrator, result = Orchestrator(store, log=log, **_keywords(program, options)), Result()
         try:
             phase.in_trio = True
-            result = trio.run(_run, program, store, log, options, phase)
+            trio.run(_run, program, orchestrator, store, options, phase, result)
+        except trio.TrioInternalError as error:
+            _note_fault(result, error, orchestrator)
         finally:
             phase.in_trio = False
             store.close()
+        result.outcomes |= {handle.name: handle.outcome for handle in orchestrator.handles if handle.outcome is not None}
         code = report(result, quiet=options.quiet, file=options.file, store=path)
         if result.script_exit is not None:
             raise result.script_exit
@@ -129,7 +135,8 @@ def read_program(file: Path) -> Program:
     return Program(supervise=supervise, store=run_file.store, log=run_file.log, options=run_file.options)
 
 
-async def _run(program: Program, store: SqliteStore, log: Path | None, options: RunOptions, phase: _Phase) -> Result:
+def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
+    """Return the orchestrator's options: what the program says, and before it what the command line says."""
     keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": serving.is_there(), **program.options}
     if not serving.is_there() and "control" not in program.options and not options.quiet:
         say("orchestrator: to pause and stop harnesses from outside, run `pip install 'harness-orchestrator[control]'`")
@@ -139,16 +146,20 @@ async def _run(program: Program, store: SqliteStore, log: Path | None, options: 
         keywords["metrics"] = options.metrics
     if options.traces is not None or (is_asked_for() and "traces" not in keywords):
         keywords["traces"] = options.traces or True
-    orchestrator = Orchestrator(store, log=log, **keywords)
+    return keywords
+
+
+async def _run(
+    program: Program, orchestrator: Orchestrator, store: SqliteStore, options: RunOptions, phase: _Phase, result: Result
+) -> None:
     view = _open_view(store, orchestrator, options)
     watchdog = Watchdog(
-        bound_s=keywords["drain_s"] + _MARGIN_S,
+        bound_s=orchestrator.drain_s + _MARGIN_S,
         again_s=_MARGIN_S,
         unfinished=lambda: [f"harness {handle.name!r}" for handle in orchestrator.handles if handle.outcome is None],
         farewell=_GIVE_TERMINAL_BACK if isinstance(view, LiveTable) else "",
     )
     watchdog.open()
-    result = Result()
     try:
         async with trio.open_nursery() as views:
             if view is not None:
@@ -160,9 +171,7 @@ async def _run(program: Program, store: SqliteStore, log: Path | None, options: 
             with suppress(Exception):
                 view.close()
         watchdog.close()
-    result.outcomes = {handle.name: handle.outcome for handle in orchestrator.handles if handle.outcome is not None}
-    result.signalled = orchestrator.signalled or watchdog.first
-    return result
+        result.signalled = orchestrator.signalled or watchdog.first
 
 
 async def _supervise(program: Program, orchestrator: Orchestrator, phase: _Phase, result: Result) -> None:
@@ -186,6 +195,19 @@ async def _supervise(program: Program, orchestrator: Orchestrator, phase: _Phase
             result.script_error = failure
         else:
             result.errors = _leaves(error)
+
+
+def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orchestrator) -> None:
+    """Note who has ended Trio, and how, and of each harness that Trio has cut off that it was."""
+    fault = system_fault([error], orchestrator.harnesses)
+    if fault is None:
+        result.errors.append(error)
+        return
+    cause = cast(BaseException, fault.__cause__)
+    result.errors = [other for other in result.errors if not isinstance(other, SystemTaskFailed)]
+    result.errors += [fault, cause] if cause is not error else [fault]
+    for handle in orchestrator.handles:
+        result.outcomes[handle.name] = Outcome(OutcomeKind.STOPPED, fault.told, handle.current_step, handle.attempt)
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
