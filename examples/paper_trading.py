@@ -61,9 +61,13 @@ async def watch(handle: Handle, store: str, days: int) -> None:
     """
     half, a_while, felt = days // 2, max(days // 8, 5), 0
     is_lifted = False
+    await handle.resume()  # a pause outlives a program that is killed
     async for step in handle.steps():
         if step.step_number == half and handle.current_step < half + 2 * a_while:
+            # Held meanwhile, so that there are days left for the latch however long the command takes to begin.
+            await handle.pause()
             await latch("on", store, "--reason", "half-way: somebody wants to have a look")
+            await handle.resume()
         if step.output.latched and not felt:
             felt = step.step_number
             say(f"{step.output.time:%Y-%m-%d}: an order was held back: {step.output.latched}")

@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 from attrs import frozen
 
-from harnesses.errors import HarnessMisuse, Unstorable
+from harnesses.errors import HarnessMisuse, RecordTooLarge, Unstorable
 from harnesses.values import detach, explain
 
 KINDS = ("evidence", "task", "guardrail")
@@ -22,6 +22,8 @@ MAX_ATTACHED = 1_000
 """To one step: more of it belongs into the state or an artifact."""
 MAX_CHARACTERS = 100_000
 """Of the JSON of one attachment."""
+_BUDGET = 250 * MAX_CHARACTERS
+"""Of the walk over a value before it is encoded: JSON of that length fits into it, whatever it is made of."""
 
 
 @frozen
@@ -43,13 +45,18 @@ def attachment(kind: str, value: object) -> Attachment:
     """
     if kind not in KINDS:
         raise HarnessMisuse(f"attach: expected one of {', '.join(KINDS)}, was {kind!r:.100}; choose one")
-    private = detach(value)
+    try:
+        private = detach(value, _BUDGET)
+    except RecordTooLarge:
+        raise HarnessMisuse(
+            f"{kind}: expected at most {MAX_CHARACTERS} characters, was far more; attach where it is"
+        ) from None
     try:
         body = msgspec.json.encode(private).decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(explain(private, kind)) from error
     if not body.startswith("{"):
-        raise Unstorable(f"{kind}: expected an object, a dict or an attrs class, was {value!r:.100}; name its fields")
+        raise Unstorable(f"{kind}: expected an object, a dict or an attrs class, was {type(value).__name__}; name its fields")
     if len(body) > MAX_CHARACTERS:
         raise HarnessMisuse(f"{kind}: expected at most {MAX_CHARACTERS} characters, was {len(body)}; attach where it is")
     return Attachment(kind, body)

@@ -10,7 +10,7 @@ import msgspec
 from attrs import define
 
 from harnesses.effects import OPEN, EffectOutcome
-from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable
+from harnesses.errors import HarnessMisuse, RecordTooLarge, Refused, UnknownOutcome, Unstorable
 from harnesses.values import detach, explain
 
 MAX_REASON = 2000
@@ -90,6 +90,8 @@ def text_of(value: Any, problem: str, encode: Callable[[Any], bytes] = _encode) 
     """Return the JSON of a value that can be read back."""
     try:
         return str(encode(detach(value)), "utf-8")
+    except RecordTooLarge as error:
+        raise RecordTooLarge(f"{problem}: {error}") from None
     except Unstorable as error:
         raise Unstorable(f"{problem}: {error}") from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from harnesses.attachments import attachment
 from harnesses.delta import Delta
-from harnesses.errors import HarnessError, HarnessMisuse, Unstorable, located
+from harnesses.errors import HarnessError, HarnessMisuse, RecordTooLarge, Unstorable, located
 from harnesses.meter import Meter
 from harnesses.runtime import Runtime
 from harnesses.state import PersistentState
@@ -94,6 +94,8 @@ class StepLedger:
     def _private(self, role: str, value: Any) -> Any:
         try:
             return detach(value)
+        except RecordTooLarge as error:
+            raise located(error, f"{self._where()}: {role}") from None
         except Unstorable as error:
             raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
 

@@ -84,8 +84,8 @@ def _redact(value: Any, name: str, depth: int) -> Any:
         return _named_text(value, name)
     if cls is int:
         return MARK if name and is_secret_number(value, strength(name)) else value
-    if depth > _DEEPEST and not isinstance(value, bytes | int | float) and value is not None:
-        return MARK
+    if depth > _DEEPEST:
+        return MARK if cls in (dict, list, tuple) or fields_of(cls) else value
     if cls is dict:
         return _dict(value, name, depth)
     if cls is list or cls is tuple:

@@ -75,6 +75,7 @@ class Actor(Slot):
     __slots__ = (
         "_approvals",
         "_attached",
+        "_attached_characters",
         "_attempt",
         "_check_latch",
         "_epoch",
@@ -144,6 +145,7 @@ class Actor(Slot):
         if governor is not None:
             governor.restore(savings.governance, lambda: harness.state)
         self._attached: list[Attachment] | None = None
+        self._attached_characters = 0
         self._approvals = approvals
         self.rule = rule
         self._exit: Exit | None = None
@@ -262,10 +264,13 @@ class Actor(Slot):
     def attach(self, attached: Attachment) -> None:
         """Have something recorded in one commit with the next step."""
         if self._attached is None:
-            self._attached = []
+            self._attached, self._attached_characters = [], 0
         # What a governor has found comes when the step is made: there is always room for it.
         if len(self._attached) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
+        self._attached_characters += len(attached.body)
+        if self._attached_characters > self._most and attached.kind != "guardrail":
+            raise HarnessMisuse(f"attach: expected at most {self._most:,} characters to one step; yield in between")
         self._attached.append(attached)
 
     def end_attempt(self) -> None:

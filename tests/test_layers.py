@@ -18,8 +18,9 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("control_characters", "errors", "faults", "moment", "step"),
-    ("agent", "budget", "clock", "config", "forks", "key_file", "links", "schedule", "stopwatch", "values"),
-    ("approval", "private_files", "record_size"),
+    ("agent", "budget", "clock", "config", "forks", "key_file", "links", "record_size", "schedule", "stopwatch"),
+    ("values",),
+    ("approval", "private_files"),
     ("attachments", "delta", "effects", "pools", "returned"),
     ("entries",),
     ("governor",),

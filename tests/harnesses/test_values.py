@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -21,7 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses import Unstorable
-from harnesses.values import detach, explain, fields_of
+from harnesses.errors import RecordTooLarge
+from harnesses.values import detach, explain, fields_of, is_private
 
 
 class Colour(Enum):
@@ -362,3 +364,50 @@ def test_a_class_without_fields_is_a_value() -> None:
     empty = attrs.make_class("Empty", [], frozen=True)()
 
     assert detach(empty) is empty
+
+
+@frozen
+class Couple:
+    first: Any
+    second: Any
+
+
+def doubled(depth: int, make: Callable[[Any, Any], Any]) -> Any:
+    """Return something of `depth` levels that holds 2 ** depth parts, and takes up no more than `depth`."""
+    value: Any = (1,)
+    for _ in range(depth):
+        value = make(value, value)
+    return value
+
+
+@pytest.mark.parametrize("value", [
+    doubled(40, lambda one, two: [one, two]),
+    doubled(40, lambda one, two: (one, two)),
+    doubled(40, Couple),
+    doubled(40, Pair),
+    doubled(40, lambda one, two: {"one": one, "two": two}),
+    ["x" * 10**6] * 1000,
+    [{"text": b"x" * 10**6}] * 1000,
+    [[1] * 10**5] * 1000,
+], ids=["lists", "tuples", "records", "named", "dicts", "texts", "bytes", "items"])  # fmt: skip
+def test_what_is_small_in_memory_and_huge_when_it_is_written_is_refused_within_its_budget(value: Any) -> None:
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        with pytest.raises(RecordTooLarge, match="too large to be written"):
+            detach(value, 10**6)
+    finally:
+        sys.setprofile(None)
+    assert calls < 50_000
+
+
+def test_what_would_never_be_walked_to_its_end_is_explained_and_not_private() -> None:
+    value = doubled(40, lambda one, two: (one, two))
+
+    assert "too large to be written" in explain(value)
+    assert not is_private(value, None)

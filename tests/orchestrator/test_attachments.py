@@ -109,3 +109,21 @@ async def test_there_is_a_limit_to_what_is_attached_to_one_step(autojump_clock):
         outcome = await orchestrator.start(Scripted(flooding), name="one").wait()
 
     assert outcome.step == 1
+
+
+async def test_what_is_attached_to_a_step_has_a_limit_together_and_nothing_huge_is_encoded(store, autojump_clock):
+    refused: list[str] = []
+
+    async def flood(harness: Scripted) -> Steps:
+        for value in ({"text": "x" * 600}, {"text": "x" * 600}, {"texts": ["x" * 10**6] * 10**6}):
+            try:
+                harness.attach("evidence", value)
+            except HarnessMisuse as error:
+                refused.append(str(error))
+        yield 1, None
+
+    async with Orchestrator(store, max_record_bytes=1000) as orchestrator:
+        orchestrator.start(Scripted(flood), name="one")
+
+    assert [record.kind for record in store.records()].count("evidence") == 1
+    assert ["to one step" in refused[0], "far more" in refused[1]] == [True, True]
