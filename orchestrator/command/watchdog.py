@@ -37,6 +37,8 @@ OUTSIDE_S = 0.5
 """How much longer the process waits than the thread, which can say more."""
 _PROCESS = Path(__file__).with_name("watchdog_process.py")
 _HAS_PROCESS = sys.platform == "linux" and hasattr(os, "pidfd_open")
+_LOOKS, _BETWEEN_S = 5, 0.02
+"""How often it is looked who blocks the loop: one look would blame whoever is having a step recorded just then."""
 _LAST_WORDS_S = 1.0
 """For the message: whoever reads standard error may have stopped doing so."""
 
@@ -171,7 +173,7 @@ class Watchdog:
 
     def _who(self) -> str:
         held = _holder()
-        if held is not None:
+        if held is not None and all(_holds_still(held) for _ in range(_LOOKS)):
             return held
         # The dictionary behind it may change while another thread goes through it.
         with suppress(RuntimeError):
@@ -179,6 +181,13 @@ class Watchdog:
             if names:
                 return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         return "the program"
+
+
+def _holds_still(held: str) -> bool:
+    """Return whether who blocked the loop does so a moment later, wherever in its code."""
+    time.sleep(_BETWEEN_S)
+    now = _holder()
+    return now is not None and now.rpartition(" at ")[0] == held.rpartition(" at ")[0]
 
 
 def _holder() -> str | None:

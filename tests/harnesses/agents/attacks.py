@@ -44,10 +44,13 @@ class Ground:
             deeds: Python; it calls `attempt(name, deed)`.
             changed: of the assignment.
         """
-        program = f"{_TRIES}{textwrap.dedent(deeds)}\nprint(json.dumps(told, default=repr))"
+        # In a file: of an agent's last message only so much is kept.
+        file = self.work / "told.json"
+        program = f"{_TRIES}{textwrap.dedent(deeds)}\nopen({str(file)!r}, 'w').write(json.dumps(told, default=repr))"
         agent = CommandAgent([PYTHON, "-I", "-c", program], sandbox=sandbox or Bubblewrap(), limit_s=30.0)
-        result = await take_turn(agent, evolve(assigned(self.work), **changed))
-        told: dict[str, Any] = json.loads(result.message.splitlines()[-1])
+        await take_turn(agent, evolve(assigned(self.work), **changed))
+        told: dict[str, Any] = json.loads(file.read_text())
+        file.unlink()
         return told
 
 
