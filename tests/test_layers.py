@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 
 HARNESSES = (
@@ -582,26 +580,33 @@ def _ours(name: str) -> set[str]:
     return {other for other in _imported(TREES[name]) if other in SOURCES}
 
 
+def _tops(name: str) -> set[str]:
+    return {module.split(".")[0] for module in _imported(TREES[name])}
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 def _third_party(tree: ast.AST) -> set[str]:
     tops = {module.split(".")[0] for module in _imported(tree)}
     return tops - sys.stdlib_module_names - {"harnesses", "orchestrator"}
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_every_module_has_a_place(name: str) -> None:
-    assert name in FLOORS, f"{name} has no place: give it one in tests/test_layers.py"
+def test_every_module_has_a_place() -> None:
+    assert set(SOURCES) <= set(FLOORS), "modules without a place: give them one in tests/test_layers.py"
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_module_imports_only_from_below(name: str) -> None:
-    upward = {other for other in _ours(name) if FLOORS[other] >= FLOORS[name]}
+def test_a_module_imports_only_from_below() -> None:
+    upward = {name: above for name in SOURCES if (above := {other for other in _ours(name) if FLOORS[other] >= FLOORS[name]})}
 
-    assert not upward, f"{name} imports {', '.join(sorted(upward))}, which is not below it"
+    assert upward == {}
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name.split(".")[0] == "harnesses"])
-def test_what_a_harness_is_knows_nothing_of_who_runs_it(name: str) -> None:
-    assert not any(module.split(".")[0] == "orchestrator" for module in _imported(TREES[name]))
+def test_what_a_harness_is_knows_nothing_of_who_runs_it() -> None:
+    knowing = {name for name in SOURCES if name.split(".")[0] == "harnesses" and "orchestrator" in _tops(name)}
+
+    assert knowing == set()
 
 
 def test_no_modules_import_each_other_in_a_ring() -> None:
@@ -612,32 +617,31 @@ def test_no_modules_import_each_other_in_a_ring() -> None:
     assert done == set(SOURCES)
 
 
-@pytest.mark.parametrize("name", PURE)
-def test_a_pure_module_imports_only_what_is_pure(name: str) -> None:
-    ours = _ours(name)
-    others = {module.split(".")[0] for module in _imported(TREES[name])} - {"harnesses", "orchestrator"}
+def test_a_pure_module_imports_only_what_is_pure() -> None:
+    ours = {name: _ours(name) - set(PURE) for name in PURE}
+    others = {name: _tops(name) - {"harnesses", "orchestrator"} - PURE_IMPORTS for name in PURE}
 
-    assert ours <= set(PURE)
-    assert others <= PURE_IMPORTS
-
-
-@pytest.mark.parametrize("name", PURE)
-def test_a_pure_module_asks_neither_the_clock_nor_the_world(name: str) -> None:
-    calls = [node.func for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)]
-    names = {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
-
-    assert not names & IMPURE_CALLS
+    assert {name: found for name, found in ours.items() if found} == {}
+    assert {name: found for name, found in others.items() if found} == {}
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_only_the_declared_packages_are_needed(name: str) -> None:
-    lazy = [node for node in ast.walk(TREES[name]) if _is_lazy(node)]
-    within = {package for node in lazy for package in _third_party(node)}
-    outside = _third_party(TREES[name]) - (within & OPTIONAL_THIRD_PARTY)
+def test_a_pure_module_asks_neither_the_clock_nor_the_world() -> None:
+    calls = {name: {_called(node) for node in ast.walk(TREES[name]) if isinstance(node, ast.Call)} for name in PURE}
 
-    assert within <= CORE_THIRD_PARTY | OPTIONAL_THIRD_PARTY
-    assert outside <= CORE_THIRD_PARTY
-    assert not {package for node in TREES[name].body for package in _direct(node)} & OPTIONAL_THIRD_PARTY
+    assert {name: found & IMPURE_CALLS for name, found in calls.items() if found & IMPURE_CALLS} == {}
+
+
+def test_only_the_declared_packages_are_needed() -> None:
+    lazy = {
+        name: {package for node in ast.walk(tree) if _is_lazy(node) for package in _third_party(node)}
+        for name, tree in TREES.items()
+    }
+    outside = {name: _third_party(tree) - (lazy[name] & OPTIONAL_THIRD_PARTY) for name, tree in TREES.items()}
+    at_once = {name: {package for node in tree.body for package in _direct(node)} for name, tree in TREES.items()}
+
+    assert {name: found for name, found in lazy.items() if not found <= CORE_THIRD_PARTY | OPTIONAL_THIRD_PARTY} == {}
+    assert {name: found for name, found in outside.items() if not found <= CORE_THIRD_PARTY} == {}
+    assert {name: found for name, found in at_once.items() if found & OPTIONAL_THIRD_PARTY} == {}
 
 
 def _is_lazy(node: ast.AST) -> bool:
