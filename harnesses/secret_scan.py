@@ -103,7 +103,9 @@ def suspect() -> str:
         "|".join(sorted(alone)),
         "mot.de.passe|mật.khẩu|art-api|palavra.passe|parola.chiave",
         "|".join(re.escape(word) for word, meant in rules().found.items() if meant),
-        rf"(?:{'|'.join(sorted(kinds))})[_. -]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:{_SIGN}|\s)",
+        rf"(?:{'|'.join(sorted(kinds))})(?:[_.-]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:{_SIGN}|\s)"
+        # In a sentence: "the access key of the bucket".
+        rf"|[_. -]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:{_SIGN}|[\t\n]|\s\s))",
         rf"(?:{weak})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{14}}",
         rf"[_-](?:{weak}|{mixed})s?[0-9]{{0,3}}\s{_BEFORE}{_VALUE}{{4}}",
         rf"(?:{mixed})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{2}}",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MEMORY = "256MB"
 """What the engine may take; what does not fit goes to a temporary folder. With Python and the frames it stays below 500 MB."""
+MORE_MEMORY = ("1GB", "4GB")
+"""What it may take, one after the other, for records so large that this is not enough."""
 USUAL = 16 << 20
 """Bytes of a line of JSON that DuckDB is ready for by itself; its buffers are twice that, for each thread."""
 _MISSING = "analysis needs {what}: expected the extra `analysis`; pip install 'harness-orchestrator[analysis]'"

@@ -7,12 +7,13 @@ import re
 import shutil
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.analysis.duck import asked, connect
+from orchestrator.analysis.duck import MORE_MEMORY, asked, connect
 from orchestrator.analysis.flattening import flattened
 from orchestrator.analysis.frames import FRAMES, KEPT, MADE_OF, PARTS
 from orchestrator.analysis.sources import LogSource, Source
@@ -46,6 +47,7 @@ class Run:
         self._bad: tuple[BadLine, ...] | None = None
         self._unmade: dict[str, Callable[[Source], str]] = {"records": _records, **FRAMES, **PARTS}
         self._has_functions = False
+        self._more_memory = [*MORE_MEMORY]
         try:
             source.prepare(self._db)
         except BaseException:
@@ -66,7 +68,8 @@ class Run:
                     text = self._unmade.pop(one)(self.source)
                     self._need_functions(text)
                     kind = "TEMP TABLE" if one in KEPT and not is_lazy else "VIEW"
-                    self._db.execute(f"CREATE {kind} {one} AS {text}")
+                    statement = f"CREATE {kind} {one} AS {text}"
+                    self._within_memory(partial(self._db.execute, statement))
 
     def _need_functions(self, query: str) -> None:
         """Make our functions known where a query needs them: to have any, DuckDB loads modules for a tenth of a second."""
@@ -112,13 +115,18 @@ class Run:
 
         Args:
             values: for its question marks, or by the names that it has for them.
+
+        Raises:
+            UsageError: the records are too large for the memory that analysis may take.
         """
         from duckdb import CatalogException
 
         self._need_functions(query)
         self._make(name.lower() for name in _READ_FROM.findall(query))
         try:
-            return self._db.execute(query, values) if isinstance(values, dict) else asked(self._db, query, values)
+            return self._within_memory(
+                lambda: self._db.execute(query, values) if isinstance(values, dict) else asked(self._db, query, values)
+            )
         except CatalogException:
             if not self._unmade:
                 raise
@@ -126,10 +134,26 @@ class Run:
             self._make(tuple(self._unmade))
             return self.execute(query, values)
 
+    def _within_memory(self, work: Callable[[], DuckDBPyConnection]) -> DuckDBPyConnection:
+        """Return what work of the engine gives, with more memory where it needs that."""
+        from duckdb import OutOfMemoryException
+
+        while True:
+            try:
+                return work()
+            except OutOfMemoryException as error:
+                if not self._more_memory:
+                    raise UsageError(
+                        f"{self.location} has records too large to be analysed within {MORE_MEMORY[-1]} of memory: expected "
+                        "smaller ones; keep large data in files and record where it is"
+                    ) from error
+                more, *self._more_memory = self._more_memory
+                self._db.execute(f"SET threads = 1; SET memory_limit = '{more}'")
+
     def carry_out(self, statement: str) -> None:
         """Carry out a statement over what the source itself gives; no frame is in it, whatever words are."""
         self._need_functions(statement)
-        self._db.execute(statement)
+        self._within_memory(lambda: self._db.execute(statement))
 
     @property
     def bad_lines(self) -> tuple[BadLine, ...]:

@@ -14,7 +14,7 @@ import pytest
 import trio
 from attrs import frozen
 
-from harnesses import Control, Ending, HarnessMisuse, LocalRuntime, StepTimeout, Unstorable
+from harnesses import Control, Ending, HarnessMisuse, LocalRuntime, StepTimeout, Unstorable, once
 from harnesses.effects import Confirmed, EffectOutcome, NotDone, Undecided
 from harnesses.errors import Latched, Refused, UnknownOutcome, Waiting
 from tests.harnesses.outside import ANSWERS, INTENT, MARKS, Notes, Scripted, World, only
@@ -828,3 +828,16 @@ async def test_what_may_have_happened_is_not_taken_for_undone_because_another_tr
         await notes.effects.once(notes, "buy", world.act, (7,))
 
     assert (world.done, notes.said()[-1]) == ([], "unknown")
+
+
+async def test_a_step_has_so_many_effects_and_one_that_is_known_is_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(once, "MAX_EFFECTS", 2)
+    world, notes = World(), Notes(())
+    for key in ("first", "second"):
+        await notes.effects.once(notes, key, world.act, (7,))
+
+    with pytest.raises(HarnessMisuse, match="expected at most 2 effects in one step; yield in between"):
+        await notes.effects.once(notes, "third", world.act, (7,))
+
+    assert await notes.effects.once(notes, "second", world.act, (7,)) == 70
+    assert world.done == [7, 7]

@@ -117,7 +117,11 @@ ADDRESSES = (
     _leak("amqp-in-traceback", f"  File 'a.py', line 3\n    connect('amqp://svc:{WORD}{AT}mq/prod')\nOSError", WORD),
     _leak("proxy-with-password", f"export https_proxy=http://ann:{WORD}{AT}proxy.example:3128", WORD),
     _leak("git-remote-with-password", f"fatal: unable to access 'https://ann:{WORD}{AT}git.example/a.git/'", WORD),
-    _leak("sentry-old-dsn", f"dsn=https://{HEX32}:{HEX32[::-1]}{AT}sentry.example/42", HEX32[::-1]),
+    _leak(
+        "sentry-old-dsn",
+        f"dsn=https://{drawn(32, HEX, 'key')}:{HEX32[::-1]}{AT}sentry.example/42",
+        HEX32[::-1],
+    ),
     _leak("password-in-query", f"GET /login?user=ann&password={WORD}&next=%2F HTTP/1.1", WORD),
     _leak(
         "access-token-in-query",

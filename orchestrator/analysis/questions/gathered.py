@@ -112,7 +112,7 @@ def _sweep(run: Run, *, is_last: bool = False) -> tuple[int, int] | None:
     """
     try:
         run.carry_out(query)
-    except (duckdb.InvalidInputException, duckdb.OutOfMemoryException):
+    except duckdb.InvalidInputException:
         if is_last:
             raise
         return None
