@@ -27,7 +27,7 @@ from functools import cache, partial
 from itertools import repeat
 from math import isfinite
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import UUID
 
 import attrs
@@ -63,7 +63,7 @@ class _Budget:
 
     def charge_texts(self, values: Iterable[Any], kinds: set[type]) -> None:
         """Charge the texts among some atoms of these types."""
-        if str in kinds or bytes in kinds:
+        if not _SIZED.isdisjoint(kinds):
             self.left -= sum([len(value) for value in values if value.__class__ is str or value.__class__ is bytes])
             if self.left < 0:
                 raise _too_large()
@@ -80,6 +80,8 @@ _Copier = Callable[[Any, _Budget], Any]
 
 ATOMS: frozenset[type] = frozenset({type(None), bool, int, str, bytes, Decimal, datetime, date, time, timedelta, UUID})
 _all_atoms = ATOMS.issuperset
+_TEXT: frozenset[type] = frozenset({str})
+_SIZED: frozenset[type] = frozenset({str, bytes})
 _KEYS: frozenset[type] = frozenset({str, int, Decimal, date, datetime, UUID})
 
 
@@ -93,12 +95,14 @@ def detach(value: T, most: int = CEILING_BYTES) -> T:
         Unstorable: something inside can not be stored; the message has the path to it.
         RecordTooLarge: it is larger than any record may be.
     """
-    if value.__class__ in ATOMS and value.__class__ is not str and value.__class__ is not bytes:
+    cls: type[Any] = value.__class__
+    if cls in ATOMS and cls not in _SIZED:
         return value
     try:
-        return cast(T, _detach(value, _Budget(most)))
+        twin: T = (_COPIERS.get(cls) or _detach)(value, _Budget(most))
     except (_Refused, RecursionError, TypeError) as error:
         raise Unstorable(explain(value)) from error
+    return twin
 
 
 def is_private(value: object, known: object) -> bool:
@@ -195,7 +199,7 @@ class _Refused(Exception):
 def _detach(value: Any, budget: _Budget) -> Any:
     cls = value.__class__
     if cls in ATOMS:
-        if cls is str or cls is bytes:
+        if cls in _SIZED:
             budget.left -= len(value)
             if budget.left < 0:
                 raise _too_large()
@@ -238,16 +242,23 @@ def _named_tuple(value: Any, budget: _Budget) -> Any:
 
 
 def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
-    budget.charge(len(value))
     kinds: set[type] = set(map(type, value))
-    if len(kinds) > 1 or not (kinds <= _KEYS or all(issubclass(kind, Enum) for kind in kinds)):
+    size = _CONTAINER + _ITEM * len(value)
+    if kinds == _TEXT:
+        size += sum(map(len, value))
+    elif len(kinds) > 1 or not (kinds <= _KEYS or all(issubclass(kind, Enum) for kind in kinds)):
         raise _Refused
-    budget.charge_texts(value, kinds)
-    kinds = set(map(type, value.values()))
-    if kinds <= ATOMS:
-        budget.charge_texts(value.values(), kinds)
-        return dict(value)
-    return {key: _detach(item, budget) for key, item in value.items()}
+    twin = value.copy()
+    for key, item in value.items():
+        cls = item.__class__
+        if cls is str or cls is bytes:
+            size += len(item)
+        elif cls not in ATOMS:
+            twin[key] = _detach(item, budget)
+    budget.left -= size
+    if budget.left < 0:
+        raise _too_large()
+    return twin
 
 
 def _set(value: Any, budget: _Budget) -> Any:
