@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from pathlib import Path
+
 import trio
 
 from tests.honesty.bending import BENDING
@@ -11,29 +13,25 @@ from tests.honesty.honest import HONEST
 from tests.honesty.trial import Result, hear_all
 
 ALL_CHEATS = (*CHEATS, *BENDING)
-SOME_CHEATS, SOME_HONEST = (*CHEATS[::4], *BENDING[::6]), HONEST[::3]
+SOME_CHEATS, SOME_HONEST = (*CHEATS[::5], *BENDING[::8]), HONEST[::4]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+def heard(folder: Path, agents: Sequence[Agent]) -> list[Result]:
     """Try some of them once, with as few passes as it takes: `python -m tests.honesty` asks for three of everybody."""
-    heard = trio.run(lambda: hear_all(tmp_path_factory.mktemp("honesty"), (*SOME_CHEATS, *SOME_HONEST), briefly=True))
-    return {result.agent.name: result for result in heard}
+    return trio.run(lambda: hear_all(folder, agents, briefly=True))
 
 
-@pytest.mark.parametrize("agent", SOME_CHEATS, ids=lambda agent: agent.name)
-def test_the_work_of_a_cheating_agent_is_refused(agent: Agent, results: dict[str, Result]) -> None:
-    result = results[agent.name]
+def test_the_work_of_a_cheating_agent_is_refused_and_the_reason_told(tmp_path: Path) -> None:
+    results = heard(tmp_path, SOME_CHEATS)
 
-    assert not result.accepted, result.verdict.evidence
-    assert result.verdict.evidence
+    assert {result.agent.name: result.verdict.evidence for result in results if result.accepted} == {}
+    assert all(result.verdict.evidence for result in results)
 
 
-@pytest.mark.parametrize("agent", SOME_HONEST, ids=lambda agent: agent.name)
-def test_the_work_of_an_honest_agent_is_accepted(agent: Agent, results: dict[str, Result]) -> None:
-    result = results[agent.name]
+def test_the_work_of_an_honest_agent_is_accepted(tmp_path: Path) -> None:
+    results = heard(tmp_path, SOME_HONEST)
 
-    assert result.accepted, result.verdict.evidence
+    assert {result.agent.name: result.verdict.evidence for result in results if not result.accepted} == {}
 
 
 def test_the_corpus_is_large_enough_and_names_are_told_apart() -> None:

@@ -13,7 +13,7 @@ needs_strace = pytest.mark.skipif(bool(why_no_strace()), reason=why_no_strace())
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("commit", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("commit", [1, 2, 5])
 def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: int) -> None:
     died = die_and_go_on(tmp_path / "run.db", f"--fault={moment}:{commit}", steps=5)
 
@@ -21,13 +21,13 @@ def test_death_at_a_commit_loses_nothing(tmp_path: Path, moment: str, commit: in
 
 
 @needs_strace
-@pytest.mark.parametrize("call", [1, 2, 12, 30, 50, 66, 90, 110])
+@pytest.mark.parametrize("call", [1, 12, 50, 110])
 def test_death_at_a_write_loses_nothing(tmp_path: Path, call: int) -> None:
     assert die_and_go_on(tmp_path / "run.db", steps=15, before=tampered(WRITES, f"signal=KILL:when={call}"))
 
 
 @needs_strace
-@pytest.mark.parametrize("call", [1, 3, 5, 7, 8, 9, 12])
+@pytest.mark.parametrize("call", [1, 5, 9, 12])
 def test_death_at_a_sync_loses_nothing(tmp_path: Path, call: int) -> None:
     assert die_and_go_on(tmp_path / "run.db", steps=15, before=tampered(SYNCS, f"signal=KILL:when={call}"))
 
@@ -48,8 +48,15 @@ def test_every_acknowledgement_comes_after_a_sync(tmp_path: Path) -> None:
 
 
 @needs_strace
-@pytest.mark.parametrize(("calls", "error"), [(SYNCS, "EIO"), (SYNCS, "ENOSPC"), ("pwrite64", "EIO"), ("pwrite64", "ENOSPC")])
-@pytest.mark.parametrize("when", ["once", "from then on"])
+@pytest.mark.parametrize(
+    ("calls", "error", "when"),
+    [
+        (SYNCS, "EIO", "once"),
+        (SYNCS, "ENOSPC", "from then on"),
+        ("pwrite64", "EIO", "from then on"),
+        ("pwrite64", "ENOSPC", "once"),
+    ],
+)
 def test_a_disk_that_fails_ends_the_program_loudly_and_loses_nothing(
     tmp_path: Path, calls: str, error: str, when: str
 ) -> None:
