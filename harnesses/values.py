@@ -80,7 +80,7 @@ _Copier = Callable[[Any, _Budget], Any]
 
 ATOMS: frozenset[type] = frozenset({type(None), bool, int, str, bytes, Decimal, datetime, date, time, timedelta, UUID})
 _all_atoms = ATOMS.issuperset
-_TEXT: frozenset[type] = frozenset({str})
+_TEXT: set[type] = {str}
 _SIZED: frozenset[type] = frozenset({str, bytes})
 _KEYS: frozenset[type] = frozenset({str, int, Decimal, date, datetime, UUID})
 

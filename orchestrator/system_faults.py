@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from types import FrameType, TracebackType
-from typing import Any, cast
+from typing import cast
 
 import outcome
 import trio
@@ -29,7 +29,7 @@ _CORE = os.path.join(os.path.dirname(trio.__file__), "_core", "")
 _QUEUE = os.path.join(_CORE, "_entry_queue.py")
 _LOOP = (os.path.join(_CORE, "_run.py"), "unrolled_run")
 _MACHINERY = (_CORE, os.path.join(os.path.dirname(outcome.__file__), ""))
-_TRACEBACK, _CAUSE = (cast(Any, BaseException.__dict__[name]).__get__ for name in ("__traceback__", "__cause__"))
+_TRACEBACK, _CAUSE = (BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__"))
 _ADVICE = (
     "Trio ends the whole program for it. Every harness goes on from its last recorded step when it is started again; "
     "catch errors inside of that function, or run it in a nursery of the harness, which fails alone then"

@@ -47,7 +47,7 @@ class Run:
         self._bad: tuple[BadLine, ...] | None = None
         self._unmade: dict[str, Callable[[Source], str]] = {"records": _records, **FRAMES, **PARTS}
         self._has_functions = False
-        self._more_memory = [*MORE_MEMORY]
+        self._more_memory = list(MORE_MEMORY)
         try:
             source.prepare(self._db)
         except BaseException:
@@ -147,8 +147,7 @@ class Run:
                         f"{self.location} has records too large to be analysed within {MORE_MEMORY[-1]} of memory: expected "
                         "smaller ones; keep large data in files and record where it is"
                     ) from error
-                more, *self._more_memory = self._more_memory
-                self._db.execute(f"SET threads = 1; SET memory_limit = '{more}'")
+                self._db.execute(f"SET threads = 1; SET memory_limit = '{self._more_memory.pop(0)}'")
 
     def carry_out(self, statement: str) -> None:
         """Carry out a statement over what the source itself gives; no frame is in it, whatever words are."""
