@@ -18,6 +18,10 @@ _PUTTY = re.compile(
 )
 _KEY_LINE = re.compile(r"[\s>+|\"'-]*(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+={0,2}|[\w-]+: .*|)[\s\"',]*(?:\\n)?[\s\"',]*")
 _TORN = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=])*")
+_LINES = re.compile(r"(?:(?!\n|\\n).){0,4096}(?:\n|\\n)")
+_BODY = re.compile(r"[\s>+|\"'-]{0,80}[A-Za-z0-9+/]{1,80}={0,2}\s{0,4}(?:\\r)?(?:\n|\\n)")
+_LONGEST = 1 << 14
+"""Characters of a key that has lost its beginning."""
 
 
 def begins_key(line: str) -> bool:
@@ -38,6 +42,7 @@ def key_line(line: str) -> bool:
 
 
 def private_keys(text: str) -> Iterator[Span]:
+    yield from _without_beginning(text)
     if "Private-Lines:" in text:
         yield from (match.span(1) for match in _PUTTY.finditer(text))
     place = 0
@@ -55,6 +60,20 @@ def private_keys(text: str) -> Iterator[Span]:
         inside = text[begin.end() : end.start()]
         if MARK not in inside and inside.strip():
             yield begin.end() + _blank(inside), end.start() - _blank(inside[::-1])
+
+
+def _without_beginning(text: str) -> Iterator[Span]:
+    """Return what of a key stands before its last line, if it is cut off at the beginning."""
+    end = _END.search(text) if "PRIVATE KEY" in text else None
+    if end is None or _BEGIN.search(text, 0, end.start()) is not None:
+        return
+    place = end.start()
+    for line in reversed(_LINES.findall(text, max(0, place - _LONGEST), place)):
+        if _BODY.fullmatch(line) is None:
+            break
+        place -= len(line)
+    if place < end.start():
+        yield place, end.start() - _blank(text[place : end.start()][::-1])
 
 
 def _torn_keys(text: str, place: int) -> Iterator[Span]:

@@ -9,21 +9,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harnesses.secret_names import Strength, strength
+from harnesses.secret_names import SAID, STAGES, Strength, strength
 from harnesses.secret_rules import rules
-from harnesses.secret_values import Span, is_placeholder, is_secret
+from harnesses.secret_values import Span, is_drawn, is_placeholder, is_secret, is_varied
 
-_OPEN = r"(?:[\"'`\\]|%22|%27|&quot;|&#34;)"
+_OPEN = r"(?:[\"'`\\*]|%22|%27|&quot;|&#34;)"
 _AFTER = re.compile(
-    rf"s?\d{{0,3}}(?:{_OPEN}{{0,9}}\]?[ \t]{{0,8}}"
+    rf"s?\d{{0,3}}(?:[_.-](?:{STAGES}))?(?:{_OPEN}{{0,9}}\]?[ \t]{{0,8}}"
     r"(:\s{0,2}(?:&?str|bytes|string|any|text|secretstr|optional\[\w{1,20}\]|str \| none|final)\s{0,2}=(?!=)"
-    r"|=>|:=|={1,3}|!==?|:|%3d|%3a)(?:\s|\\[nrt]){0,80}|(>))"
+    r"|=>|->|→|:=|={1,3}|!==?|[:\uff1a\uff1d]|\\{1,4}uff1[ad]|%3d|%3a|(?<=[ \t])[-\u2013\u2014](?=[ \t]))"
+    r"(?:\s|\\[nrt]|\\{1,4}u00a0|\*\*(?=\s)|</\w{1,6}>){0,80}|(>)"
+    rf"|{_OPEN}{{0,4}}[ \t]{{1,8}}(?:(?:to|with)[ \t]{{1,4}})?((?:(?:{SAID})[ \t:]{{1,4}})?)(?=[\"'`]?[^\s\"'`]{{8}}))"
 )
-"""What follows a name in text: a sign, with quotes before it and space behind it; or the end of a tag."""
-_OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]{1,40})[ \t]{1,4}(?!-)")
+"""What follows a name in text: a sign, with quotes before it and space behind it; the end of a tag; a verb, or nothing."""
+_OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]{1,40})(?:[ \t]{1,4}|\\{0,4}[\"'],[ \t]{0,2}(?=\\{0,4}[\"']))(?!-)")
+_TYPOGRAPHIC = re.compile(
+    r"(?:[\u201c\u201e\xab\u2018\u201a\u2039\u300c\u300e]|\\{1,4}u(?:201[ace8]|00ab|2039|300[ce]))(?:\s|\\{1,4}u00a0)?([^\u2018-\u201f\xab\xbb\u2039\u203a\u300c-\u300f\n]{1,400}?)"
+    r"(?:\s|\\{1,4}u00a0)?(?:[\u201c\u201d\xbb\u2018\u2019\u203a\u300d\u300f]|\\{1,4}u(?:201[cd89]|00bb|203a|300[df]))"
+)
+_SIGNS = {"%3d": "=", "%3a": ":", "\uff1d": "=", "\uff1a": ":", "uff1d": "=", "uff1a": ":"}
+_LISTED = re.compile(r"""\[\s{0,80}((?:\\{0,8}["'])?[^\[\]{}]{1,2000})\]""")
+_LISTED_BELOW = re.compile(r"""(?:-[ \t]{1,4}["']?[^\s"'\\]{1,400}["']?(?:\s|\\[nr]|$){1,40}){1,100}""")
+_LISTED_ITEM = re.compile(r"""(["']?)([^\s"'\\,]{4,400})""")
 QUOTE = re.compile(r"\"\"\"|'''|\\{0,8}[\"'`]|%22|&quot;")
 _PREFIXED = re.compile(r"[rbfuRBFU]{1,2}(?=[\"'])")
 _BARE = re.compile(r"(?:[^\s\"'`,;&%|<>()\[\]{}\\]++|%(?!2[26])|,(?![\s\"']|[\w.-]{1,40}[ \t]{0,2}[=:]|$))++")
+_BESIDE = re.compile(r"[\"'`]?([^\s\"'`<>(){}\[\]\\]{7,400}[^\s\"'`<>(){}\[\]\\.,;:!?])")
 _LINE = re.compile(r"(?:[^\s\"'`\\]++|\\(?![nrt\"']))++")
 _LONGEST_BARE = 512
 """Characters of a value without quotes."""
@@ -59,11 +70,46 @@ def assigned(text: str, low: str) -> Iterator[Span]:
         named = strength(_name(text, start, low[start : match.start()]))
         if named is Strength.NONE or named is Strength.HEADER or _in_resource(low, start):
             continue
-        span = _tagged(text, place) if match[2] else _value(text, start, match, named)
-        if span is not None:
+        for span in _behind(text, start, match, named):
             yield span
             place = span[1]
     yield from _options(text, low)
+
+
+def _behind(text: str, start: int, match: re.Match[str], named: Strength) -> Iterator[Span]:
+    """Return the values that stand behind a name, by what stands between."""
+    if match[2]:
+        span = _tagged(text, match.end())
+    elif match[3] is not None:
+        is_token = text[start : match.start()].lower() == "token"
+        span = _said(text, match.end(), named, verb=match[3], is_token=is_token)
+    else:
+        span = _value(text, start, match, named)
+    if span is not None:
+        yield span
+    elif match[1] and named >= Strength.STRONG:
+        yield from _listed(text, match.end(), named)
+
+
+def _said(text: str, start: int, named: Strength, *, verb: str, is_token: bool) -> Span | None:
+    """Return a value that stands beside a name without a sign, if it is no word: "the password is …", `password …`."""
+    found = _BESIDE.match(text, start)
+    if found is None or is_placeholder(found[1]) or _CODE.match(found[1]) is not None:
+        return None
+    says_enough = named is Strength.PASSWORD or (bool(verb) and named in (Strength.MIXED, Strength.STRONG))
+    if says_enough and is_varied(found[1]):
+        return found.span(1)
+    return found.span(1) if (is_token or named >= Strength.STRONG) and is_drawn(found[1]) else None
+
+
+def _listed(text: str, start: int, named: Strength) -> Iterator[Span]:
+    """Return the items of a list that look like secrets: `passwords: ["…", "…"]`, or below each other with dashes."""
+    inside = _LISTED.match(text, start) or _LISTED_BELOW.match(text, start)
+    for item in _LISTED_ITEM.finditer(text, *inside.span(inside.lastindex or 0)) if inside else ():
+        is_number = item[2].isdigit() and named is Strength.PASSWORD
+        is_whole = bool(item[1]) and named is Strength.PASSWORD and is_secret(item[2], named)
+        if is_number or is_whole or is_secret(item[2], Strength.MIXED):
+            yield item.span(2)
 
 
 def _named(low: str) -> list[tuple[int, re.Match[str]]]:
@@ -122,12 +168,14 @@ def _name(text: str, start: int, word: str) -> str:
 
 def _value(text: str, begin: int, match: re.Match[str], named: Strength) -> Span | None:
     start = match.end()
-    separator = {"%3d": "=", "%3a": ":"}.get(match[1], match[1] or ":")
+    separator = _SIGNS.get(match[1].lstrip("\\"), match[1])
     over_line = "\n" in match[0] or "\\n" in match[0]
     if prefixed := _PREFIXED.match(text, start):
         start = prefixed.end()
     if quote := QUOTE.match(text, start):
         return quoted(text, quote, named)
+    if typographic := _TYPOGRAPHIC.match(text, start):
+        return typographic.span(1) if is_secret(typographic[1], named) else None
     if block := _BLOCK.match(text, start):
         return block.span(1) if is_secret(block[1], named) else None
     if over_line or stands_in(text, start):
@@ -136,7 +184,7 @@ def _value(text: str, begin: int, match: re.Match[str], named: Strength) -> Span
         # What a shell says, or takes, in place of the variable.
         return None
     # `PASS: suite-1` is a result.
-    if named is Strength.MIXED and text[begin].isupper() and separator == ":":
+    if named is Strength.MIXED and text[begin].isupper() and separator == ":" and text[begin - 1 : begin] != "_":
         return None
     return bare(text, start, separator, named, at_line=named is not Strength.WEAK and _at_line(text, begin))
 
@@ -207,6 +255,8 @@ def _weighty(text: str, value: str, end: int, separator: str) -> bool:
         return len(value) > 3
     if separator in ("=", ":=", "=>"):
         return len(value) > 2
+    if separator in ("->", "→", "-", "\u2013", "\u2014"):
+        return is_varied(value) or is_drawn(value)
     if separator != ":" or len(value) < 4 or _RANGE.fullmatch(value) is not None:
         return False
     if _WORD.fullmatch(value) is None:

@@ -36,12 +36,21 @@ BESIDE_SECRETS = frozenset(
     ("user", "username", "login", "name", "type", "id", "url", "host", "region", "path", "file", "filename", "title", "status")
 )
 """Among secrets these are not secret: a user's name beside the password."""
+STAGES = (
+    "prod|production|dev|development|stage|staging|test|testing|live|old|new|current|previous|backup|db|admin|root|ro|rw|main"
+    "|base64|b64|plain|hex|raw|string|value|temp|tmp"
+)
+"""What may stand behind a name with a sign between: `DB_PASSWORD_PROD`."""
+SAID = "is|was|lautet|ist|est|es|è|é|jest|это|是"
+"""What may stand between a name and its value in a sentence."""
+_STAGE = re.compile(rf"[_.-](?:{STAGES})$", re.IGNORECASE)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
 
 
 @lru_cache(4096)
 def strength(name: str) -> Strength:
     """Return how much a name says, however its words are joined."""
+    name = _STAGE.sub("", name)
     words = _WORD.findall(name)
     last = words[-1].lower() if words else ""
     squeezed = "".join(filter(str.isalnum, name)).lower().rstrip("0123456789")

@@ -71,6 +71,9 @@ class Rules:
     """All that is known of secrets."""
 
     names: dict[str, frozenset[str]]
+    """Without the signs that may join their words."""
+    joined: frozenset[str]
+    """Names of several words, as they may be written."""
     found: dict[str, str]
     """What names are found by in text, in small letters; for letters that are written out (`\\u00f1`), what they stand for."""
     issued: Group
@@ -85,16 +88,24 @@ class Rules:
 def rules() -> Rules:
     """Return the rules."""
     data: dict[str, Any] = tomllib.loads(files("harnesses").joinpath("secret_rules.toml").read_text("utf-8"))
-    names = {kind: frozenset(words.lower().split()) for kind, words in data["names"].items() if kind != "found"}
+    words = {kind: text.lower().split() for kind, text in data["names"].items()}
+    found = words.pop("found")
+    several = [name for names in words.values() for name in names if name != _squeezed(name)]
+    joined = [name.replace("_", sign) for name in several for sign in ("", "_", "-", ".", " ")]
     own = [_prefixed(start, rest) for start, rest in data["prefixes"].items()]
     return Rules(
-        names=names,
-        found=_with_escapes(data["names"]["found"].split()),
+        names={kind: frozenset(map(_squeezed, names)) for kind, names in words.items()},
+        joined=frozenset(joined),
+        found=_with_escapes([*found, *joined]),
         issued=Group((*own, *(Rule(**rule) for rule in data["issued"]))),
         shapes=Group(Rule(**rule) for rule in data["shape"]),
         anywhere=frozenset(data["joined"]["anywhere"].split()),
         often_words=frozenset(data["joined"]["often_words"].split()),
     )
+
+
+def _squeezed(name: str) -> str:
+    return "".join(filter(str.isalnum, name))
 
 
 def _prefixed(start: str, rest: str) -> Rule:

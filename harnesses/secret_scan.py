@@ -24,6 +24,7 @@ from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
+from harnesses.secret_names import SAID, STAGES
 from harnesses.secret_rules import Rule, rules
 
 _WINDOW = 1 << 20
@@ -70,15 +71,20 @@ def _first(engine: Any, text: bytes, place: int) -> int:
     return -1
 
 
-_OPEN = r"""(?:["'`\\\]]|%22|%27|&quot;|&#34;)"""
+_OPEN = r"""(?:["'`\\\]*]|%22|%27|&quot;|&#34;)"""
 _SIGN = (
-    rf"{_OPEN}{{0,9}}\s{{0,8}}(?::\s{{0,2}}[a-z][a-z0-9_.\[\]| ]{{0,30}}=|[=:>,;|]|!=|%3[ad])"
-    rf"|{_OPEN}{{1,6}}\s*(?:\}}|value|type)"
+    rf"{_OPEN}*\s*(?::\s?[a-z][a-z0-9_.\[\]| ]*=|[-=:]?[=:>,;|"
+    "→\uff1a\uff1d"
+    r"]|\\+uff1[ad]|!=|%3[ad]|-\s)"
+    rf"|{_OPEN}+\s*(?:\}}|value|type)|{_OPEN}*(?:\x1b|\\+u001b)\["
 )
 """Between a name and its value, annotations included."""
-_BEFORE = rf"(?:\s|\\[nrt]){{0,9}}[bfru]{{0,2}}{_OPEN}{{0,8}}"
-_VALUE = "[0-9.]{0,40}[a-z_+/=~%:&?-][a-z0-9+/=_.~%:&?!@#$^*-]"
+_BEFORE = rf"(?:\s|\\[nrt])*[bfru]*{_OPEN}*"
+_VALUE = "[0-9.]*[a-z_+/=~%:&?-][a-z0-9+/=_.~%:&?!@#$^*-]"
 """No number: `tokens` and `max_tokens` are no suspects."""
+_SAID = rf"{_OPEN}*\s+(?:{SAID})[\s:]+{_BEFORE}{_VALUE}{{6}}"
+"""In a sentence: "the token is …"."""
+_BESIDE = rf"{_OPEN}*\s+{_BEFORE}{_VALUE}{{16}}"
 _ALONE = ("PRIVATE KEY", "Private-Lines", r"""kind["'\\]*\s*:\s*["'\\]*Secret""")
 """Of private keys, and of manifests."""
 
@@ -93,19 +99,24 @@ def suspect() -> str:
     names = rules().names
     parts = {f"{word}[a-z0-9_./+=~-]{{8}}" for word in _unsaid(rules().issued.rules)} | _unsaid(rules().shapes.rules)
     ends = ("token", "key", "pass", "phrase")
-    kinds = {name.removesuffix(end): end for name in names["strong"] for end in ends if name.endswith(end) and name != end}
-    alone = {name for name in names["strong"] if not name.endswith(ends)} | names["passwords"] | names["headers"]
+    kinds = {name.removesuffix(end) for name in names["strong"] for end in ends if name.endswith(end)} - {"", *ends}
+    of_kinds = {f"{kind}{end}" for kind in kinds for end in ends}
+    alone = (names["strong"] - of_kinds) | names["passwords"] | names["headers"]
     weak, mixed, digits = (
         "|".join(sorted(words))
         for words in (names["weak"] | names["drawn"] | {"pw"}, names["mixed"] | {"pw"}, names["digits"])
     )
     parts |= {
         "|".join(sorted(alone)),
-        "mot.de.passe|mật.khẩu|art-api|palavra.passe|parola.chiave",
+        "art-api",
+        "|".join(sorted(map(re.escape, rules().joined))),
         "|".join(re.escape(word) for word, meant in rules().found.items() if meant),
-        rf"(?:{'|'.join(sorted(kinds))})(?:[_.-]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:{_SIGN}|\s)"
+        rf"(?:{'|'.join(sorted(kinds))})(?:[_.-]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:[_.-](?:{STAGES}))?(?:{_SIGN}|{_OPEN}{{0,4}}(?:\s|\\[nrt]))"
         # In a sentence: "the access key of the bucket".
-        rf"|[_. -]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:{_SIGN}|[\t\n]|\s\s))",
+        rf"|[_. -]{{0,2}}(?:{'|'.join(ends)})s?[0-9]{{0,3}}(?:{_SIGN}|[\t\n]|\s\s|{_SAID}|{_BESIDE}))",
+        rf"token{_SAID}",
+        rf"(?:{mixed})\s{{1,4}}(?:is|was)[\s:]{{1,4}}{_BEFORE}{_VALUE}{{6}}",
+        rf"token{_BESIDE}",
         rf"(?:{weak})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{14}}",
         rf"[_-](?:{weak}|{mixed})s?[0-9]{{0,3}}\s{_BEFORE}{_VALUE}{{4}}",
         rf"(?:{mixed})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{2}}",

@@ -14,6 +14,9 @@ from harnesses.secret_values import Span, is_secret
 _LINE = re.compile(r"(?:\n|\\n)?((?:(?!\\n)[^\n]){1,4096})")
 _SIGNS = (",", ";", "\t", "\\t", "|")
 _ENTRY = re.compile(r"(?:[ \t]{0,40})[\w.-]{1,100}:[ \t]{1,8}[\"']?([^\s\"'|>{}\[\]][^\n\"'\\]{2,4000})")
+_RULE = re.compile(r"[-+=|:\s]{3,4096}")
+"""A line between the names and the rows."""
+_LAST = re.compile(r"[\w.-]{1,60}(?=[\"'\\ ]{0,9}$)")
 _NAME = re.compile(r"[\w .-]{1,60}")
 
 
@@ -25,6 +28,8 @@ def in_columns(text: str) -> Iterator[Span]:
     sign, width = "", 0
     for match in _LINE.finditer(text):
         line = match[1]
+        if columns and _RULE.fullmatch(line) is not None:
+            continue
         cells = line.split(sign) if columns else []
         if columns and len(cells) == width:
             yield from _cells(cells, sign, columns, match.start(1))
@@ -49,8 +54,9 @@ def _header(line: str) -> tuple[str, int, list[tuple[int, Strength]]]:
     for sign in _SIGNS:
         cells = line.split(sign) if sign in line else []
         # The first line may stand behind the quote that begins the text.
-        names = [cell.strip(" \t\"'\\\r") for cell in (cells[0].rpartition('"')[2] if cells else "", *cells[1:])]
-        if len(cells) > 1 and all(_NAME.fullmatch(name) is not None for name in names if name or sign != "|"):
+        names = [name[0] if (name := _LAST.search(cell)) else "" for cell in cells[:1]]
+        names += [cell.strip(" \t\"'\\\r") for cell in cells[1:]]
+        if len(cells) > 1 and all(_NAME.fullmatch(name) is not None for name in names[1:] if name or sign != "|"):
             named = [(place, strength(name)) for place, name in enumerate(names)]
             columns = [(place, said) for place, said in named if said >= Strength.STRONG]
             return sign, len(cells), columns

@@ -10,19 +10,24 @@ looked for in the whole, by what they begin and end with. Between two windows ot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 
 from harnesses.secret_keys import private_keys
 from harnesses.secret_named import assigned
 from harnesses.secret_names import strength
 from harnesses.secret_rules import Rule, rules
 from harnesses.secret_tables import in_columns, in_manifests
-from harnesses.secret_values import MARK, Span, is_placeholder, is_secret, looks_random
+from harnesses.secret_values import MARK, Span, is_placeholder, is_secret, is_varied, looks_random
 
 WINDOW = 16_384
 """Characters that are searched at once."""
 OVERLAP = 4_096
 """Characters that two windows have in common; nothing but a key is longer."""
+
+
+_UNSEEN = re.compile(r"(?:[\x1b\x9b]|\\{1,4}(?:u001b|x1b|033|e))\[[0-9;:?]{0,20}[A-Za-z]")
+"""Escapes of a terminal, plain or written out."""
 
 
 def cut(text: str, found: Iterable[Span]) -> str:
@@ -50,6 +55,29 @@ def _merged(found: Iterable[Span]) -> Iterator[Span]:
 
 def spans(text: str) -> list[Span]:
     """Return where the secrets are; the places may overlap."""
+    found = _spans(text)
+    if _UNSEEN.search(text) is not None:
+        plain, places = _without_escapes(text)
+        found += ((places(start), places(end - 1) + 1) for start, end in _spans(plain))
+    return found
+
+
+def _without_escapes(text: str) -> tuple[str, Callable[[int], int]]:
+    """Return a text as a terminal shows it, and what says where a place of it is in the text."""
+    parts: list[str] = []
+    starts: list[int] = []
+    hidden: list[int] = []
+    done = size = 0
+    for begin, end in (*(match.span() for match in _UNSEEN.finditer(text)), (len(text), len(text))):
+        parts.append(text[done:begin])
+        starts.append(size)
+        hidden.append(done - size)
+        size += begin - done
+        done = end
+    return "".join(parts), lambda place: place + hidden[bisect_right(starts, place) - 1]
+
+
+def _spans(text: str) -> list[Span]:
     found = [*private_keys(text), *in_columns(text), *in_manifests(text)]
     for begin, window in windows(text):
         found += ((begin + start, begin + end) for start, end in _in_window(window))
@@ -96,6 +124,8 @@ def _is_meant(rule: Rule, match: re.Match[str], value: str) -> bool:
     """Return whether what a pattern has found is secret, as its rule asks."""
     if rule.judge == "named":
         return is_secret(value, strength(match[(match.lastindex or 0) - 1]))
+    if rule.judge == "varied":
+        return is_varied(value) and not is_placeholder(value)
     if rule.judge == "random":
         return looks_random(value) and not is_placeholder(value)
     if rule.judge == "pair":

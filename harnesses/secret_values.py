@@ -29,7 +29,19 @@ _NOTHING = frozenset(
         *("required", "optional", "none", "null", "nil", "undefined", "true", "false", "yes", "no", "on", "off", "enabled"),
         *("disabled", "missing", "present", "set", "unset", "empty", "valid", "invalid", "expired", "changed", "unchanged"),
         *("masked", "hidden", "redacted", "string", "str", "bool", "bytes", "int", "text", "default", "unknown", "ok"),
-        *("denied", "granted", "include", "omit", "same-origin"),
+        *(
+            "denied",
+            "granted",
+            "include",
+            "omit",
+            "same-origin",
+            "erforderlich",
+            "requis",
+            "obligatoire",
+            "obligatorio",
+            "verplicht",
+        ),
+        *("obrigatório", "obbligatorio", "wymagane", "обязательно", "必填", "必須", "无"),
     )
 )
 """Words that say something of a secret, and are none."""
@@ -68,6 +80,18 @@ def looks_random(value: str) -> bool:
     return turns >= _ENOUGH_TURNS
 
 
+def is_varied(value: str) -> bool:
+    """Return whether a word of a sentence is none: three kinds of signs in it, digits among them, and no name of a method."""
+    if len(value) < 8 or not any(map(str.isdigit, value)) or _TECHNICAL.search(value) is not None or _is_file(value):
+        return False
+    return sum(kind.search(value) is not None for kind in _KINDS) > 1 or is_drawn(value)
+
+
+def is_drawn(value: str) -> bool:
+    """Return whether a value looks random even if nothing but its place says that it is one."""
+    return len(value) > 19 and sum(map(str.isdigit, value)) > 2 and looks_random(value)
+
+
 def is_secret(text: str, named: Strength) -> bool:
     """Return whether a whole value is secret, given how much its name says."""
     if named is Strength.NONE or is_placeholder(text):
@@ -89,6 +113,11 @@ def is_secret_number(value: float, named: Strength) -> bool:
     return digits > 3 and (named is Strength.PASSWORD or (named is Strength.DIGITS and digits < 9))
 
 
+_KINDS = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[!@#$%^&*+=?~]"))
+_TECHNICAL = re.compile(
+    r"(?i)sha-?\d|md5|base-?\d|argon2|bcrypt|pbkdf|oauth|utf|aes-?\d|rsa-?\d|https?|v\d|\w\.[a-z]+|[\w-]/\w|\d-\d|T\d\d:"
+)
+"""Names of methods, files and times."""
 _PIN = re.compile(r"\d{4,8}|\d{3}[ -]\d{3}")
 _MIXED = re.compile(r"(?=[^\d]{0,200}\d)(?=[^A-Za-z]{0,200}[A-Za-z])[^\s,;|<>(){}\[\]]{6,200}")
 _FILE = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@-]+)+\.?\w*|[\w-]+\.(?:pem|key|pub|crt|txt|json|ya?ml|toml|env)")

@@ -28,8 +28,13 @@ __all__ = ["MARK", "LineRedactor", "may_hold_secret", "redact", "redact_text", "
 
 T = TypeVar("T")
 _ROUNDS = 4
-_OF_MANIFEST = ("data", "stringData")
-"""What is secret in a manifest of Kubernetes of the kind Secret."""
+_INSIDE = (
+    ("kind", ("Secret",), ("data", "stringData")),
+    ("kty", ("oct", "RSA", "EC", "OKP"), ("k", "d", "p", "q", "dp", "dq", "qi")),
+    ("op", ("auth",), ("args",)),
+    ("action", ("auth",), ("params",)),
+)
+"""What is secret beside another entry: in manifests of Kubernetes, in JSON Web Keys, in messages to exchanges."""
 _DEEPEST = 200
 """Levels that are looked at; what is deeper is taken out whole."""
 
@@ -107,13 +112,13 @@ def _named_text(text: str, name: str) -> str:
 def _dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]:
     inside = name if strength(name) >= Strength.STRONG and name.rstrip("0123456789").lower().endswith("s") else ""
     told = _told(value)
-    is_manifest = value.get("kind") == "Secret"
+    secret = [names for key, kinds, names in _INSIDE if value.get(key) in kinds]
     changed = False
     twin: dict[Any, Any] = {}
     for key, item in value.items():
         new_key = _unused(redact_text(key), twin) if key.__class__ is str else key
         known = told if key == "value" and told else _name_of(key, inside)
-        new = _redact(item, "secrets" if is_manifest and key in _OF_MANIFEST else known, depth + 1)
+        new = _redact(item, "secrets" if any(key in names for names in secret) else known, depth + 1)
         changed = changed or new is not item or new_key is not key
         twin[new_key] = new
     return twin if changed else value
