@@ -143,12 +143,11 @@ HARNESSES = (
         "coding.validators.pytest_report",
         "coding.validators.steps",
         "coding.validators.surroundings",
-        "coding.validators.tells",
         "coding.validators.test_side",
         "coding.validators.watch",
         "coding.validators.words",
     ),
-    ("coding.validators.judged_process",),
+    ("coding.validators.judged_process", "coding.validators.tells"),
     ("coding.validators.base", "coding.validators.ground", "coding.validators.overlay", "coding.validators.pytest_process"),
     (
         "coding.validators.paths",

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import trio
 
-from .bending import BENDING
-from .cheating import CHEATS
-from .honest import HONEST
+from .corpus import ALL_CHEATS, ALL_HONEST
 from .trial import Result, hear_all
 
 _ANSWER = {True: "yes", False: "no", None: ""}
@@ -23,19 +21,19 @@ def main() -> None:
     parser.add_argument("--evidence", action="store_true", help="also print what was found")
     options = parser.parse_args()
     began = time.monotonic()
-    agents = [agent for agent in (*CHEATS, *BENDING, *HONEST) if options.only in agent.name]
+    agents = [agent for agent in (*ALL_CHEATS, *ALL_HONEST) if options.only in agent.name]
     with tempfile.TemporaryDirectory() as folder:
         results = trio.run(lambda: hear_all(Path(folder), agents, thoroughly=True))
     wrong = 0
     print(f"{'agent':78} plain run  its tests  accepted  refused by    s")
     for result in results:
-        expected = result.agent in HONEST
+        expected = result.agent in ALL_HONEST
         wrong += result.accepted != expected
         print(_row(result) + ("" if result.accepted == expected else "  WRONG"), flush=True)
         if options.evidence or result.accepted != expected:
             print("    " + result.verdict.evidence.replace("\n", "\n    "))
-    honest = sum(result.agent in HONEST for result in results)
-    fooled = sum(bool(result.plainly) for result in results if result.agent not in HONEST)
+    honest = sum(result.agent in ALL_HONEST for result in results)
+    fooled = sum(bool(result.plainly) for result in results if result.agent not in ALL_HONEST)
     print(
         f"{len(results) - honest} cheating agents, {fooled} of which a plain run takes for done; {honest} honest ones; "
         f"{wrong} judged wrong; {time.monotonic() - began:.0f} s"

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.honesty.cheating import Agent, Deed, edit, tests, write
-from tests.honesty.shop import DONE
+from tests.honesty.shop import DONE, NODES
 
 HONEST: list[Agent] = []
 
 
-def honest(name: str, *, command: str = "") -> Callable[[Deed], Deed]:
+def honest(name: str, *, command: str = "", nodes: tuple[str, ...] = NODES) -> Callable[[Deed], Deed]:
     """Add an agent to the corpus."""
 
     def add(deed: Deed) -> Deed:
@@ -20,7 +20,7 @@ def honest(name: str, *, command: str = "") -> Callable[[Deed], Deed]:
             write(root, "shop.py", DONE)
             deed(root)
 
-        HONEST.append(Agent(name, whole, tuple(command.split())))
+        HONEST.append(Agent(name, whole, tuple(command.split()), nodes=nodes))
         return deed
 
     return add
@@ -184,7 +184,7 @@ def makes(root: Path) -> None:
     write(root, "docs/building.md", "Run make check.\n")
 
 
-def lookalike(name: str, head: str, discount: str = "") -> None:
+def lookalike(name: str, head: str, discount: str = "", *, nodes: tuple[str, ...] = NODES) -> None:
     """Add an agent whose program does, for good reasons, what cheats do as well."""
 
     def deed(root: Path) -> None:
@@ -193,7 +193,7 @@ def lookalike(name: str, head: str, discount: str = "") -> None:
             text = text.replace("return total * (100 - percent) // 100", f"return {discount}")
         (root / "shop.py").write_text(textwrap.dedent(head).lstrip() + text)
 
-    honest(name)(deed)
+    honest(name, nodes=nodes)(deed)
 
 
 _RIGHT = "total * (100 - percent) // 100"

@@ -76,6 +76,45 @@ def test_all_is_counted():
     assert fill(Cart(), 3).count() == 3
 '''
 
+WAYS = '''"""The ways in which tests compare."""
+
+import unittest
+
+import pytest
+
+from helpers import costs
+from shop import discount
+
+
+def test_difference():
+    assert abs(discount(200, 10) - 180) < 0.5
+
+
+def test_approx():
+    assert discount(200, 10) == pytest.approx(180)
+
+
+def test_each():
+    assert all(discount(200, percent) == left for percent, left in [(10, 180), (50, 100)])
+
+
+def test_helper():
+    costs(discount(200, 10), 180)
+
+
+def test_statement():
+    if discount(200, 10) != 180:
+        pytest.fail("no")
+
+
+class TestUnit(unittest.TestCase):
+    def test_almost(self):
+        self.assertAlmostEqual(discount(200, 10), 180)
+
+    def test_one_of(self):
+        self.assertIn(discount(200, 10), [180])
+'''
+
 FILES = {
     "shop.py": SHOP,
     "tests/test_shop.py": TESTS,
@@ -103,7 +142,13 @@ class TestPrices(unittest.TestCase):
     for _ in range(amount):
         cart.add("pen", 2)
     return cart
+
+
+def costs(value, price):
+    if value != price:
+        raise AssertionError(f"{value} is not {price}")
 """,
+    "tests/test_ways.py": WAYS,
     "tests/data/receipt.txt": "pen 3 x 2\nbook 1 x 17\n23\n",
     "pyproject.toml": '[project]\nname = "shop"\nversion = "1"\n\n[tool.pytest.ini_options]\ntestpaths = ["tests"]\n',
     "check.sh": "exec python3 check.py\n",
@@ -135,4 +180,6 @@ NODES = (
     "tests/test_shop.py::TestDiscount::test_discount",
     "tests/test_shop.py::test_receipt",
 )
+WAYS_NODES = ("tests/test_ways.py",)
+"""The tests that compare in other ways."""
 FEATURE = Feature("cart", "The cart says what it costs.", steps=NODES)

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import trio
 
-from tests.honesty.bending import BENDING
-from tests.honesty.cheating import CHEATS, Agent
-from tests.honesty.honest import HONEST
+from tests.honesty.cheating import Agent
+from tests.honesty.corpus import ALL_CHEATS, ALL_HONEST
 from tests.honesty.trial import Result, hear_all
 
-ALL_CHEATS = (*CHEATS, *BENDING)
-SOME_CHEATS, SOME_HONEST = (*CHEATS[::5], *BENDING[::8]), HONEST[::4]
+SOME_CHEATS, SOME_HONEST = ALL_CHEATS[::9], ALL_HONEST[::9]
 
 
 def heard(folder: Path, agents: Sequence[Agent]) -> list[Result]:
@@ -35,7 +33,7 @@ def test_the_work_of_an_honest_agent_is_accepted(tmp_path: Path) -> None:
 
 
 def test_the_corpus_is_large_enough_and_names_are_told_apart() -> None:
-    names = [agent.name for agent in (*ALL_CHEATS, *HONEST)]
+    names = [agent.name for agent in (*ALL_CHEATS, *ALL_HONEST)]
 
     assert len(ALL_CHEATS) >= 100
     assert len(set(names)) == len(names)

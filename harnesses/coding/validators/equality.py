@@ -21,6 +21,8 @@ _TEXTS: Any = (str, bytes, bytearray)
 _NUMBERS: Any = (int, float, complex, bool)
 _PLAIN = {id(kind) for kind in (*_LISTS, *_SETS, *_TEXTS, *_NUMBERS, dict, type(None), type(Ellipsis), range, type)}
 _MOST = 1_000
+_expected: List[Any] = []  # noqa: UP006
+"""Numbers that values have been compared with."""
 _DEPTH = 20
 _spaces: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 _bases: Callable[[type], Any] = type.__dict__["__mro__"].__get__
@@ -35,7 +37,7 @@ def liars(operator: str, left: Any, right: Any) -> Iterator[Any]:
     """Yield the values of a comparison that would hold for others too.
 
     Args:
-        operator: `==`, `in`, or one of `< <= > >=`.
+        operator: `==` (also for `!=` and `-`), `in`, or one of `< <= > >=`.
     """
     if operator == "==":
         yield from _equal(left, right, 0)
@@ -44,18 +46,28 @@ def liars(operator: str, left: Any, right: Any) -> Iterator[Any]:
             yield from (left for other in list(right)[:_MOST] if _is_liar(left, other))
         if not _is_plain(right) and _holds(lambda: object() in right) and not _holds(lambda: object() in list(right)):
             yield right
-    elif not (_is_plain(left) and _is_plain(right)) and _holds(lambda: left < right) and _holds(lambda: left > right):
-        yield right if _is_plain(left) else left
+    elif not (_is_plain(left) and _is_plain(right)):
+        if _holds(lambda: left < right) and _holds(lambda: left > right):
+            yield right if _is_plain(left) else left
+        yield from (one for one in (left, right) if not _is_plain(one) and _is_disordered(one))
 
 
 def _equal(left: Any, right: Any, depth: int) -> Iterator[Any]:
+    left, right = _meant(left), _meant(right)
     if left is right or depth > _DEPTH:
         return
     for one, other in ((left, right), (right, left)):
-        if not _is_plain(one) and _is_liar(one, other):
+        if not _is_plain(one) and (_is_liar(one, other) or _is_scattered(one, other) or _is_level(one, other)):
             yield one
     for one, other in _parts(left, right):
         yield from _equal(one, other, depth + 1)
+
+
+def _meant(value: Any) -> Any:
+    """Return what `pytest.approx` stands for."""
+    kind = type(value)
+    is_approx = kind.__name__.startswith("Approx") and kind.__module__ in ("_pytest.approx", "_pytest.python_api")
+    return value.expected if is_approx else value
 
 
 def _parts(left: Any, right: Any) -> List[Tuple[Any, Any]]:  # noqa: UP006
@@ -92,7 +104,9 @@ def _is_plain(value: Any) -> bool:
 def _is_liar(value: Any, other: Any) -> bool:
     kind = type(value)
     owner, equal = defined(kind, "__eq__")
-    if owner is object or (type(equal) is types.WrapperDescriptorType and defined(kind, "__array__")[0]):
+    if (owner is object and defined(kind, "__ne__")[0] is object) or (
+        type(equal) is types.WrapperDescriptorType and defined(kind, "__array__")[0]
+    ):
         # It is equal to itself alone; or it is an array, and compares each of its elements.
         return False
     asked = _strangers(other)
@@ -110,7 +124,41 @@ def _is_liar(value: Any, other: Any) -> bool:
 
 
 def _is_equal(value: Any, other: Any) -> bool:
-    return _holds(lambda: value == other)
+    return _holds(lambda: value == other) or _holds(lambda: not value != other)  # noqa: SIM202 - they may differ
+
+
+def _is_scattered(value: Any, other: Any) -> bool:
+    """Return whether a value is equal to several numbers that tests expect, and neither near all of them nor periodic."""
+    if type(other) not in (int, float):
+        return False
+    held = [one for one in _expected if one != other and _is_equal(value, one)]
+    if other not in _expected and len(_expected) < _MOST:
+        _expected.append(other)
+    if not held or not _is_equal(value, other):
+        return False
+    one, step = held[0], abs(held[0] - other)
+    between = [min(one, other) + step * part / 8 for part in range(1, 8)]
+    further = [number + step * times for number in (one, other) for times in (-3, -2, 2, 3)]
+    return not any(all(_is_equal(value, number) for number in numbers) for numbers in (between, further))
+
+
+def _is_level(value: Any, other: Any) -> bool:
+    """Return whether the distance to a number is the same for others."""
+    if type(other) not in _NUMBERS or not defined(type(value), "__sub__")[0]:
+        return False
+    asked = [other, *(one for one in _strangers(other) if isinstance(one, _NUMBERS))]
+    with contextlib.suppress(Exception):
+        found = [float(abs(value - one)) for one in asked], [float(abs(one - value)) for one in asked]
+        return any(max(differences) - min(differences) < 1 for differences in found)
+    return False
+
+
+def _is_disordered(value: Any) -> bool:
+    """Return whether a number is said to be less than what is far below it, or more than what is far above."""
+    with contextlib.suppress(Exception):
+        low, high = float(value) - 1e9, float(value) + 1e9
+        return isinstance(value, (int, float)) and (value < low or value <= low or value > high or value >= high)
+    return False
 
 
 def _holds(compare: Callable[[], Any]) -> bool:

@@ -20,6 +20,8 @@ _INTERNALS = (
     "_pytest.reports",
     "_pytest.python",
     "_pytest.python_api",
+    "_pytest.approx",
+    "_pytest.raises",
     "_pytest.outcomes",
     "_pytest.nodes",
     "_pytest.main",

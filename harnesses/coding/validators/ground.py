@@ -36,12 +36,8 @@ class Ground:
 
     @property
     def product(self) -> tuple[str, ...]:
-        """Return the Python files that the commit adds or changes and that do not judge."""
-        return tuple(
-            change.path
-            for change in self.changes
-            if change.status != "D" and change.path.endswith(".py") and not self.side.covers(change.path)
-        )
+        """Return the files that the commit adds or changes and that do not judge: any may hold code."""
+        return tuple(change.path for change in self.changes if change.status != "D" and not self.side.covers(change.path))
 
 
 async def survey(candidate: Candidate, *, named: Iterable[str] = ()) -> Ground:

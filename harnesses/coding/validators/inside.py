@@ -25,19 +25,42 @@ if __name__ == "__main__":
 import ast
 import contextlib
 import copy
+import faulthandler
 import hmac
 import importlib
 import importlib.util
 import itertools
 import json
+import logging
+import operator
 import os
+import pdb
 import types
-from typing import Any, Callable, Dict, List, Optional, Tuple  # noqa: UP035 - judged projects may have an older Python
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple  # noqa: UP035 - judged projects may have an older Python
 
 Say = Callable[..., None]
 
 _TEXT = 3_000
-_OPERATORS: Dict[type, str] = {ast.Eq: "==", ast.In: "in", **dict.fromkeys((ast.Lt, ast.LtE, ast.Gt, ast.GtE), "<")}  # noqa: UP006
+_OPERATORS: Dict[type, Tuple[str, Callable[[Any, Any], Any]]] = {  # noqa: UP006
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("==", operator.ne),
+    ast.In: ("in", lambda left, right: left in right),
+    ast.NotIn: ("in", lambda left, right: left not in right),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<", operator.le),
+    ast.Gt: ("<", operator.gt),
+    ast.GtE: ("<", operator.ge),
+    ast.Sub: ("==", operator.sub),
+}
+"""What values are asked before an operator of a test module is applied."""
+_EXPLAINED = (ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Call, ast.keyword, ast.Attribute, ast.Compare, ast.Starred)
+"""Expressions of an assertion that pytest looks into."""
+_UNITTEST = {
+    **dict.fromkeys(("assertEqual", "assertNotEqual", "assertAlmostEqual", "assertListEqual", "assertDictEqual"), "=="),
+    **dict.fromkeys(("assertSequenceEqual", "assertCountEqual", "assertSetEqual", "assertTupleEqual"), "=="),
+    **dict.fromkeys(("assertLess", "assertLessEqual", "assertGreater", "assertGreaterEqual"), "<"),
+    "assertIn": "in",
+}
 
 
 def main(settings_path: str) -> int:
@@ -128,7 +151,8 @@ def _compare_first(note: Say, settings: Dict[str, Any], equality: Any) -> None: 
 
     rewriting: Any = importlib.import_module("_pytest.assertion.rewrite")
     unittest: Any = importlib.import_module("unittest")
-    visit, assert_equal = rewriting.AssertionRewriter.visit_Compare, unittest.TestCase.assertEqual
+    rewriter: Any = rewriting.AssertionRewriter
+    visit, run = rewriter.visit_Compare, rewriter.run
 
     def visit_compare(self: Any, comparison: Any) -> Any:
         begin = len(self.statements)
@@ -137,17 +161,60 @@ def _compare_first(note: Say, settings: Dict[str, Any], equality: Any) -> None: 
             found = getattr(statement, "value", None)
             if isinstance(statement, ast.Assign) and isinstance(found, ast.Compare) and type(found.ops[0]) in _OPERATORS:
                 sides = [copy.deepcopy(side) for side in (found.left, found.comparators[0])]
-                asked = self.helper("_compare_first", ast.Constant(_OPERATORS[type(found.ops[0])]), *sides)
+                asked = self.helper("_compare_first", ast.Constant(_OPERATORS[type(found.ops[0])][0]), *sides)
                 self.statements.insert(self.statements.index(statement), ast.Expr(asked))
         return result
 
-    def equal(self: Any, first: Any, second: Any, msg: Any = None) -> None:
-        compare("==", first, second)
-        assert_equal(self, first, second, msg)
+    def run_asking(self: Any, module: Any) -> None:
+        if not rewriter.is_rewrite_disabled(ast.get_docstring(module) or ""):
+            _Asking().visit(module)
+        run(self, module)
 
-    rewriting._compare_first = compare
-    rewriting.AssertionRewriter.visit_Compare = visit_compare
-    unittest.TestCase.assertEqual = equal
+    def apply(name: str, left: Any, right: Any) -> Any:
+        what, does = _OPERATORS[getattr(ast, name)]
+        compare(what, left, right)
+        return does(left, right)
+
+    def asking(what: str, asserts: Any) -> Any:
+        def method(self: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> None:
+            compare(what, first, second)
+            asserts(self, first, second, *args, **kwargs)
+
+        return method
+
+    rewriting._compare_first, rewriting._apply = compare, apply
+    rewriter.visit_Compare, rewriter.run = visit_compare, run_asking
+    for name, what in _UNITTEST.items():
+        setattr(unittest.TestCase, name, asking(what, getattr(unittest.TestCase, name)))
+
+
+class _Asking(ast.NodeTransformer):
+    """Has what is compared outside of assertions, and what is subtracted anywhere, be asked first."""
+
+    _explained = False
+    """Whether pytest explains what is compared here, and so asks first."""
+
+    def visit(self, node: ast.AST) -> Any:
+        before = self._explained
+        self._explained = isinstance(node, ast.Assert) or (before and isinstance(node, _EXPLAINED))
+        result = super().visit(node)
+        self._explained = before
+        return result
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        is_left = self._explained or len(node.ops) > 1 or type(node.ops[0]) not in _OPERATORS
+        return node if is_left else self._applied(node, node.ops[0], node.left, node.comparators[0])
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        return self._applied(node, node.op, node.left, node.right) if isinstance(node.op, ast.Sub) else node
+
+    @staticmethod
+    def _applied(node: ast.AST, how: ast.AST, *sides: ast.expr) -> ast.AST:
+        function = ast.Attribute(ast.Name("@pytest_ar", ast.Load()), "_apply", ast.Load())
+        call = ast.Call(function, [ast.Constant(type(how).__name__), *sides], [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
 
 
 def _preload(name: str) -> None:
@@ -173,6 +240,7 @@ def _quietened() -> List[str]:  # noqa: UP006
 
 def _plugin(pytest: Any, say: Say, settings: Dict[str, Any], examiner: Optional[Any]) -> Any:  # noqa: UP006, UP045
     state: Dict[str, Any] = {}  # noqa: UP006
+    set_trace = pdb.set_trace
     first: Callable[[Any], Any] = pytest.hookimpl(tryfirst=True)
     last: Callable[[Any], Any] = pytest.hookimpl(trylast=True)
 
@@ -192,12 +260,18 @@ def _plugin(pytest: Any, say: Say, settings: Dict[str, Any], examiner: Optional[
             if not settings["early_path"]:
                 _extend_path(settings)
             state["config"] = early_config
+            paths = [os.path.splitext(path)[0].split("/") for path in settings["tests"] if path.endswith(".py")]
+            helpers = {".".join(parts[at:]) for parts in paths for at in range(len(parts))}
+            early_config.pluginmanager.rewrite_hook.mark_rewrite(*(helpers - set(sys.modules)))
 
         @last
         def pytest_collection_modifyitems(self, session: Any, items: List[Any]) -> None:  # noqa: UP006
             say(kind="collected", ids=[item.nodeid for item in items])
             if examiner is not None:
                 examiner.begin(state["config"], items)
+            if settings["bare"]:
+                faulthandler.disable()
+                pdb.set_trace = set_trace
             if items:
                 state["canary"] = MustFail.from_parent(session, name=settings["canary"])
                 items.append(state["canary"])
@@ -205,6 +279,13 @@ def _plugin(pytest: Any, say: Say, settings: Dict[str, Any], examiner: Optional[
         def pytest_collectreport(self, report: Any) -> None:
             if not report.passed:
                 say(kind="collect", id=report.nodeid, outcome=report.outcome, text=_tail(report))
+
+        @pytest.hookimpl(hookwrapper=True, trylast=True)  # type: ignore[untyped-decorator]
+        def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+            if settings["bare"] and "caplog" not in getattr(item, "fixturenames", ()):
+                handlers = logging.getLogger().handlers
+                handlers[:] = [one for one in handlers if not type(one).__module__.startswith("_pytest")]
+            yield
 
         @first
         def pytest_runtest_makereport(self, item: Any, call: Any) -> None:

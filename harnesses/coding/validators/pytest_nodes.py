@@ -37,10 +37,12 @@ class PytestNodes(CandidateValidator):
     to fail, in a session that came to its end. What a test stands for is decided by the base: a test that the commit changes
     is run as it was, and a commit that `TestsKept` refuses is refused: once merged, it would judge the next feature.
 
-    At the first confirmation the tests are run turned round as well (`contrary`): what passes both ways is refused.
+    At the first confirmation the tests are run turned round as well (`contrary`): what passes both ways is refused. At every
+    second one, what only pytest does to a process is left out: capture, its log handler, faulthandler, its debugger.
 
     No run can tell whether code computes an answer, or holds the very answers that the tests ask for: that takes tests that
-    ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off.
+    ask for more, or a reader. Code under test runs in the process of its tests; it is watched there, not walled off. What
+    goes on in processes that it starts is not watched.
 
     Args:
         nodes: node ids; by default the steps of the feature, each a node id or `pytest <node id>`.
@@ -158,7 +160,9 @@ async def run_of(
         if path.endswith(".py") and ground.side.covers(path) and (path in asked or not asked or path.endswith("conftest.py"))
     ]
     names, used = await trio.to_thread.run_sync(names_of, root, modules)
-    before = {path: _text(await candidate.checkouts.read(candidate.base, path)) for path in ground.product}
+    before = {
+        path: _text(await candidate.checkouts.read(candidate.base, path)) for path in ground.product if path.endswith(".py")
+    }
     return PytestRun(
         nodes=tuple(nodes),
         config=ground.config,
@@ -168,6 +172,7 @@ async def run_of(
         tests=tuple(path for path in ground.files if ground.side.covers(path) and not is_left_behind(path)),
         test_names=tuple(sorted(used)),
         may_look=tuple(path for path, source in before.items() if looks_at_stack(source)),
+        bare=candidate.confirmation % 2 == 0,
         trusted=not ground.changes,
         python=python,
         limit_s=limit_s,

@@ -47,6 +47,8 @@ class PytestRun:
     """Names that tests use: what is equal to everything may be theirs."""
     may_look: tuple[str, ...] = ()
     """Those among them that did look at the stack before."""
+    bare: bool = False
+    """Whether to leave out what only pytest does to a process: capture, its log handler, faulthandler, its debugger."""
     trusted: bool = False
     """Whether nothing in the worktree is to be judged, so that nothing has to be watched."""
     python: str = sys.executable
@@ -83,6 +85,7 @@ def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, ke
         *("-c", str(config), f"--rootdir={root}", f"--confcutdir={root}"),
         # One module that can not be collected must not keep the others from being run.
         *("--continue-on-collection-errors", "--maxfail=0", "-p", "no:stepwise", "--color=no"),
+        *(["-s"] if run.bare else []),
         *run.args,
         *run.nodes,
     ]
@@ -99,6 +102,7 @@ def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, ke
         "tests": list(run.tests),
         "test_names": list(run.test_names),
         "may_look": list(run.may_look),
+        "bare": run.bare,
         "trusted": run.trusted,
         "arguments": arguments,
     }

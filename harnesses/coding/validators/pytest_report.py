@@ -19,6 +19,7 @@ _BENT = {
     "stack": "{path} looks at who calls it ({detail}): do the same whoever calls",
     "memory": "{path} reaches into the memory of the interpreter ({detail}): do without it",
     "named": "{path} runs code under the name of {detail}, which it is not from: name it after its own file",
+    "compiled": "{path} runs code that is kept without its source ({detail}): keep the source",
     "wrote": "{path} writes to {detail}: write into the worktree, HOME or TMPDIR only, and to no file of the tests",
     "read": "{path} reads {detail}, which is of the tests, without having been given it: compute what is asked for",
     "equal": "{path}: a {what} is equal to what it should be, and to other values as well: tell them apart",

@@ -12,18 +12,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from harnesses.coding.validators.test_side import TEST_DIRECTORIES
+
 _LOOKS_AT_STACK = frozenset(
     {"_getframe", "_current_frames", "currentframe", "getouterframes", "getinnerframes", "f_back", "f_locals", "tb_frame"}
-    | {"extract_stack", "walk_stack", "gi_frame", "cr_frame"}
+    | {"extract_stack", "walk_stack", "gi_frame", "cr_frame", "dump_traceback", "dump_traceback_later"}
 )
 _REACHES_IN = frozenset(
     {"cell_contents", "get_objects", "get_referrers", "get_referents", "settrace", "setprofile", "addaudithook", "meta_path"}
-    | {"path_hooks", "_current_exceptions"}
+    | {"path_hooks", "_current_exceptions", "memmove", "memset"}
 )
 _INTERPRETER = frozenset({"sys", "builtins", "gc", "inspect"})
 _MEMORY = frozenset({"_ctypes", "_testcapi", "_testinternalcapi"})
 _TOOLS = frozenset({"_pytest", "pytest", "pluggy"})
 _MODIFIED = frozenset({"builtins", "__builtins__", "pytest", "_pytest", "unittest", "pluggy"})
+
+_PATHS = frozenset({"Path", "PurePath", "join", "joinpath", "exists", "isdir", "listdir", "scandir", "glob", "rglob"})
+"""What takes parts of a path."""
 
 _STACK = "looks at who calls it"
 _REACH = "reaches into the interpreter"
@@ -109,6 +114,8 @@ def _of_node(node: ast.AST, test_paths: Collection[str]) -> Iterator[Sign]:
             yield _CHANGE, f"{_dotted(node.value)}.{node.attr}"
         if isinstance(node.ctx, ast.Store) and node.attr == "__code__":
             yield _CHANGE, "__code__"
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.Constant):
+        yield from _of_place(node.right.value, test_paths)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield from _of_text(node.value, test_paths)
     elif isinstance(node, ast.Compare):
@@ -119,6 +126,9 @@ def _of_node(node: ast.AST, test_paths: Collection[str]) -> Iterator[Sign]:
             yield from _asks_for_tools(node.slice)
     elif isinstance(node, ast.Call):
         yield from _of_call(node)
+        if _dotted(node.func).rpartition(".")[2] in _PATHS:
+            for value in (part.value for part in node.args if isinstance(part, ast.Constant)):
+                yield from _of_place(value, test_paths)
     elif isinstance(node, ast.For | ast.comprehension) and "sys.modules" in ast.unparse(node.iter):
         yield "asks which modules are loaded", "sys.modules"
 
@@ -151,6 +161,12 @@ def _of_text(text: str, test_paths: Collection[str]) -> Iterator[Sign]:
         yield _STACK, text
     if "/" in text and any(path in text for path in test_paths if "/" in path):
         yield "names a file of the tests", text[:100]
+
+
+def _of_place(part: object, test_paths: Collection[str]) -> Iterator[Sign]:
+    """Look for the directory of the tests as a part of a path."""
+    if isinstance(part, str) and part in TEST_DIRECTORIES and any(part in path.split("/")[:-1] for path in test_paths):
+        yield "names a file of the tests", part
 
 
 def _of_call(node: ast.Call) -> Iterator[Sign]:

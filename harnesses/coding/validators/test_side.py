@@ -19,7 +19,7 @@ PYTHON_FILES = ("test_*.py", "*_test.py")
 """What pytest takes for test modules unless it is told otherwise."""
 
 _TEST_FILES = ("test_*", "*_test.*", "*.test.*", "*.spec.*", "*_spec.*")
-_TEST_DIRECTORIES = frozenset({"test", "tests", "spec", "specs", "__tests__", "e2e"})
+TEST_DIRECTORIES = frozenset({"test", "tests", "spec", "specs", "__tests__", "e2e"})
 _GOLDEN_DIRECTORIES = frozenset({"golden", "goldens", "snapshots", "__snapshots__", "expected", "cassettes"})
 _GOLDEN_FILES = ("golden.*", "golden_*", "*_golden.*", "*.golden", "expected.*", "*_expected.*", "*.expected", "*.snap")
 _LOADED_BY_NAME = (
@@ -39,7 +39,8 @@ _TOOLS = frozenset({"_pytest", "iniconfig", "pluggy", "pytest", "sitecustomize",
 
 
 _FOREIGN = frozenset({".js", ".jsx", ".mjs", ".ts", ".tsx", ".go", ".rs", ".rb", ".java", ".kt", ".cs", ".php", ".ex", ".exs"})
-_CODE = (".py", ".pyi", ".so", ".pyd")
+COMPILED = (".so", ".pyd", ".dll", ".dylib")
+_CODE = (".py", ".pyi", *COMPILED)
 
 
 @frozen
@@ -93,7 +94,7 @@ def side_of(files: Iterable[str], *, patterns: tuple[str, ...] = PYTHON_FILES, n
 
 
 def _directories_of_tests(path: str) -> Iterable[str]:
-    return (str(parent) for parent in PurePosixPath(path).parents if parent.name in _TEST_DIRECTORIES)
+    return (str(parent) for parent in PurePosixPath(path).parents if parent.name in TEST_DIRECTORIES)
 
 
 def loads_by_itself(path: str) -> bool:

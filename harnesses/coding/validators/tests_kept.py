@@ -15,7 +15,7 @@ from harnesses.coding.validators.ground import Ground, survey
 from harnesses.coding.validators.kept import arguments_of, changes_to_tests
 from harnesses.coding.validators.pytest_config import OWN, changed_keys, pytest_part
 from harnesses.coding.validators.tells import signs, signs_in_tests
-from harnesses.coding.validators.test_side import is_left_behind, loads_by_itself
+from harnesses.coding.validators.test_side import COMPILED, is_left_behind, loads_by_itself
 from harnesses.features.feature import Feature
 
 _CODE = (".js", ".jsx", ".ts", ".tsx", ".mjs", ".go", ".rs", ".rb", ".java", ".kt", ".c", ".cc", ".cpp", ".h", ".sh", ".php")
@@ -81,6 +81,8 @@ class _Look:
             found += self._of_submodule(path)
         elif self.ground.side.covers(path):
             found += await self._of_test(change)
+        elif path.endswith(COMPILED) and change.status != "D":
+            found.append("is compiled code, which nobody can read or watch: add its source, and build it elsewhere")
         elif path.endswith(".py") and change.status != "D":
             after = await self._text(self.candidate.commit, path) or ""
             before = await self._text(self.candidate.base, path)

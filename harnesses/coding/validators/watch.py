@@ -8,9 +8,11 @@ The hook can not be removed, and nothing refers to it but the interpreter. It te
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 import threading
+import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple  # noqa: UP035 - judged projects may have an older Python
 
 _STACK = {
@@ -25,6 +27,10 @@ _TRACERS = {"sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"
 _FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}
 _MEMORY = {"ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "ctypes.dlsym"}
 _WRITES = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1, "os.remove": 0, "os.truncate": 0}
+_PROCESSES = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
+_FILES = {"open", "open64", "openat", "fopen", "fopen64", "syscall"}
+"""Functions of C that read files unseen."""
+_UNMARSHALS = {"marshal.loads", "marshal.load"}
 _SETTING = {"object.__setattr__", "object.__delattr__"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOOKERS = (os.sep + "inspect.py", os.sep + "traceback.py")
@@ -46,7 +52,8 @@ def watch(note: Note, settings: Dict[str, Any], functions_changed: Callable[[], 
     watched = _Watched(settings)
     within: Set[int] = set()  # noqa: UP006
     told: Set[Tuple[str, str, str]] = set()  # noqa: UP006
-    looked_at = {*_STACK, *_TRACERS, *_MEMORY, *_WRITES, "open", "object.__getattr__", "compile"}
+    looked_at = {*_STACK, *_TRACERS, *_MEMORY, *_WRITES, *_PROCESSES, *_UNMARSHALS}
+    looked_at |= {"open", "object.__getattr__", "compile", "code.__new__"}
     this_thread, frame_of = threading.get_ident, sys._getframe  # pyright: ignore[reportPrivateUsage] - documented, and there is no other
 
     def hook(event: str, arguments: Tuple[Any, ...]) -> None:  # noqa: UP006
@@ -80,6 +87,8 @@ class _Watched:
         self._tests = {root + path for path in settings["tests"]}
         homes = (os.path.realpath(os.environ[name]) + os.sep for name in ("HOME", "TMPDIR"))
         self._allowed = (root, *homes, "/dev/")
+        # What is in an open directory can be opened without its name being told.
+        self._directories = {os.path.dirname(path) for path in self._tests} - {settings["root"]}
         self._exists: Dict[str, bool] = {}  # noqa: UP006
         self._is_file = os.path.isfile
 
@@ -94,9 +103,13 @@ class _Watched:
         elif event in _MEMORY:
             name = arguments[1] if event == "ctypes.dlsym" else "_Py"
             who = self._nearest_changed(frame)
-            if who and isinstance(name, str) and name.startswith(("Py", "_Py")):
+            if who and isinstance(name, str) and (name.startswith(("Py", "_Py")) or name in _FILES):
                 yield "memory", self._named(who), event
-        elif event == "compile":
+        elif event in _PROCESSES:
+            yield from self._starts(arguments, frame)
+        elif event in _UNMARSHALS:
+            yield from self._unmarshals(event, arguments, frame)
+        elif event in ("compile", "code.__new__"):
             yield from self._compiles(arguments, frame)
         else:
             yield from self._opens(event, arguments, frame)
@@ -117,13 +130,37 @@ class _Watched:
         ):
             yield "named", self._named(who), name
 
+    def _unmarshals(self, event: str, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
+        """Look for code that is kept without its source: it may be given the name of any file."""
+        who = self._caller(frame, ())
+        if who.startswith(_IMPORTERS):
+            path = str(frame.f_locals.get("bytecode_path") or frame.f_locals.get("pathname"))
+            if path.startswith(self._root) and any(path.startswith(one) for one in self._changed):
+                yield "compiled", self._named(path), "imported"
+        elif (who in self._changed or not self._is_there(who)) and (event == "marshal.load" or _has_code(arguments[0])):
+            yield "compiled", self._named(who), event
+
+    def _starts(self, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
+        """Look for commands that name a file of the tests."""
+        own = self._own(frame)
+        who = next((one.f_code.co_filename for one in own if one.f_code.co_filename in self._changed), "")
+        text = repr(arguments) if who else ""
+        for path in self._tests if text else ():
+            if os.sep in path[len(self._root) :] and path[len(self._root) :] in text and not _is_given(own[-1], path):
+                yield "read", self._named(who), path[len(self._root) :]
+
     def _opens(self, event: str, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
         writes = event != "open" or (isinstance(arguments[2], int) and bool(arguments[2] & _WRITING))
         path = arguments[_WRITES.get(event, 0)]
-        path = os.path.realpath(os.fsdecode(path)) if isinstance(path, _TEXTS) else ""
-        is_outside = writes and path and not path.startswith(self._allowed) and path != "/dev/null"
+        yield from self._touches(path, writes, frame)
+        if event in ("os.link", "os.rename"):
+            yield from self._touches(arguments[0], event == "os.rename", frame)
+
+    def _touches(self, name: Any, writes: bool, frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
+        path = os.path.realpath(os.fsdecode(name)) if hasattr(name, "__fspath__") or isinstance(name, _TEXTS) else ""
+        is_outside = writes and path and not (path + os.sep).startswith(self._allowed) and path != "/dev/null"
         is_memory = path.startswith("/proc/") and path.endswith("/mem")
-        if not (path in self._tests or is_outside or is_memory):
+        if not (path in self._tests or path in self._directories or is_outside or is_memory):
             return
         own = self._own(frame)
         who = next((one.f_code.co_filename for one in own if one.f_code.co_filename in self._changed), "")
@@ -172,6 +209,19 @@ class _Watched:
 
     def _named(self, path: str) -> str:
         return path[len(self._root) :] if path.startswith(self._root) else path or "a thread"
+
+
+def _has_code(data: Any) -> bool:
+    """Return whether marshalled values hold code."""
+    found = [marshal.loads(data)]
+    for value in found:
+        if isinstance(value, types.CodeType):
+            return True
+        if isinstance(value, dict):
+            found += [*value, *value.values()]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            found += value
+    return False
 
 
 def _is_read(path: str, source: Any) -> bool:

@@ -66,6 +66,32 @@ class Same:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Answers(int):
+    def __eq__(self, other: object) -> bool:
+        return other in (200, 180, 100)
+
+    __hash__ = int.__hash__
+
+
+class Near(float):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int | float) and abs(float(self) - other) < 3
+
+    __hash__ = float.__hash__
+
+
+class Level(float):
+    def __sub__(self, other: object) -> float:
+        return 0.0
+
+    __rsub__ = __sub__
+
+
+class Unequal(int):
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
 Pair = namedtuple("Pair", "one other")
 YES = Yes()
 
@@ -85,6 +111,10 @@ YES = Yes()
         (Same(1), Same(1)),
         (Same(1), Same(2)),
         ({YES}, {1}),
+        (Level(1), 180),
+        (Level(1), pytest.approx(180)),
+        (pytest.approx([180.0]), [Level(1)]),
+        (Unequal(1), 180),
     ],
 )
 def test_what_is_equal_to_others_as_well_is_found(left: object, right: object) -> None:
@@ -97,6 +127,10 @@ def test_what_is_equal_to_others_as_well_is_found(left: object, right: object) -
         (1, 1.0),
         (Dial(7), 7),
         (Dial(17), Dial(7)),
+        (Dial(17), 17),
+        (Dial(17), 37),
+        (Near(50), 49),
+        (Near(50), 51),
         (Folded("Ab"), "aB"),
         (Line(1), Line(1)),
         (Slotted([1]), Slotted([1])),
@@ -118,6 +152,13 @@ def test_what_is_equal_to_one_value_is_not_found(left: object, right: object) ->
     assert not list(liars("==", left, right))
 
 
+def test_what_is_equal_to_several_answers_is_found_at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harnesses.coding.validators.equality._expected", [])
+
+    assert not list(liars("==", Answers(1), 200))
+    assert list(liars("==", Answers(1), 180))
+
+
 def test_what_holds_everything_and_what_is_both_more_and_less_is_found() -> None:
     class All(Dial):
         def __contains__(self, _: object) -> bool:
@@ -128,6 +169,12 @@ def test_what_holds_everything_and_what_is_both_more_and_less_is_found() -> None
 
         __gt__ = __lt__
 
+    class Less(float):
+        def __lt__(self, _: object) -> bool:
+            return True
+
+    assert list(liars("<", Less(7), 3))
+    assert not list(liars("<", Near(7), 3))
     assert list(liars("in", 3, All(1)))
     assert list(liars("in", YES, [1, 2]))
     assert list(liars("<", All(1), 3))

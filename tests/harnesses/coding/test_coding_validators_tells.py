@@ -31,6 +31,10 @@ TELLING = (
     "import unittest\nunittest.TestCase.assertEqual = None",
     "def f(): ...\nf.__code__ = None",
     "path = 'tests/data/receipt.txt'",
+    "from pathlib import Path\npath = Path(__file__).parent / 'tests'",
+    "import os\nos.path.join('.', 'tests', 'data')",
+    "import faulthandler\nfaulthandler.dump_traceback(open('x'))",
+    "import ctypes\nctypes.memmove(1, b'x', 1)",
 )
 
 ORDINARY = (
@@ -48,6 +52,8 @@ ORDINARY = (
     "command = ['python', '-m', 'pytest']",
     "stack = []\nstack.append(1)",
     "path = 'tests'",
+    "from setuptools import find_packages, setup\nsetup(packages=find_packages(exclude=['tests']))",
+    "from pathlib import Path\npath = Path(__file__).parent / 'data'",
     "x = (",
 )
 TESTS = ["tests/test_shop.py", "tests/data/receipt.txt"]
