@@ -19,7 +19,7 @@ _AFTER = re.compile(
     r"(:\s{0,2}(?:&?str|bytes|string|any|text|secretstr|optional\[\w{1,20}\]|str \| none|final)\s{0,2}=(?!=)"
     r"|=>|->|→|:=|={1,3}|!==?|[:\uff1a\uff1d]|\\{1,4}uff1[ad]|%3d|%3a|(?<=[ \t])[-\u2013\u2014](?=[ \t]))"
     r"(?:\s|\\[nrt]|\\{1,4}u00a0|\*\*(?=\s)|</\w{1,6}>){0,80}|(>)"
-    rf"|{_OPEN}{{0,4}}[ \t]{{1,8}}(?:(?:to|with)[ \t]{{1,4}})?((?:(?:{SAID})[ \t:]{{1,4}})?)(?=[\"'`]?[^\s\"'`]{{8}}))"
+    rf"|{_OPEN}{{0,4}}(?:[ \t]|\\t){{1,8}}(?:(?:to|with)[ \t]{{1,4}})?((?:(?:{SAID})[ \t:]{{1,4}})?)(?=[\"'`]?[^\s\"'`]{{8}}))"
 )
 """What follows a name in text: a sign, with quotes before it and space behind it; the end of a tag; a verb, or nothing."""
 _OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]{1,40})(?:[ \t]{1,4}|\\{0,4}[\"'],[ \t]{0,2}(?=\\{0,4}[\"']))(?!-)")
@@ -48,7 +48,7 @@ _STAND_IN = re.compile(
 _LINE_BEGIN = re.compile(r"[+\-\s]{0,20}(?:export |set |declare -x )?[\w.]{0,60}")
 _LINE_END = re.compile(r"\n|\\n|[\"'`]")
 _BLOCK = re.compile(r"[|>][+-]?[ \t]{0,8}(?:\n|\\n)[ \t]{1,40}([^\n\\\"]{1,4096})")
-_TAG = re.compile(r"([^<>\s]{1,400})</")
+_TAG = re.compile(r"(?:<!\[cdata\[)?([^<>\s]{1,400}?)(?:\]\]>)?</", re.IGNORECASE)
 _CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_]\w*(?=[(\[])|[A-Za-z_]\w*(?:\?\.|->|::)\w*")
 _VAULT = re.compile(r"(?:hv)?[sbr]\.(?=[A-Za-z]{0,40}\d)[A-Za-z0-9_-]{24,}")
 _RANGE = re.compile(r"\d{1,3}-\d{1,3}")
@@ -87,7 +87,7 @@ def _behind(text: str, start: int, match: re.Match[str], named: Strength) -> Ite
         span = _value(text, start, match, named)
     if span is not None:
         yield span
-    elif match[1] and named >= Strength.STRONG:
+    elif match[1]:
         yield from _listed(text, match.end(), named)
 
 
@@ -106,9 +106,11 @@ def _listed(text: str, start: int, named: Strength) -> Iterator[Span]:
     """Return the items of a list that look like secrets: `passwords: ["…", "…"]`, or below each other with dashes."""
     inside = _LISTED.match(text, start) or _LISTED_BELOW.match(text, start)
     for item in _LISTED_ITEM.finditer(text, *inside.span(inside.lastindex or 0)) if inside else ():
+        if "://" in item[2]:
+            continue
         is_number = item[2].isdigit() and named is Strength.PASSWORD
         is_whole = bool(item[1]) and named is Strength.PASSWORD and is_secret(item[2], named)
-        if is_number or is_whole or is_secret(item[2], Strength.MIXED):
+        if is_number or is_whole or is_secret(item[2], min(named, Strength.MIXED)):
             yield item.span(2)
 
 

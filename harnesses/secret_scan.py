@@ -79,7 +79,7 @@ _SIGN = (
     rf"|{_OPEN}+\s*(?:\}}|value|type)|{_OPEN}*(?:\x1b|\\+u001b)\["
 )
 """Between a name and its value, annotations included."""
-_BEFORE = rf"(?:\s|\\[nrt])*[bfru]*{_OPEN}*"
+_BEFORE = rf"(?:\s|\\[nrt])*[bfru[]*{_OPEN}*"
 _VALUE = "[0-9.]*[a-z_+/=~%:&?-][a-z0-9+/=_.~%:&?!@#$^*-]"
 """No number: `tokens` and `max_tokens` are no suspects."""
 _SAID = rf"{_OPEN}*\s+(?:{SAID})[\s:]+{_BEFORE}{_VALUE}{{6}}"

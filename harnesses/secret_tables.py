@@ -16,7 +16,7 @@ _SIGNS = (",", ";", "\t", "\\t", "|")
 _ENTRY = re.compile(r"(?:[ \t]{0,40})[\w.-]{1,100}:[ \t]{1,8}[\"']?([^\s\"'|>{}\[\]][^\n\"'\\]{2,4000})")
 _RULE = re.compile(r"[-+=|:\s]{3,4096}")
 """A line between the names and the rows."""
-_LAST = re.compile(r"[\w.-]{1,60}(?=[\"'\\ ]{0,9}$)")
+_QUOTED = re.compile(r"""(?:^|": ")(?:\\{0,8}"[\w .-]{1,60}\\{0,8}"(?:[,;\t]|\\t|\r?$)){2,100}$""")
 _NAME = re.compile(r"[\w .-]{1,60}")
 
 
@@ -51,14 +51,16 @@ def _cells(cells: list[str], sign: str, columns: list[tuple[int, Strength]], pla
 
 def _header(line: str) -> tuple[str, int, list[tuple[int, Strength]]]:
     """Return the sign between the columns of a line, how many there are, and which of them hold secrets."""
+    is_quoted = '"' in line and _QUOTED.search(line) is not None
     for sign in _SIGNS:
-        cells = line.split(sign) if sign in line else []
+        cells = line.split(sign)
         # The first line may stand behind the quote that begins the text.
-        names = [name[0] if (name := _LAST.search(cell)) else "" for cell in cells[:1]]
-        names += [cell.strip(" \t\"'\\\r") for cell in cells[1:]]
-        if len(cells) > 1 and all(_NAME.fullmatch(name) is not None for name in names[1:] if name or sign != "|"):
+        first = (cells[0].rstrip("\"'\\") if is_quoted else cells[0]).rpartition('"')[2]
+        names = [cell.strip(" \t\"'\\\r") for cell in (first, *cells[1:])]
+        if len(cells) > 1 and all(_NAME.fullmatch(name) is not None for name in names if name or sign != "|"):
             named = [(place, strength(name)) for place, name in enumerate(names)]
-            columns = [(place, said) for place, said in named if said >= Strength.STRONG]
+            # Names between quotes may also be those of a list in a program.
+            columns = [(place, Strength.MIXED if is_quoted else said) for place, said in named if said >= Strength.STRONG]
             return sign, len(cells), columns
     return "", 0, []
 

@@ -35,7 +35,7 @@ LOOK_ALIKES = {**FIRST_LOOK_ALIKES, **MORE_LOOK_ALIKES, **OUTSIDE_LOOK_ALIKES}
 
 
 def test_the_corpus_is_as_large_as_it_is_said_to_be() -> None:
-    assert len({leak.id for leak in LEAKS}) == len(LEAKS) >= 840
+    assert len({leak.id for leak in LEAKS}) == len(LEAKS) >= 920
     assert len(LOOK_ALIKES) >= 440
 
 
@@ -225,6 +225,13 @@ HOSTILE = {
     "hashes": "$argon2id$v=19$m=1," * 20_000,
     "manifests": "kind: Secret\ndata:\n a: bbbb\n" * 15_000,
     "settings": "env password " * 30_000,
+    "colours-of-names": ("password" + "\x1b[0m" * 5) * 20_000,
+    "sides": "password is " * 40_000,
+    "lists": "passwords: [" * 40_000,
+    "items": "passwords:\n" + "  - x1y2z3\n" * 40_000,
+    "archives": "7z " * 150_000,
+    "echoes": "echo a | " * 50_000,
+    "ends-of-keys": (pem()[0].splitlines()[-1] + "\n" + "QUJD" * 16 + "\n") * 5_000,
     "users-of-databases": "user identified by " * 20_000,
 }
 
