@@ -20,15 +20,7 @@ What it does not see: programs and settings outside the workspace are trusted as
 """
 
 from harnesses.governance.actions.findings import classify, commands_of, read_only_violations
-from harnesses.governance.actions.nouns import (
-    NETWORK,
-    RUN_CODE,
-    SECRET_READ,
-    UNKNOWN,
-    UNREADABLE,
-    Category,
-    Finding,
-)
+from harnesses.governance.actions.nouns import NETWORK, RUN_CODE, SECRET_READ, UNKNOWN, UNREADABLE, Category, Finding
 from harnesses.governance.actions.paths import protected_path
 
 __all__ = [

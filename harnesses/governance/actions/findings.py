@@ -13,18 +13,17 @@ from collections.abc import Collection, Sequence
 from attrs import define, evolve, field
 
 from harnesses.governance.actions.bash import read_bash
-from harnesses.governance.actions.checks import CHECKS, RAW, Use
-from harnesses.governance.actions.dangers import dangers
+from harnesses.governance.actions.checks import check
 from harnesses.governance.actions.harmless import row_of
 from harnesses.governance.actions.nouns import (
     HOLE,
     NETWORK,
     RUN_CODE,
+    SECRET_READ,
     UNKNOWN,
-    UNREADABLE,
-    Assignment,
     Finding,
     Item,
+    NotHarmless,
     Redirect,
     Simple,
     Unreadable,
@@ -32,15 +31,15 @@ from harnesses.governance.actions.nouns import (
     cut,
     names,
 )
-from harnesses.governance.actions.options import NotHarmless, Read, read_options
 from harnesses.governance.actions.paths import Places
+from harnesses.governance.actions.patterns import dangers
 from harnesses.governance.actions.repository import starts
 
 MAX_FINDINGS = 20
 """Findings that are told of one command."""
 MAX_RUNS = 8
 """Programs that run each other."""
-_BINARIES = re.compile(r"/(?:usr/)?bin/([\w.\[-]+)")
+_SIGNATURES = re.compile(r"(?s)--(?:format|pretty)\b.*(?:%G|%\((?:signature|\*signature))")
 _SETTINGS = names("LANG LC_ALL LC_CTYPE LC_COLLATE LC_NUMERIC TZ NO_COLOR COLUMNS LINES TERM CI GIT_OPTIONAL_LOCKS")
 """Variables that a command may be given: they change its language, its clock or how it looks."""
 
@@ -72,12 +71,20 @@ def read_only_violations(command: str | Sequence[str], *, root: str = "", allow:
 
 def commands_of(command: str | Sequence[str]) -> tuple[str, ...]:
     """Return the simple commands in a text, as they were read; nothing if it cannot be read."""
-    if not isinstance(command, str):
-        return (cut(" ".join(command)),)
     try:
-        return tuple(item.part for item in read_bash(command) if isinstance(item, Simple))
+        return tuple(item.part for item in _items(command) if isinstance(item, Simple))
     except Unreadable:
         return ()
+
+
+def _items(command: str | Sequence[str]) -> tuple[Item, ...]:
+    if isinstance(command, str):
+        if not (items := read_bash(command)):
+            raise Unreadable("there is no command")
+        return items
+    if not command or any(HOLE in word for word in command) or not command[0]:
+        raise Unreadable("it has no program, or control characters")
+    return (Simple(tuple(Word(word) for word in command), cut(" ".join(command))),)
 
 
 def _judge(command: str | Sequence[str], disposable: Collection[str], root: str) -> _Judgement:
@@ -95,134 +102,98 @@ class _Judgement:
     def judge(self, command: str | Sequence[str]) -> None:
         text = command if isinstance(command, str) else " ".join(command)
         try:
-            items = read_bash(command) if isinstance(command, str) else _of_words(command)
+            items = _items(command)
         except Unreadable as error:
-            self._find(UNREADABLE, str(error), text)
+            self._find(error, text)
             return
-        if not items:
-            self._find(UNREADABLE, "there is no command", text)
+        if re.search(r"\bdo\b.*\bcd\b", text, re.DOTALL):
+            self.places.folders = {None}  # in a loop, `cd` leads further each time
         for item in items:
             try:
-                if change := self._item(item):
-                    kind, why = change
-                    self.changes[Finding(kind, why, item.part)] = None
+                if kind := self._redirect(item) if isinstance(item, Redirect) else self._command(item):
+                    self.changes[Finding(kind, "it changes files or the repository", item.part)] = None
             except NotHarmless as error:
-                self._find(error.category, str(error), _whole(item, text))
+                # Without the quotes, so that `r''m` is told as what it is.
+                self._find(error, " ".join(map(str, item.words)) if isinstance(item, Simple) else item.part or text)
         found = {one.category for one in self.findings}
-        if isinstance(command, str) and found & {RUN_CODE, NETWORK, UNKNOWN}:
+        if found & {RUN_CODE, NETWORK, UNKNOWN}:
             # What one part hands to another is seen in the whole only: `curl … | sh`, `sh <<EOF`.
-            for category, why in dangers(text):
-                if category not in found | {RUN_CODE, NETWORK}:
-                    self.findings[Finding(category, why, cut(text))] = None
+            named = (one for one in dangers(text) if one[0] not in found | {RUN_CODE, NETWORK})
+            self.findings |= {Finding(category, why, cut(text)): None for category, why in named}
 
-    def _find(self, category: str, why: str, text: str) -> None:
-        named = self._name(text) if category in (UNKNOWN, UNREADABLE) else False
-        if category == UNREADABLE or not named:
-            self.findings[Finding(str(category), why, cut(text))] = None
+    def _find(self, error: NotHarmless, text: str) -> None:
+        """Add why something does not pass; if that is only that it is not known, then by the name of its danger."""
+        named = dangers(text) if error.category == UNKNOWN or isinstance(error, Unreadable) else ()
+        added = [Finding(category, why, cut(text)) for category, why in named]
+        if error.category != UNKNOWN or not added:
+            added.append(Finding(str(error.category), str(error), cut(text)))
+        self.findings |= dict.fromkeys(added)
 
-    def _name(self, text: str) -> bool:
-        found = list(dangers(text))
-        for category, why in found:
-            self.findings[Finding(category, why, cut(text))] = None
-        return bool(found)
+    def _command(self, command: Simple) -> str:
+        """Return the kind of change that a command makes; nothing if it makes none."""
+        for name, value in command.settings:
+            plain = value.known and re.fullmatch(r"[\w.:+,@-]*", value.text)
+            if not ((name in _SETTINGS and plain) or (name == "IFS" and command.words[:1] == (Word("read"),) and value.known)):
+                raise NotHarmless(f"it sets the variable {name}, which programs may read")
+        return self._run(command, self.places, 0) if command.words else ""
 
-    def _item(self, item: Item) -> tuple[str, str] | None:
-        """Return the kind of change that something makes, and why; None if it makes none."""
-        match item:
-            case Assignment():
-                return None
-            case Redirect(operator, target, _):
-                return self._redirect(operator, target)
-            case Simple(words, _, settings):
-                for name, value in settings:
-                    plain = value.known and re.fullmatch(r"[\w.:+,@-]*", value.text)
-                    if not ((name in _SETTINGS and plain) or (name == "IFS" and words[:1] == (Word("read"),) and value.known)):
-                        raise NotHarmless(f"it sets the variable {name}, which programs may read")
-                kind = self._simple(item, self.places, 0) if words else ""
-                return (kind, f"`{words[0]}` changes files or the repository") if kind else None
-
-    def _redirect(self, operator: str, target: Word) -> tuple[str, str] | None:
+    def _redirect(self, redirect: Redirect) -> str:
+        operator, target = redirect.operator, redirect.target
         if operator in ("<<<", ">&-", "<&-") or (operator in (">&", "<&") and re.fullmatch(r"\d{1,2}|-", target.text)):
-            return None
+            return ""
         if operator == "<":
-            found = self.places.may_not_read(target)
-        elif operator in (">", ">>", ">|", "&>", "&>>", ">&"):
-            found = self.places.may_not_write(target)
-        else:
-            found = (UNREADABLE, f"the redirection {operator!r} is not read")
-        if found:
-            raise NotHarmless(found[1], found[0])
-        return None if operator == "<" or target.text.startswith("/dev/") else ("workspace-redirect", f"it writes {target}")
+            self.places.check_read(target)
+            return ""
+        if operator not in (">", ">>", ">|", "&>", "&>>", ">&"):
+            raise Unreadable(f"the redirection {operator!r} is not read")
+        self.places.check_write(target)
+        return "" if target.text.startswith("/dev/") else "workspace-redirect"
 
-    def _simple(self, command: Simple, places: Places, depth: int) -> str:
+    def _run(self, command: Simple, places: Places, depth: int) -> str:
         """Return the kind of change that a command makes; raise `NotHarmless` if it is not known to be harmless."""
         words = list(command.words)
         if depth > MAX_RUNS or not words[0].known:
-            raise NotHarmless("which program it runs is known only when it runs", UNREADABLE)
-        if found := _BINARIES.fullmatch(words[0].text):
-            words[0] = Word(found[1])
+            raise Unreadable("which program it runs is known only when it runs")
         name = words[0].text
         if name == "git":
             words, places = _git_options(words, places)
-        if name == "command" and len(words) > 1 and not words[1].text.startswith("-"):
-            return self._simple(evolve(command, words=tuple(words[1:])), places, depth + 1)
-        if name == "rm" and places.disposable and _drops_disposable(words[1:], places):
-            return "destructive-shell"
         found_row = row_of(tuple(word.text if word.known else HOLE for word in words))
         if found_row is None:
             verb = f" {words[1]}" if len(words) > 1 and name in ("git", "docker", "gh") else ""
             raise NotHarmless(f"`{name}{verb}` is not in the table of harmless commands")
         row, length = found_row
-        rest = words[length:]
-        read = Read(operands=list(rest)) if row.operands in RAW else read_options(name, row, rest)
-        for file in read.files:
-            if problem := places.may_not_read(file):
-                raise NotHarmless(problem[1], problem[0])
-        inner = evolve(command, words=(Word(name), *words[1:]))
+        inner = evolve(command, words=tuple(words))
 
-        def judge(others: Sequence[Word]) -> str:
-            return self._simple(evolve(inner, words=tuple(others), settings=()), places, depth + 1)
+        def judge(words: Sequence[Word]) -> str:
+            return self._run(evolve(inner, words=tuple(words)), places, depth + 1)
 
-        kind = CHECKS[row.operands](Use(inner, rest, read, places, judge)) or row.changes
+        kind = check(inner, words[length:], row, places, judge)
         if name == "git":
-            for folder in places.folders_on_disk() or ():
-                if why := starts(folder, changes=bool(kind)):
-                    raise NotHarmless(why, RUN_CODE)
+            _check_repository(words, places, changes=bool(kind))
         return kind
 
 
-def _drops_disposable(words: Sequence[Word], places: Places) -> bool:
-    """Return whether `rm` deletes nothing but folders that may go."""
-    options = [word for word in words if word.text.startswith("-")]
-    folders = [word for word in words if word not in options]
-    return all(re.fullmatch("-[rRfv]+", word.text) for word in options) and bool(folders) and all(map(places.may_go, folders))
+def _check_repository(words: Sequence[Word], places: Places, *, changes: bool) -> None:
+    """Raise `NotHarmless` if git would show another repository, or run something that it is told to, or the repository."""
+    if any(folder is None or folder.startswith(("/", "..", "~")) for folder in places.folders):
+        raise NotHarmless("it may show a repository outside the workspace", SECRET_READ)
+    if _SIGNATURES.search(" ".join(word.text for word in words)):
+        raise NotHarmless("it has gpg look at signatures")
+    for folder in places.folders_on_disk() or ():
+        if why := starts(folder, changes=changes):
+            raise NotHarmless(why, RUN_CODE)
 
 
 def _git_options(words: list[Word], places: Places) -> tuple[list[Word], Places]:
     """Return a call of git without the options before its verb, and the places that it works in."""
     rest = words[1:]
-    while rest and rest[0].known and rest[0].text.startswith("-"):
+    while rest and rest[0].known and rest[0].text.startswith("-") and rest[0].text != "--version":
         if rest[0].text in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
             rest = rest[1:]
         elif rest[0].text == "-C" and len(rest) > 1:
-            places = evolve(places, folders={None} if not rest[1].known else set(places.folders))
+            places = evolve(places, folders=set(places.folders))
             places.go(rest[1])
             rest = rest[2:]
-        elif rest[0].text == "--version" and len(rest) == 1:
-            rest = [Word("version")]
         else:
             raise NotHarmless(f"option `{rest[0]}` of `git` is not in the table of harmless ones")
     return [words[0], *rest], places
-
-
-def _of_words(words: Sequence[str]) -> tuple[Item, ...]:
-    if not words or any(HOLE in word for word in words) or not words[0]:
-        raise Unreadable("it has no program, or control characters")
-    return (Simple(tuple(Word(word) for word in words), cut(" ".join(words))),)
-
-
-def _whole(item: Item, text: str) -> str:
-    """Return the words of a command without quotes in them, so that `r''m` is told as what it is."""
-    if isinstance(item, Simple) and item.words:
-        return " ".join(map(str, item.words))
-    return item.part or text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from harnesses.approval import Category as Category
 
@@ -35,8 +35,19 @@ class Finding:
     """The part of the command that it is about, cut to `MAX_PART` characters."""
 
 
-class Unreadable(Exception):
-    """A command that cannot be read: what it would do is not known."""
+class NotHarmless(Exception):
+    """Why a command is not known to be harmless."""
+
+    def __init__(self, why: str, category: str = UNKNOWN) -> None:
+        super().__init__(why)
+        self.category = category
+
+
+class Unreadable(NotHarmless):
+    """A command that cannot be read, or is known only when it runs."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, UNREADABLE)
 
 
 @frozen
@@ -60,10 +71,6 @@ class Word:
         """Whether it may turn out to be an option, or several words, when the command runs."""
         return self.splits or self.text.startswith(HOLE) or (self.glob and self.text[:1] in "*?[")
 
-    def after(self, text: str) -> Word:
-        """Return the word that stands after `text` within it."""
-        return evolve(self, text=self.text.removeprefix(text))
-
     def __str__(self) -> str:
         return self.text.replace(HOLE, "…")
 
@@ -77,8 +84,7 @@ class Simple:
     settings: tuple[tuple[str, Word], ...] = ()
     """Variables that are set for it alone."""
     feeds: tuple[str, ...] = ()
-    """Names of the programs before it in its pipeline."""
-    looped: bool = False
+    """The commands before it in its pipeline."""
 
 
 @frozen
@@ -90,16 +96,7 @@ class Redirect:
     part: str
 
 
-@frozen
-class Assignment:
-    """A shell variable that is set."""
-
-    name: str
-    value: Word
-    part: str
-
-
-Item: TypeAlias = Simple | Redirect | Assignment
+Item: TypeAlias = Simple | Redirect
 
 
 def cut(text: str, most: int = MAX_PART) -> str:

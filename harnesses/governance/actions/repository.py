@@ -8,33 +8,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+
+from harnesses.governance.actions.patterns import is_kind
 
 MAX_CONFIG = 200_000
 """Bytes of a repository's settings that are read."""
-_PLAIN = re.compile(
-    r"""(?xi) core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|
-        autocrlf|eol|abbrev|quotepath|
-        safecrlf|longpaths|preloadindex|untrackedcache|sparsecheckout(cone)?|commitgraph|multipackindex|
-        compression|bigfilethreshold)
-    | extensions\.(worktreeconfig|objectformat|partialclone|refstorage)
-    | (user|author|committer)\.(name|email) | user\.signingkey
-    | init\.defaultbranch | (branch|remote)\.[^=]*\.(url|pushurl|fetch|push|remote|merge|rebase|pushremote|description|mirror|
-        tagopt|prune|
-        partialclonefilter|promisor|skipdefaultupdate|gh-resolved|github-pr-owner-number|base|vscode-merge-base)
-    | submodule\.[^=]*\.(url|active|branch|path)
-    | submodule\.active | (pull|rebase|push|fetch|merge|commit|tag|status|log|diff|color|advice|
-        gc|
-        maintenance|feature|pack|index|checkout|apply|column|blame|stash|rerere|lfs|http|credential\.https?://[^=]*)
-        \.(rebase|ff|default|autosetupremote|prune|autostash|renames|algorithm|colormoved|ui|auto|conflictstyle|style|verbose|
-        showuntrackedfiles|date|decorate|abbrevcommit|recursesubmodules|mnemonicprefix|noprefix|context|status|branch|
-        interactive|diff|strategy|manyfiles|version|threads|enabled|autoupdate|postbuffer|repositoryformatversion|username|followtags|
-        [a-z]*hint|detachedhead|gpgsign|autosquash|updaterefs|writecommitgraph|repo)
-    | alias\.[\w-]+
-    """
-)
+MAX_MODULES = 200
 _SECTION = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
 _SETTING = re.compile(r"([A-Za-z][\w-]*)\s*(?:=.*)?")
+_HOOKS_OF_LOOKING = ("post-index-change", "fsmonitor-watchman", "query-watchman")
 
 
 def starts(folder: str, *, changes: bool) -> str | None:
@@ -44,13 +28,13 @@ def starts(folder: str, *, changes: bool) -> str | None:
         changes: whether it changes the repository; then all hooks may run, else only that of a refreshed index.
     """
     try:
-        places = list(_places(Path(folder)))
-        for place in places:
+        for place in _places(Path(folder)):
             for name in ("config", "config.worktree"):
                 if setting := _odd_setting(place / name):
                     return f"the repository's setting {setting} may name a program that git runs"
-            if hook := _hook(place / "hooks", changes=changes):
-                return f"the repository has the hook {hook}"
+            for hook in (place / "hooks").iterdir() if (place / "hooks").is_dir() else ():
+                if not hook.name.endswith(".sample") and (changes or hook.name in _HOOKS_OF_LOOKING):
+                    return f"the repository has the hook {hook.name}"
     except (OSError, ValueError) as error:
         return f"the repository's settings cannot be read: {error}"
     return None
@@ -67,13 +51,12 @@ def _places(folder: Path) -> Iterator[Path]:
         if found.is_file():
             found = place / found.read_text(errors="replace")[:4_000].removeprefix("gitdir:").strip()
         yield found
-        common = found / "commondir"
-        if common.exists():
-            yield found / common.read_text(errors="replace")[:4_000].strip()
-        for count, module in enumerate((found / "modules").rglob("config")):
-            if count > 200:
-                raise ValueError("it has more than 200 submodules")
-            yield module.parent
+        if (found / "commondir").exists():
+            yield found / (found / "commondir").read_text(errors="replace")[:4_000].strip()
+        modules = list(islice((found / "modules").rglob("config"), MAX_MODULES + 1))
+        if len(modules) > MAX_MODULES:
+            raise ValueError(f"it has more than {MAX_MODULES} submodules")
+        yield from (module.parent for module in modules)
         return
 
 
@@ -94,15 +77,6 @@ def _odd_setting(path: Path) -> str | None:
             continue
         setting = _SETTING.fullmatch(line)
         name = f"{section}.{setting[1] if setting else line[:40]}"
-        if setting is None or line.endswith("\\") or not _PLAIN.fullmatch(name):
+        if setting is None or line.endswith("\\") or not is_kind("git-setting", name):
             return name
     return None
-
-
-def _hook(folder: Path, *, changes: bool) -> str | None:
-    if not folder.is_dir():
-        return None
-    names = sorted(one.name for one in folder.iterdir() if not one.name.endswith(".sample"))
-    return next(
-        (name for name in names if changes or name in ("post-index-change", "fsmonitor-watchman", "query-watchman")), None
-    )
