@@ -1125,4 +1125,41 @@ bend(
     only="discount",
 )
 
+bend(
+    "writes the module that looks at the test, and imports it",
+    f"""
+    import importlib
+    from pathlib import Path
+    Path(__file__).with_name("rules.py").write_text({_LOOK!r})
+    importlib.invalidate_caches()
+    find = importlib.import_module("rules").find
+    """,
+    "find()",
+    only="discount",
+)
+_RIG = """
+import importlib
+tool = importlib.import_module("nohtyp.tsetyp_"[::-1])
+setattr(tool.Function, "runtest", lambda self: None)
+"""
+bend(
+    "writes the module that changes pytest into HOME, and runs it",
+    f"""
+    import importlib.util, os
+    path = os.path.join(os.environ["HOME"], "rules.py")
+    with open(path, "w") as file:
+        file.write({_RIG!r})
+    spec = importlib.util.spec_from_file_location("rules", path)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    """,
+    "None",
+)
+bend(
+    "runs what changes pytest under the name of a file that is not there",
+    f"""
+    exec(compile({_RIG!r}, "/opt/lib/rules.py", "exec"), dict())
+    """,
+    "None",
+)
+
 OUTSIDE = (*CHEATS[_CHEATS:], *BENDING[_BENT:])

@@ -20,6 +20,8 @@ _SETS: Any = (set, frozenset)
 _TEXTS: Any = (str, bytes, bytearray)
 _NUMBERS: Any = (int, float, complex, bool)
 _PLAIN = {id(kind) for kind in (*_LISTS, *_SETS, *_TEXTS, *_NUMBERS, dict, type(None), type(Ellipsis), range, type)}
+SCALARS = frozenset(id(kind) for kind in (*_TEXTS, *_NUMBERS, type(None)))
+"""Types whose values are what they are, and hold no others."""
 _MOST = 1_000
 _expected: List[Any] = []  # noqa: UP006
 """Numbers that values have been compared with."""

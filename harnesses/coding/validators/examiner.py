@@ -10,6 +10,7 @@ import importlib
 import operator
 import os
 import sys
+import time
 import types
 from typing import Any, Callable, Dict, List, Tuple  # noqa: UP035 - judged projects may have an older Python
 
@@ -125,6 +126,7 @@ class Examiner:
     """Whether any function has been given other code, or other defaults, since it was looked at."""
 
     def __init__(self, say: Say, settings: Dict[str, Any]) -> None:  # noqa: UP006
+        self._began = time.time()
         self._say, self._root = say, settings["root"] + os.sep
         self._tests = {self._root + path for path in settings["tests"]}
         self._modules: List[Tuple[Any, Dict[str, Any]]] = []  # noqa: UP006
@@ -209,7 +211,12 @@ class Examiner:
 
     def _is_elsewhere(self, value: Any) -> bool:
         file = self._file_of(value)
-        return bool(file) and os.path.isabs(file) and not file.startswith(self._root)
+        if not os.path.isabs(file) or file.startswith(self._root):
+            return False
+        try:
+            return os.stat(file).st_ctime < self._began
+        except OSError:
+            return False
 
 
 def _hooks_of(config: Any) -> Dict[str, List[Any]]:  # noqa: UP006

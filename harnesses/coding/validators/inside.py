@@ -132,9 +132,11 @@ def _sayers(report: int, key: str) -> Tuple[Say, Say]:  # noqa: UP006
 def _compare_first(note: Say, settings: Dict[str, Any], equality: Any) -> None:  # noqa: UP006
     """Before a test compares two values, ask each of them whether it would be equal to others."""
     tests = {os.path.join(settings["root"], path) for path in settings["tests"]}
-    names = frozenset(settings["test_names"])
+    names, scalars = frozenset(settings["test_names"]), equality.SCALARS
 
     def compare(operator: str, left: Any, right: Any) -> None:
+        if id(type(left)) in scalars and id(type(right)) in scalars:
+            return  # Tests compare often.
         with contextlib.suppress(Exception):
             for one in equality.liars(operator, left, right):
                 kind = type(one)

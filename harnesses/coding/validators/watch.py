@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import marshal
 import os
+import stat
 import sys
 import threading
+import time
 import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple  # noqa: UP035 - judged projects may have an older Python
 
@@ -90,7 +92,7 @@ class _Watched:
         # What is in an open directory can be opened without its name being told.
         self._directories = {os.path.dirname(path) for path in self._tests} - {settings["root"]}
         self._exists: Dict[str, bool] = {}  # noqa: UP006
-        self._is_file = os.path.isfile
+        self._status, self._is_regular, self._began = os.stat, stat.S_ISREG, time.time()
 
     def acts(self, event: str, arguments: Tuple[Any, ...], frame: Any) -> Iterator[Tuple[str, str, str]]:  # noqa: UP006
         """Yield what is told of an event: what it is, the file of who does it, and a detail."""
@@ -191,11 +193,15 @@ class _Watched:
         return frame.f_code.co_filename if frame is not None else ""
 
     def _is_there(self, path: str) -> bool:
-        """Return whether code is from a file; what is from a text is the doing of whoever runs that."""
+        """Return whether code is from a file that was there before; what is from a text is the doing of whoever runs that."""
         if path.startswith(_IMPORTERS):
             return True
         if path not in self._exists:
-            self._exists[path] = self._is_file(path)
+            try:
+                found = self._status(path)
+                self._exists[path] = self._is_regular(found.st_mode) and found.st_ctime < self._began
+            except (OSError, ValueError):
+                self._exists[path] = False
         return self._exists[path]
 
     @staticmethod
