@@ -147,10 +147,26 @@ def _unused(key: str, twin: Mapping[Any, Any]) -> str:
 
 
 def _items(value: Sequence[Any], name: str, depth: int) -> Sequence[Any]:
-    items = [_redact(item, _before(value, place) or name, depth + 1) for place, item in enumerate(value)]
+    items = [_redact(item, _before(value, place) or name, depth + 1) for place, item in enumerate(_words(value))]
     if all(new is old for new, old in zip(items, value, strict=True)):
         return value
     return items if value.__class__ is list else tuple(items)
+
+
+def _words(value: Sequence[Any]) -> Sequence[Any]:
+    """Return the words of a command without what only the whole of it tells: `["curl", "-u", "ann:…"]`."""
+    if not all(item.__class__ is str for item in value) or not any(item.startswith("-") for item in value):
+        return value
+    command = " ".join(value)
+    found = spans(command) if may_hold_secret(command) else []
+    words: list[str] = []
+    begin = 0
+    for word in value:
+        end = begin + len(word)
+        inside = [(max(start, begin) - begin, min(stop, end) - begin) for start, stop in found if start < end and stop > begin]
+        words.append(cut(word, inside))
+        begin = end + 1
+    return words if found else value
 
 
 def _before(value: Sequence[Any], place: int) -> str:

@@ -154,6 +154,12 @@ def test_what_is_redacted_keeps_its_shape() -> None:
 def test_a_name_and_its_value_may_stand_side_by_side() -> None:
     assert redact([{"name": "DB_PASSWORD", "value": WORD}]) == [{"name": "DB_PASSWORD", "value": MARK}]
     assert redact(["backup", "--password", WORD, "--to", "x"]) == ["backup", "--password", MARK, "--to", "x"]
+    assert redact(["curl", "-su", f"ann:{WORD}", "-o", "x"]) == ["curl", "-su", f"ann:{MARK}", "-o", "x"]
+    assert redact(["curl", "--user", f"ann:{WORD}", "x"]) == ["curl", "--user", f"ann:{MARK}", "x"]
+    assert redact(("mysql", "-u", "root", f"-p{WORD}")) == ("mysql", "-u", "root", f"-p{MARK}")
+    assert redact(plain := ["curl", "-o", "x", "https://x.example"]) is plain
+    assert redact(command := ["docker", "login", "-u", "ann", "-p", WORD]) == [*command[:-1], MARK]
+    assert list(suspects([encode({"command": command})])) == [0]
     assert redact((("Authorization", f"Bearer {WORD}"), ("Accept", "*/*"))) == (("Authorization", MARK), ("Accept", "*/*"))
 
 
