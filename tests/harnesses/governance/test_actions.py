@@ -238,6 +238,14 @@ def test_no_text_takes_more_work_than_its_length_allows(unit: str) -> None:
         calls = 0
 
 
+@pytest.mark.parametrize("unit", [" ", "/", "1,", "p;", "s/a", "{", "\\n", "a "])
+def test_a_script_is_judged_in_one_pass(unit: str) -> None:
+    # With a pattern that goes back and forth over blanks, this takes an hour.
+    for end in ("", "w"):
+        is_plain_sed(unit * MAX_READ + end)
+        is_plain_awk(unit * MAX_READ + end)
+
+
 @given(text=st.text(alphabet="rm -f/;|&()<>{}$`'\"\\\n#=*![]abc~", max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_no_text_has_it_crash(text: str) -> None:
