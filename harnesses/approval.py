@@ -28,6 +28,7 @@ from attrs import Attribute, asdict, evolve, field, frozen
 
 from harnesses.errors import HarnessMisuse, Unstorable
 from harnesses.moment import Ticks
+from harnesses.record_size import check_not_marked
 from harnesses.values import detach, explain
 
 DAY_S = 86_400.0
@@ -203,9 +204,11 @@ def request_of(
         Unstorable: its arguments are nothing that JSON can carry.
     """
     try:
-        arguments = msgspec.json.decode(msgspec.json.encode(detach(action.arguments)))
+        text = str(msgspec.json.encode(detach(action.arguments)), "utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(explain(action.arguments, "arguments")) from error
+    check_not_marked("arguments", text)
+    arguments = msgspec.json.decode(text)
     plain = evolve(action, arguments=arguments)
     return Request(
         id=id,

@@ -11,6 +11,7 @@ from attrs import define
 
 from harnesses.effects import OPEN, EffectOutcome
 from harnesses.errors import HarnessMisuse, RecordTooLarge, Refused, UnknownOutcome, Unstorable
+from harnesses.record_size import check_not_marked
 from harnesses.values import detach, explain
 
 MAX_REASON = 2000
@@ -89,13 +90,15 @@ def arguments_of(key: str, args: tuple[Any, ...]) -> str:
 def text_of(value: Any, problem: str, encode: Callable[[Any], bytes] = _encode) -> str:
     """Return the JSON of a value that can be read back."""
     try:
-        return str(encode(detach(value)), "utf-8")
+        text = str(encode(detach(value)), "utf-8")
     except RecordTooLarge as error:
         raise RecordTooLarge(f"{problem}: {error}") from None
     except Unstorable as error:
         raise Unstorable(f"{problem}: {error}") from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(f"{problem}: {explain(value)}") from error
+    check_not_marked(problem, text)
+    return text
 
 
 def _json(text: str) -> str:

@@ -6,6 +6,9 @@ import errno
 import os
 from pathlib import Path
 
+_MOST_LINKS = 40
+"""One behind the other, as for Linux itself."""
+
 
 def open_own(path: Path, flags: int, mode: int = 0o666) -> int:
     """Return a descriptor of a file, which is not inherited; of a link, one of its target.
@@ -15,11 +18,17 @@ def open_own(path: Path, flags: int, mode: int = 0o666) -> int:
         OSError: it can not be opened.
     """
     flags |= os.O_CLOEXEC
-    try:
-        return os.open(path, flags | os.O_NOFOLLOW, mode)
-    except OSError as error:
-        if error.errno != errno.ELOOP or not hasattr(os, "O_PATH"):
-            raise
+    for _ in range(_MOST_LINKS):
+        try:
+            return os.open(path, flags | os.O_NOFOLLOW, mode)
+        except OSError as error:
+            if error.errno != errno.ELOOP or not hasattr(os, "O_PATH"):
+                raise
+        path = _target(path)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def _target(path: Path) -> Path:
     # The link itself is held, so that it is this one which is asked for its owner and then followed.
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -28,4 +37,4 @@ def open_own(path: Path, flags: int, mode: int = 0o666) -> int:
         target = os.readlink("", dir_fd=link)
     finally:
         os.close(link)
-    return os.open(path.parent / target, flags, mode)
+    return path.parent / target

@@ -5,7 +5,7 @@ The law: what is too large is an error of the harness that made it, raised befor
 
 from __future__ import annotations
 
-from harnesses.errors import RecordTooLarge
+from harnesses.errors import RecordTooLarge, Unstorable
 
 MAX_RECORD_BYTES = 16_000_000
 """Bytes of one record, unless another limit is chosen: writing one down takes about 0.1 s, which all others wait for."""
@@ -29,3 +29,19 @@ def too_large(what: str, size: int, most: int, parts: str = "") -> RecordTooLarg
     """Return the error for something of a size."""
     of = f" ({parts})" if parts else ""
     return RecordTooLarge(f"{what} is {size:,} bytes large{of}: expected at most {most:,}, max_record_bytes; {_WAY_OUT}")
+
+
+ENCRYPTED = "encrypted:v1:"
+"""What a field begins with that a store has encrypted."""
+
+
+def check_not_marked(what: str, text: str) -> None:
+    """Refuse the JSON of a value that would be taken for an encrypted one, which nobody could decrypt.
+
+    Raises:
+        Unstorable: it is one.
+    """
+    if text.startswith(f'"{ENCRYPTED}'):
+        raise Unstorable(
+            f"{what}: expected a text that does not begin with {ENCRYPTED!r}, as encrypted fields do; put it in a list"
+        )

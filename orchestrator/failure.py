@@ -7,7 +7,10 @@ that is not, which names it and says how much was left out.
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from itertools import islice
+from math import inf
+from typing import cast
 
 import trio
 
@@ -69,7 +72,7 @@ def contained(error: BaseException) -> BaseException:
     if is_whole and all(_is_ordinary(node) for node in nodes):
         return error
     if not is_one(error, BaseExceptionGroup):
-        return error if is_one(error, HarnessError) else _odd(error)
+        return _odd(error)
     # Those that say what becomes of the harness first.
     ours = list(islice(of_kind(error, HarnessError), _MOST_LEAVES))
     others = [contained(leaf) for leaf in islice(leaves(error), _MOST_LEAVES) if not is_one(leaf, HarnessError)]
@@ -99,11 +102,23 @@ def _survey(error: BaseException) -> tuple[list[BaseException], bool]:
 
 def _is_ordinary(error: BaseException) -> bool:
     text = _message(error)
-    return text is not _UNREADABLE and len(text) <= _MOST * _LOOKED_AT
+    return text is not _UNREADABLE and len(text) + _weight_of_notes(error) <= _MOST * _LOOKED_AT
 
 
-def _odd(error: BaseException) -> OddError:
-    stand_in = OddError(f"{_name(error)}: {_message(error)[:_MOST]}")
+def _weight_of_notes(error: BaseException) -> float:
+    try:
+        return sum(len(note) for note in getattr(error, "__notes__", ()))
+    except Exception:
+        return inf
+
+
+def _odd(error: BaseException) -> Exception:
+    """Return what stands for an error; of ours, one of the same class, which says what becomes of the harness."""
+    text = _message(error)[:_MOST]
+    stand_in: Exception = OddError(f"{_name(error)}: {text}")
+    if is_one(error, HarnessError):
+        with suppress(Exception):
+            stand_in = cast(type[HarnessError], type(error))(text)
     stand_in.__traceback__ = _TRACEBACK(error)
     return stand_in
 

@@ -125,15 +125,15 @@ class Recorder:
         return True
 
     async def redact_aside(self, slot: Slot) -> None:
-        """Take the secrets out of a large row before it is sent. No cancellation ends the wait.
+        """Take the secrets out of a large row before it is sent.
 
-        A thread of its own does it: neither the loop nor the commits of others wait for that.
+        A thread of its own does it: neither the loop nor the commits of others wait for that. If it is cancelled, nothing of
+        the row is recorded, and the thread works on for a while.
         """
         if jumps():
             redact_slots((slot,))
             return
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(redact_slots, (slot,), limiter=self._aside)
+        await trio.to_thread.run_sync(redact_slots, (slot,), limiter=self._aside, abandon_on_cancel=True)
 
     def enqueue_soon(self, slot: Slot) -> None:
         """Send `slot` to be committed, and wait for nothing. If the store is lost, so is it."""

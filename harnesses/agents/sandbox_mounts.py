@@ -109,7 +109,7 @@ class Mounts:
             self.states[path] = how
         elif how == "hidden":
             self._hide(path)
-        elif (before := self.state(path)) != "hidden":
+        elif (before := self.state(path)) in ("ro", "rw"):
             self._hide(path)
             self._frozen.append(path)
             if "" not in names[path]:

@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from attrs import field, frozen
 
+from harnesses.agents.sandbox import environment_within
 from harnesses.approval import DAY_S, MAX_SUMMARY, Action
 from harnesses.base import BaseHarness
 from harnesses.effects import Reconcile
@@ -58,6 +59,10 @@ class Sandbox(Protocol):
 
     def check(self) -> None:
         """Raise if it is not installed."""
+
+    def needs_privileges(self) -> bool:
+        """Return whether it is set-user-id, and has to gain rights to begin with."""
+        ...
 
     def wrap(self, command: Sequence[str], directory: Path) -> list[str]:
         """Return the command that runs `command` in it, in `directory`, the only place where it can write."""
@@ -110,7 +115,7 @@ class GovernedCommands:
     tail_bytes: int = field(default=4_000, validator=_check_tail)
     """How much of the output is kept."""
     env: Mapping[str, str] | None = field(default=None, repr=False)
-    """The whole environment; None is this program's."""
+    """The whole environment; None is this program's, in a sandbox without its secrets and what leads out of it."""
     disposable: Collection[str] = field(default=frozenset(), converter=_names)
     """Names of folders that may be deleted without asking, such as `build`."""
     read_only: bool = False
@@ -196,16 +201,19 @@ class GovernedCommands:
 
     async def _ran(self, command: str | list[str], cwd: str, env: Mapping[str, str] | None) -> CommandRan:
         words = [*SHELL, command] if isinstance(command, str) else command
-        if self.sandbox is not None:
-            self.sandbox.check()
-            words = self.sandbox.wrap(words, Path(cwd))
+        sandbox = self.sandbox
+        if sandbox is not None:
+            sandbox.check()
+            words = sandbox.wrap(words, Path(cwd))
+            env = environment_within(os.environ) if env is None else env
         ran = await run_bounded(
             words,
             limit_s=self.limit_s,
             tail_bytes=self.tail_bytes,
             cwd=cwd,
             env=env,
-            may_gain_privileges=self.sandbox is not None,
+            may_gain_privileges=sandbox is not None and sandbox.needs_privileges(),
+            scoped_sockets=sandbox is not None,
         )
         return CommandRan(code=ran.code, tail=redact_text(ran.tail), duration_s=ran.duration_s, left=ran.left)
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import trio
 from attrs import define, field, frozen
 
+from harnesses.links import open_own
 from orchestrator.command.display import EventLines, JsonLines, LiveTable, View, follow
 from orchestrator.command.exits import EndedBySignal
 from orchestrator.command.latching import in_words
@@ -244,7 +245,7 @@ def _check_log(path: Path, store: Path) -> None:
     if os.path.realpath(path) == os.path.realpath(store):
         raise UsageError(f"log {path} is the store: expected another file; choose one")
     try:
-        path.open("a", encoding="utf-8").close()
+        os.close(open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
     except OSError as error:
         raise UsageError(f"log {path} can not be written: {error.strerror}; check its folder and permissions") from error
 

@@ -14,6 +14,8 @@ from orchestrator.store.proof import HASH_LENGTH, Finding, Proof, is_unmade, pro
 from orchestrator.store.schema import APPLICATION_ID
 from orchestrator.text import one_line
 
+_TRIES = 3
+"""Times that the head may change under a look at the store."""
 MOST = 100
 """Findings that are told one by one: after the first, the others are mostly its consequences."""
 
@@ -39,12 +41,15 @@ def verified(store: str, head: str | None, *, deep: bool) -> Proof:
         )
     if not beside.exists():
         _look(path, store)
-    while True:
-        text = _text(head, beside)
-        proof = prove(path, text, deep=deep)
+    text = _text(head, beside)
+    proof = prove(path, text, deep=deep)
+    for _ in range(_TRIES):
         # A prune meanwhile may have moved the beginning of the chain beyond the head that was read before it.
         if text == _text(head, beside) or all(finding.where != "head" for finding in proof.findings):
-            return proof
+            break
+        text = _text(head, beside)
+        proof = prove(path, text, deep=deep)
+    return proof
 
 
 def verify_lines(store: str, proof: Proof, *, as_json: bool) -> Iterator[str]:

@@ -72,7 +72,7 @@ def _watch(program: int, alive: int, signals: int, heard: int, bound_s: float, a
             if 0 in numbers and not first:
                 return first, False
             # What was seen to wait has been delivered: that is no second signal.
-            numbers, waits = numbers.removeprefix(waits), b""
+            numbers, waits = numbers.replace(waits, b"", 1) if waits else numbers, b""
         elif not first:
             numbers = waits = _pending(program)[:1]
         for number in numbers:

@@ -137,7 +137,11 @@ def _hold(connected: Connected) -> int | None:
 
 
 def _is_gone(process: int | None) -> bool:
-    return process is not None and bool(select.select([process], [], [], 0)[0])
+    if process is None:
+        return False
+    poll = select.poll()  # `select.select` takes no descriptor above 1023
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def user_of(connected: Connected) -> int | None:

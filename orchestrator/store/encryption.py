@@ -23,13 +23,13 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from harnesses.key_file import KEY_BYTES, key_in
+from harnesses.private_files import conceal_file
+from harnesses.record_size import ENCRYPTED
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.protocol import StepRow
 
 KEY_FILE = "ORCHESTRATOR_STORE_KEY_FILE"
 """Environment variable: the file of the key for stores that are opened without one."""
-MARK = "encrypted:v1:"
-"""What every encrypted field begins with."""
 _NONCE_BYTES = 12
 _FIELDS = {"step": "delta", "intent": "arguments", "outcome": "result", "approval_requested": "arguments"}
 """The field of a record's body that is encrypted, by the kind of record."""
@@ -68,7 +68,7 @@ class Plain:
         return text
 
     def reveal(self, role: str, text: str) -> str:
-        if text.startswith(MARK):
+        if text.startswith(ENCRYPTED):
             raise StoreUnusable(
                 f"{self._location} is encrypted: expected its key; pass SqliteStore(…, key=…) or set {KEY_FILE}"
             )
@@ -99,21 +99,27 @@ class AesGcm:
 
     def hide(self, role: str, text: str) -> str:
         nonce = os.urandom(_NONCE_BYTES)
-        return MARK + b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), role.encode())).decode()
+        return ENCRYPTED + b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), role.encode())).decode()
 
     def reveal(self, role: str, text: str) -> str:
-        if not text.startswith(MARK):
+        if not text.startswith(ENCRYPTED):
             return text
         from cryptography.exceptions import InvalidTag
 
         try:
-            stored = b64decode(text[len(MARK) :], validate=True)
+            stored = b64decode(text[len(ENCRYPTED) :], validate=True)
             return self._cipher.decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], role.encode()).decode()
         except (InvalidTag, NotBase64, ValueError) as error:
             raise StoreUnusable(
                 f"{self._location}: a {role} cannot be decrypted: expected the key that it was encrypted with; "
                 f"check key= and {KEY_FILE}, or restore the store from a copy if it was changed"
             ) from error
+
+
+_EXPECTED = (
+    f"expected the path of a file with {2 * KEY_BYTES} hexadecimal digits, as `openssl rand -hex 32` prints, or {KEY_BYTES} "
+    "bytes: bytes.fromhex(…)"
+)
 
 
 def cipher_of(key: bytes | str | Path | None, location: str) -> FieldCipher:
@@ -131,12 +137,18 @@ def cipher_of(key: bytes | str | Path | None, location: str) -> FieldCipher:
     if not file:
         return Plain(location)
     try:
-        return AesGcm(key_in(Path(file).read_text(encoding="ascii")), location)
+        text = Path(file).read_text(encoding="ascii")
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"the key file {file} of {location} cannot be read: {error}; expected {2 * KEY_BYTES} hexadecimal digits, "
-            "as `openssl rand -hex 32` prints"
-        ) from error
+        # A text may be the key itself, which no message shows.
+        named = "that key= names" if key else str(file)
+        reason = error.strerror if isinstance(error, OSError) else "it is not plain text"
+        raise UsageError(f"{location}: the key file {named} cannot be read: {reason}; {_EXPECTED}") from None
+    try:
+        cipher = AesGcm(key_in(text), location)
+    except ValueError:
+        raise UsageError(f"{location}: the key file {file} holds no key; {_EXPECTED}") from None
+    conceal_file(file)
+    return cipher
 
 
 def hide_body(cipher: FieldCipher, kind: str, body: str) -> str:
@@ -157,14 +169,21 @@ def reveal_body(cipher: FieldCipher, kind: str, body: str) -> str:
     Raises:
         StoreUnusable: the key is another one, or there is none and a request for approval cannot be judged.
     """
-    field = _FIELDS.get(kind)
-    if field is None or MARK not in body or (isinstance(cipher, Plain) and kind not in _NEEDED):
+    hidden = None if isinstance(cipher, Plain) and kind not in _NEEDED else hidden_field(kind, body)
+    if hidden is None:
         return body
+    field, stored = hidden
+    return str(_write({**_split(body), field: msgspec.Raw(cipher.reveal(field, stored).encode())}), "utf-8")
+
+
+def hidden_field(kind: str, body: str) -> tuple[str, str] | None:
+    """Return the field of a record's body that is encrypted, and what is stored of it; None if none is."""
+    field = _FIELDS.get(kind)
+    if field is None or ENCRYPTED not in body:
+        return None
     fields = _split(body)
     stored: object = _read(fields[field]) if field in fields else None
-    if not isinstance(stored, str) or not stored.startswith(MARK):
-        return body
-    return str(_write({**fields, field: msgspec.Raw(cipher.reveal(field, stored).encode())}), "utf-8")
+    return (field, stored) if isinstance(stored, str) and stored.startswith(ENCRYPTED) else None
 
 
 def reveal_delta(cipher: FieldCipher, delta: Any) -> dict[str, Any]:
@@ -174,7 +193,7 @@ def reveal_delta(cipher: FieldCipher, delta: Any) -> dict[str, Any]:
 
 def reveal_value(cipher: FieldCipher, role: str, value: Any) -> Any:
     """Return decoded plain data of a field; without the key, the text of what is encrypted."""
-    if isinstance(cipher, Plain) or not isinstance(value, str) or not value.startswith(MARK):
+    if isinstance(cipher, Plain) or not isinstance(value, str) or not value.startswith(ENCRYPTED):
         return value
     return _read(cipher.reveal(role, value))
 

@@ -58,8 +58,14 @@ def read_head(text: str | bytes) -> Noted:
 
 
 def begin_head(store: Path, noted: Noted) -> None:
-    """Make the head of a store that is just being made. One that lies there is of an earlier store: it is kept aside."""
+    """Make the head of a store that is just being made. One that knows no records is of a store that was never finished.
+
+    Raises:
+        StoreCorrupt: the head that lies there knows records, so this is a store that was lost, not a new one.
+        StoreUnusable: it cannot be written.
+    """
     path = head_path(store)
+    _check_new(store, path)
     # A name that nobody can have put a link at: of a file that is made exclusively, none is followed.
     made = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
     try:
@@ -69,7 +75,22 @@ def begin_head(store: Path, noted: Noted) -> None:
             file.write(_line(noted))
         os.replace(made, path)
     except OSError as error:
-        raise StoreUnusable(f"{path} can not be written: {error.strerror}; make its folder writable") from error
+        raise StoreUnusable(f"{path} cannot be written: {error.strerror}; make its folder writable") from error
+    finally:
+        with suppress(OSError):
+            made.unlink()
+
+
+def _check_new(store: Path, path: Path) -> None:
+    try:
+        there = read_head(path.read_bytes())
+    except (OSError, ValueError):
+        return  # none, or none of ours: it is kept aside
+    if there.last_seq:
+        raise StoreCorrupt(
+            f"{store} is empty, and its head, {path}, knows {there.last_seq} records: expected the store that they are in; "
+            f"put it back, with its -wal if there is one, or remove {path.name} to begin a new one"
+        )
 
 
 class Head:

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from harnesses.delta import apply_to_state
+from harnesses.record_size import ENCRYPTED
 from orchestrator.codec import decode
 from orchestrator.errors import StoreUnusable
 from orchestrator.events import EVENTS
-from orchestrator.store.encryption import MARK, FieldCipher, Plain, reveal_delta
+from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
 
 Contradiction: TypeAlias = tuple[str, str, str, int | None]
 """What, where, text and the number of the record."""
@@ -53,7 +54,7 @@ def is_encrypted(db: sqlite3.Connection) -> bool:
     """Return whether some state in a store cannot be read without a key."""
     query = "SELECT EXISTS (SELECT 1 FROM harnesses WHERE instr(initial_state, :mark) = 1) OR EXISTS ("
     query += "SELECT 1 FROM records WHERE instr(state, :mark) = 1)"
-    return bool(db.execute(query, {"mark": MARK}).fetchone()[0])
+    return bool(db.execute(query, {"mark": ENCRYPTED}).fetchone()[0])
 
 
 def _states(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradiction]:

@@ -60,7 +60,8 @@ class Fault:
 class Connection(sqlite3.Connection):
     """A connection to a store, which knows for which version of the schema it was last looked at."""
 
-    _held = -1
+    held = -1
+    """`schema_version` of the schema that was looked at."""
 
     def hold_schema(self, store: Path) -> None:
         """Look at the schema, if it has changed since the last time; within a transaction, if it is not to change after it.
@@ -69,7 +70,7 @@ class Connection(sqlite3.Connection):
             StoreCorrupt: it is not as it has to be.
         """
         (version,) = self.execute("PRAGMA main.schema_version").fetchone()
-        if version == self._held:
+        if version == self.held:
             return
         found = faults(self)
         if found:
@@ -78,7 +79,7 @@ class Connection(sqlite3.Connection):
                 f"{store} has another schema than this program makes: {found[0]}{more}: expected nothing but what the program "
                 f"makes, and nothing of it was run; {found[0].mend(store)}"
             )
-        self._held = version
+        self.held = version
 
 
 def harden(db: sqlite3.Connection) -> None:

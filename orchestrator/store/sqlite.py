@@ -20,7 +20,7 @@ from typing import Any
 from harnesses.errors import OrchestratorError
 from harnesses.forks import keep_for_ever
 from orchestrator.errors import StoreCorrupt, StoreUnusable
-from orchestrator.store.encryption import Plain, hidden_row, hide_body
+from orchestrator.store.encryption import Plain, hidden_field, hidden_row, hide_body
 from orchestrator.store.owner import RunLock
 from orchestrator.store.presence import Presence
 from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, StepRow
@@ -38,13 +38,25 @@ def _insert(rows: int, last_column: str) -> str:
     values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * rows)
     return (
         f"INSERT INTO records (harness, epoch, attempt, step, time_us, body, {last_column}) "
-        f"SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL AND (SELECT ownership FROM meta) = ?"
+        f"SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL AND (SELECT ownership FROM meta) = ? "
+        "AND (SELECT schema_version FROM pragma_schema_version) = ?"
     )
 
 
 _INSERT_STEPS = {2**n: _insert(2**n, "state") for n in range(10)}
 _INSERT_EFFECTS = {2**n: _insert(2**n, "kind") for n in range(10)}
-"""Statements for 1, 2, 4 … 512 rows; a batch of another size is filled up with rows of NULL, which are not inserted."""
+"""Statements for 1, 2, 4 … 512 rows; a batch of another size is filled up with rows of NULL, which are not inserted.
+
+Nothing is inserted, and so no trigger fires, if the schema is not the one that was looked at.
+"""
+
+
+_ENCRYPTED_STATE = "SELECT initial_state FROM harnesses WHERE initial_state GLOB 'encrypted:*' LIMIT 1"
+_ENCRYPTED_LATELY = """
+SELECT kind, body FROM records
+WHERE seq > (SELECT max(seq) FROM records) - 1000 AND instr(body, 'encrypted:v1:') ORDER BY seq DESC
+"""
+"""Of harnesses that are older than the key, states are encrypted in steps alone."""
 
 
 class _Moved(Exception):
@@ -187,11 +199,11 @@ class SqliteStore(SqliteReader):
         """Refuse an encrypted store without its key, before anything is added to it."""
         try:
             with translated(self.location):
-                row = self._db.execute(
-                    "SELECT initial_state FROM harnesses WHERE initial_state GLOB 'encrypted:*' LIMIT 1"
-                ).fetchone()
-            if row is not None:
-                self._cipher.reveal("state", row[0])
+                states = [("state", text) for (text,) in self._db.execute(_ENCRYPTED_STATE)]
+                lately = (hidden_field(*row) for row in self._db.execute(_ENCRYPTED_LATELY))
+                found = next(filter(None, (*states, *lately)), None)
+            if found is not None:
+                self._cipher.reveal(*found)
         except BaseException:
             self._db.close()
             raise
@@ -256,9 +268,9 @@ class SqliteStore(SqliteReader):
         return None
 
     def _insert(self, statements: dict[int, str], rows: Sequence[StepRow | EffectRow], ownership: int) -> int | None:
-        """Insert up to 512 rows; return the `seq` of the last, None if ownership has changed and nothing was inserted."""
+        """Insert up to 512 rows; return the `seq` of the last, None, and none inserted, if ownership or schema has changed."""
         size = 1 << (len(rows) - 1).bit_length()
-        values = [*chain.from_iterable(rows), *[None] * ((size - len(rows)) * _COLUMNS), ownership]
+        values = [*chain.from_iterable(rows), *[None] * ((size - len(rows)) * _COLUMNS), ownership, self._db.held]
         cursor = self._db.execute(statements[size], values)
         return cursor.lastrowid if cursor.rowcount == len(rows) else None
 

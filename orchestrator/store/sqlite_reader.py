@@ -292,15 +292,17 @@ class SqliteReader:
         return int(row[0])
 
     @contextmanager
-    def _reading(self) -> Generator[sqlite3.Connection]:
+    def _reading(self) -> Generator[Connection]:
         """Give a connection that sees one moment of the store, and is nobody else's until it is given back."""
         with self._borrowed() as db:
             db.execute("BEGIN")
+            with translated(self.location):
+                db.hold_schema(self.path)
             yield db
             db.execute("COMMIT")
 
     @contextmanager
-    def _borrowed(self) -> Generator[sqlite3.Connection]:
+    def _borrowed(self) -> Generator[Connection]:
         """Give a connection that is nobody else's until it is given back."""
         try:
             db = self._idle.pop()

@@ -152,6 +152,7 @@ def test_who_writes_the_chain_and_the_head_anew_is_found_out_by_a_head_that_was_
 ) -> None:
     noted = head_of(command)
     (tmp_path / "run.db").unlink()
+    (tmp_path / "run.db-head").unlink()
     with closing(SqliteStore(tmp_path / "run.db")):
         pass
 

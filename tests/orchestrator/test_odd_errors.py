@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from harnesses.errors import NoRestart
+from harnesses.errors import HarnessMisuse, NoRestart
 from harnesses.faults import leaves, split
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, UsageError
 from orchestrator.failure import contained, sentence
@@ -57,6 +57,12 @@ def behind_each_other() -> Exception:
     return error
 
 
+def noted() -> Exception:
+    error = ValueError("noted")
+    error.add_note("x" * 50_000_000)
+    return error
+
+
 def deep(inner: Exception | None = None) -> Exception:
     error: Exception = inner or ValueError("inner")
     for _ in range(10_000):
@@ -72,6 +78,8 @@ ODD: dict[str, tuple[Callable[[], Exception], str]] = {
     "lying": (Lying, "Lying: its message can not be read"),
     "leaving": (Leaving, "Leaving: its message can not be read"),
     "long": (Long, "Long: xxx"),
+    "noted": (noted, "ValueError: noted"),
+    "ours and long": (lambda: HarnessMisuse("x" * 50_000_000), "HarnessMisuse: harness 'odd', step 2: xxx"),
     "several": (lambda: Several("several", [ValueError("a"), Lying()]), "ValueError: a; OddError: Lying: its message"),
     "cyclic": (cyclic, "ValueError: one"),
     "behind each other": (behind_each_other, "ValueError: 19999"),
@@ -96,6 +104,8 @@ async def test_an_error_of_any_shape_ends_its_harness_alone(name: str, autojump_
 
     assert [one.kind for one in outcomes] == [OutcomeKind.FAILED, OutcomeKind.COMPLETED]
     assert told in outcomes[0].cause
+    assert outcomes[0].error is not None
+    assert len(str(outcomes[0].error)) + len("".join(getattr(outcomes[0].error, "__notes__", []))) < 20_000
     assert len(outcomes[0].cause) <= 2000
     assert sum(len(record.body) for record in store.records()) < 100_000
 

@@ -178,10 +178,12 @@ class Room:
     def _line(self, descriptor: int) -> bytes:
         """Return the next line. A signal that comes just before a blocking read would be seen only after it: wait in turns."""
         heard = self._heard
+        turns = select.poll()
+        turns.register(descriptor, select.POLLIN)
         searched = 0
         while (end := heard.find(b"\n", searched)) < 0:
             searched = len(heard)
-            while not select.select([descriptor], [], [], _TURN_S)[0]:
+            while not turns.poll(_TURN_S * 1000):
                 pass
             chunk = os.read(descriptor, _CHUNK_BYTES)
             if not chunk:

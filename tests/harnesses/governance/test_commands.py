@@ -26,6 +26,9 @@ class Box:
 
     def check(self) -> None: ...
 
+    def needs_privileges(self) -> bool:
+        return False
+
     def wrap(self, command: Sequence[str], directory: Path) -> list[str]:
         self.ran.append(list(command))
         return list(command)
@@ -155,6 +158,18 @@ async def test_what_is_not_known_runs_in_a_sandbox_without_asking(tmp_path: Path
     assert len(box.ran) == 1
     with pytest.raises(Waiting):
         await ran(tmp_path, "rm -rf src", sandbox=box)
+
+
+async def test_in_a_sandbox_are_no_secrets_of_the_environment_that_were_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "swordfish")
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
+    show = "echo $DATABASE_PASSWORD $SSH_AUTH_SOCK | rev"
+    env = {"PATH": os.environ["PATH"], "DATABASE_PASSWORD": "given"}
+
+    assert (await ran(tmp_path, show, sandbox=Box(network=False))).tail == "\n"
+    assert (await ran(tmp_path, show, sandbox=Box(network=False), env=env)).tail == "nevig\n"
 
 
 @pytest.mark.parametrize(("network", "asks"), [(True, True), (False, False), (None, False)])

@@ -13,6 +13,8 @@ import trio
 
 from harnesses import BaseHarness
 from harnesses.approval import Action
+from harnesses.errors import UnknownOutcome, Unstorable
+from harnesses.private_files import concealed_names
 from orchestrator import Orchestrator, SqliteStore, StoreUnusable, UsageError
 from orchestrator.fork import fork
 from orchestrator.store import SqliteReader
@@ -136,6 +138,43 @@ async def test_a_store_that_got_its_key_later_is_read_whole(tmp_path: Path) -> N
         assert results == ["result-secret", "result-secret", "encrypted:v1:", "encrypted:v1:"]
     with closing(SqliteReader(path, key=KEY)) as reader:
         assert {effect.result for effect in reader.effects()} == {"result-secret for argument-secret"}
+
+
+async def test_another_key_is_refused_also_if_the_harnesses_are_older_than_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await run(path, key=None)
+    await run(path, 4)
+
+    with pytest.raises(StoreUnusable, match="cannot be decrypted"):
+        SqliteStore(path, key=OTHER)
+
+
+async def test_nothing_can_be_recorded_that_looks_as_if_it_were_encrypted(tmp_path: Path) -> None:
+    class Forging(BaseHarness[int, str, str]):
+        async def execute(self) -> AsyncIterator[tuple[str, str]]:
+            with pytest.raises(Unstorable, match="does not begin with 'encrypted:v1:'"):
+                await self.approval("k", Action("order", "buy", "encrypted:v1:hello"))
+            with pytest.raises(UnknownOutcome, match="does not begin with 'encrypted:v1:'"):
+                await self.once("act", lambda: "encrypted:v1:hello")
+            yield "never", "made"
+
+    async with Orchestrator(tmp_path / "run.db") as orchestrator:
+        assert (await orchestrator.start(Forging(0), name="forger").wait()).ok
+
+    with closing(SqliteReader(tmp_path / "run.db", key=KEY)) as reader:
+        assert reader.approvals() == []
+        assert [effect.result for effect in reader.effects()] == [None]
+
+
+def test_the_file_of_a_key_is_concealed_and_a_key_given_as_text_is_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(KEY.hex())
+    SqliteStore(tmp_path / "run.db", key=file).close()
+
+    assert "key" in concealed_names()[os.path.realpath(tmp_path)]
+    with pytest.raises(UsageError, match=r"the key file that key= names cannot be read: .*bytes.fromhex") as caught:
+        SqliteStore(tmp_path / "other.db", key=KEY.hex())
+    assert KEY.hex() not in str(caught.value)
 
 
 def test_the_key_may_be_in_a_file_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,19 @@ def test_a_log_that_is_a_link_of_another_user_is_refused(victim: Path, shared: P
         LogFollower(store, link)
     with pytest.raises(PermissionError):
         open_own(link, os.O_WRONLY)
+    own = shared / "own"
+    own.symlink_to(link)
+    with pytest.raises(PermissionError):
+        open_own(own, os.O_WRONLY)
     assert victim.read_text() == PRECIOUS
+
+
+def test_links_in_a_ring_are_refused(shared: Path) -> None:
+    (shared / "one").symlink_to("two")
+    (shared / "two").symlink_to("one")
+
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        open_own(shared / "one", os.O_WRONLY)
 
 
 def test_a_pipe_in_the_place_of_the_key_holds_nobody_up(shared: Path) -> None:

@@ -82,6 +82,21 @@ def test_a_trigger_that_is_put_into_a_store_while_a_program_runs_stops_it_at_the
             store.harnesses()
 
 
+def test_a_trigger_that_is_put_into_a_store_while_a_program_runs_never_runs(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        store.commit([step_row(claimed, 1)])
+        tell(path, "CREATE TRIGGER mine AFTER INSERT ON records BEGIN UPDATE records SET body = '{}' WHERE seq = NEW.seq; END")
+
+        with pytest.raises(StoreCorrupt, match="trigger 'mine' was inserted"):
+            store.commit([step_row(claimed, 2)])
+        tell(path, "DROP TRIGGER mine")
+
+        store.commit([step_row(claimed, 2)])
+        assert [len(row.output) for row in store.steps("one")] == [len(row.output) for row in store.steps("one")][:1] * 2
+
+
 @pytest.mark.parametrize("order", ["CREATE VIEW mine AS SELECT 1", 'CREATE INDEX "my ""own" ON records (time_us)', "ANALYZE"])
 def test_what_a_user_has_added_is_named_with_the_command_that_removes_it(tmp_path: Path, order: str) -> None:
     path = tmp_path / "run.db"

@@ -215,15 +215,26 @@ def test_who_puts_an_older_copy_in_place_says_so_by_removing_the_head(path: Path
     assert any("its head was not there when seal" in notice for notice in proof.notices)
 
 
-def test_a_new_store_keeps_the_head_of_an_earlier_one_aside(path: Path) -> None:
+@pytest.mark.parametrize("left", ["nothing", "an empty file"])
+def test_a_store_that_was_lost_is_not_begun_anew_beside_its_head(path: Path, left: str) -> None:
     ended(path)
-    earlier = head_path(path).read_text()
+    path.unlink() if left == "nothing" else path.write_bytes(b"")
+
+    with pytest.raises(StoreCorrupt, match=r"is empty, and its head, .*-head, knows \d+ records: .* or remove run.db-head"):
+        SqliteStore(path)
+
+    head_path(path).unlink()
+    ended(path)
+    assert wrong(path) == []
+
+
+def test_a_store_whose_program_was_killed_before_it_was_made_is_made(path: Path) -> None:
+    SqliteStore(path).close()
     path.unlink()
 
     ended(path)
 
     assert wrong(path) == []
-    assert Path(f"{head_path(path)}.before").read_text() == earlier
 
 
 def test_a_gap_in_the_numbers_is_told_also_if_it_was_there_before_the_seal(store: SqliteStore, path: Path) -> None:
