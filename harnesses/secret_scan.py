@@ -80,8 +80,11 @@ _SIGN = (
 )
 """Between a name and its value, annotations included."""
 _BEFORE = rf"(?:\s|\\[nrt])*[bfru[]*{_OPEN}*"
-_VALUE = "[0-9.]*[a-z_+/=~%:&?-][a-z0-9+/=_.~%:&?!@#$^*-]"
+_FOREIGN = "\u0080-\U0010ffff"
+_VALUE = rf"[0-9.]*[a-z_+/=~%:&?{_FOREIGN}-][a-z0-9+/=_.~%:&?!@#$^*{_FOREIGN}-]"
 """No number: `tokens` and `max_tokens` are no suspects."""
+_MIXED = rf"""[^\s"'`,;|<>(){{}}\[\]\\]*[a-z{_FOREIGN}]"""
+"""With a letter in it."""
 _SAID = rf"{_OPEN}*\s+(?:{SAID})[\s:]+{_BEFORE}{_VALUE}{{6}}"
 """In a sentence: "the token is …"."""
 _BESIDE = rf"{_OPEN}*\s+{_BEFORE}{_VALUE}{{16}}"
@@ -119,8 +122,9 @@ def suspect() -> str:
         rf"token{_BESIDE}",
         rf"(?:{weak})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{14}}",
         rf"[_-](?:{weak}|{mixed})s?[0-9]{{0,3}}\s{_BEFORE}{_VALUE}{{4}}",
-        rf"(?:{mixed})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_VALUE}{{2}}",
+        rf"(?:{mixed}|{digits})s?[0-9]{{0,3}}(?:{_SIGN}){_BEFORE}{_MIXED}",
         rf"(?:{digits})s?[0-9]{{0,3}}(?:{_SIGN}|\s){_BEFORE}(?:[0-9]{{3}}|{_VALUE}{{4}})",
+        rf"(?:{'|'.join(sorted(names['whole']))})s?[0-9]{{0,3}}(?:{_SIGN}|\s)",
     }
     exact = [rule.suspect for rule in (*rules().issued.rules, *rules().shapes.rules) if rule.suspect]
     return "|".join((f"(?i:{'|'.join(sorted(parts))})", *_ALONE, *exact))

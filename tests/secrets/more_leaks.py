@@ -165,6 +165,12 @@ TOKENS = (
     _leak("cookie-in-python", f"cookies={{'session': '{LONG}'}}", LONG),
     _leak("proxy-authorization", f"Proxy-Authorization: Basic {drawn(24)}", drawn(24)),
     _leak("jwt-in-cookie", f"Cookie: jwt={jwt()}", jwt().split(".")[2]),
+    _leak("pw-of-digits", "pw = 123456", "123456"),
+    _leak("admin-pw-of-digits", "adminpw: 48213", "48213"),
+    _leak("password-with-umlaut", "pass=pässwört9", "pässwört9"),
+    _leak("password-of-digits-and-a-letter", "pass=12345a", "12345a"),
+    _leak("pin-of-a-letter-and-digits", "pin := a12345", "a12345"),
+    _leak("id-token", "idtoken: abcdef12345", "abcdef12345"),
     _leak("github-in-url-encoded", f"https%3A%2F%2F{GITHUB}%40github.com", GITHUB),
 )
 MORE_LEAKS = (*SHORT_NAMES, *FOREIGN, *COMMANDS, *FILES, *HASHES, *TOKENS)

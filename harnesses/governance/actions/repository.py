@@ -68,7 +68,8 @@ def _odd_setting(path: Path) -> str | None:
     if len(text) > MAX_CONFIG:
         return "file, which is too long,"
     section = ""
-    for line in text.splitlines():
+    # Not `splitlines`: git ends a line at nothing else.
+    for line in text.split("\n"):
         line = line.strip()
         if found := _SECTION.match(line):
             section = found[1] + (f".{found[2]}" if found[2] is not None else "")
