@@ -97,6 +97,8 @@ def test_the_program_ends_within_its_bound_though_it_hears_no_signal(command: Co
     runs["alone"] = started(command, "Three", "Blocking", drain=0.2)
     watchdogs = {name: watchdog_of(process.pid) for name, process in runs.items()}
     runs["stopped"].send_signal(signal.SIGSTOP)
+    # A signal that comes together with SIGSTOP is taken first, and its handler runs only when the program goes on.
+    wait_until(lambda: ") T " in text_of(Path(f"/proc/{runs['stopped'].pid}/stat")))
     os.kill(watchdogs["alone"], signal.SIGKILL)
 
     begin = time.monotonic()
