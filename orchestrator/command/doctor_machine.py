@@ -34,7 +34,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "display": ("the live display of `orchestrator run`", {"rich": "13.7"}),
-    "guard": ("judging commands that are text", {"tree-sitter": "0.23", "tree-sitter-bash": "0.23"}),
+    "guard": ("judging commands that are text", {"tree-sitter": "0.23", "tree-sitter-bash": "0.23.1"}),
     "parquet": ("`orchestrator export --format parquet`", {"pyarrow": "15"}),
     "exchanges": ("trading at exchanges", {"ccxt": "4.5.60"}),
     "encryption": ("states that are encrypted at rest, `SqliteStore(key=…)`", {"cryptography": "42"}),
