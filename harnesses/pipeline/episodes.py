@@ -62,4 +62,4 @@ def episode_id(run_id: str, task_id: str, attempt: int) -> str:
 
 
 def _words(task: TaskNote) -> str:
-    return "\n".join((task.title, task.description, task.goal, *task.acceptance_criteria))
+    return "\n".join((task.title, task.description, task.goal, *task.domains, *task.acceptance_criteria))

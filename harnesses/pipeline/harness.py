@@ -49,8 +49,9 @@ class PipelineHarness(PipelineSteps):
     Args:
         stages: what has to come to be; the default are the 15 of software development.
         tasks: what is claimed as one; the default is a task for each stage, and `PLAN_TASKS` are another way.
-        agents: who builds: one for all, or by task id, by what a stage's agent is known by, or by "*". An agent is handed a
-            `StageWork`, and answers with its contract, or leaves it in `builder.json`; a `CommandAgent` will do.
+        agents: who builds: one for all, or by task id, by what a stage's agent is known by, by "domain:" and one of the
+            task's domains, or by "*". An agent is handed a `StageWork`, and answers with its contract, or leaves it in
+            `builder.json`; a `CommandAgent` will do.
         validators: who judges, likewise; handed an `Inspection`, which can read a copy, and nothing else. None needs
             `Guardrails(require_validator_contract=False)`.
         workspace: the project's root. Agents that work at a time share it.

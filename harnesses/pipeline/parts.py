@@ -113,11 +113,11 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
     # who does what
 
     def _found(self, task: Task, agents: object, what: str) -> PipelineAgent:
-        """Return the agent for a task: named by the task, by what its first stage's agent is known by, or for any."""
+        """Return the agent for a task: named by its id, its first stage's agent, one of its domains, or for any task."""
         if isinstance(agents, Agent):
             return cast(PipelineAgent, agents)  # type: ignore[redundant-cast]
         known: Mapping[str, object] = cast(Mapping[str, object], agents) if isinstance(agents, Mapping) else {}
-        keys = (str(task.id), self._stages[task.stages[0]].agent, ANY)
+        keys = (str(task.id), self._stages[task.stages[0]].agent, *(f"domain:{one}" for one in task.domains), ANY)
         found = next((known[key] for key in keys if key in known), None)
         if not isinstance(found, Agent):
             raise PipelineInvalid(
@@ -209,4 +209,5 @@ def _noted(task: Task, after: tuple[TaskId, ...]) -> TaskNote:
         destructive=task.destructive,
         gate=task.gate,
         deeds=len(task.deeds),
+        domains=task.domains,
     )

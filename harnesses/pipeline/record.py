@@ -82,6 +82,8 @@ class TaskNote:
     gate: str = ""
     deeds: int = 0
     """How many it has."""
+    domains: tuple[str, ...] = field(default=(), eq=False)
+    """What it belongs to. Not compared: a run that began before tasks had domains goes on."""
 
 
 @frozen(kw_only=True)

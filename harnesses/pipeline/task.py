@@ -59,6 +59,7 @@ class Task:
     after: tuple[TaskId, ...] | None = field(default=None, converter=_tasks)
     """Tasks that have to pass before; None: those that cover the stages which its stages wait for."""
     domains: tuple[str, ...] = field(default=(), converter=_words)
+    """What it belongs to, such as "security": `agents={"domain:security": …}` names a specialist; the agent is told too."""
     destructive: bool = False
     """Whether it may destroy something: it has fewer attempts, and each needs a person's approval."""
     gate: str = ""
