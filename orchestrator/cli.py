@@ -20,6 +20,7 @@ from orchestrator.command.controlling import add_controlling
 from orchestrator.command.exits import ExitCode, of_error, of_signal
 from orchestrator.command.history import add_history
 from orchestrator.command.keeping import add_keeping
+from orchestrator.command.memory_verbs import MEMORY_VERBS, add_memory_verbs
 from orchestrator.command.operating import TWO_WORDS, add_operating
 from orchestrator.command.parsing import (
     DEFAULT_STORE,
@@ -83,7 +84,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         UsageError: there is something in them that it does not understand.
     """
     parser = _parser()
-    options = parser.parse_args(joined(sys.argv[1:] if arguments is None else arguments, TWO_WORDS))
+    options = parser.parse_args(joined(sys.argv[1:] if arguments is None else arguments, (*TWO_WORDS, *MEMORY_VERBS)))
     if options.verb is None:
         parser.print_help(sys.stderr)
         raise SystemExit(ExitCode.USAGE)
@@ -121,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     add_tracing(verbs.add_parser)
     add_keeping(verbs.add_parser)
     add_operating(verbs.add_parser)
+    add_memory_verbs(verbs.add_parser)
     add_checking(verbs.add_parser)
     add_analyze(verbs.add_parser)
     add_sql(verbs.add_parser)

@@ -9,6 +9,7 @@
 Opt-in; nothing here calls a model. Secrets are taken out before anything is written.
 """
 
+from harnesses.governance.memory.contents import Contents, Retraction, read_contents
 from harnesses.governance.memory.embedding import Embedder, bundled_embedder
 from harnesses.governance.memory.episodes import Episode, Fact, StageNote, attempt_id, episode_of
 from harnesses.governance.memory.errors import MemoryUnusable
@@ -16,10 +17,11 @@ from harnesses.governance.memory.memory import EpisodicMemory
 from harnesses.governance.memory.nouns import Affected, Query, Recall, Recalled, Skipped, Written
 from harnesses.governance.memory.recalling import recall_into, refresh
 from harnesses.governance.memory.settings import MemorySettings, Retrieval, WritePolicy, read_settings
-from harnesses.governance.memory.state import Diagnostics, Problem, diagnose, memory_path
+from harnesses.governance.memory.state import Diagnostics, Problem, diagnose, known_memories, memory_path, memory_root
 
 __all__ = [
     "Affected",
+    "Contents",
     "Diagnostics",
     "Embedder",
     "Episode",
@@ -31,6 +33,7 @@ __all__ = [
     "Query",
     "Recall",
     "Recalled",
+    "Retraction",
     "Retrieval",
     "Skipped",
     "StageNote",
@@ -40,7 +43,10 @@ __all__ = [
     "bundled_embedder",
     "diagnose",
     "episode_of",
+    "known_memories",
     "memory_path",
+    "memory_root",
+    "read_contents",
     "read_settings",
     "recall_into",
     "refresh",

@@ -41,7 +41,7 @@ from harnesses.governance.memory.rows import COLUMNS, Dropped, Rows, us
 from harnesses.governance.memory.sanitising import plain_text
 from harnesses.governance.memory.settings import MemorySettings, Retrieval, WritePolicy
 from harnesses.governance.memory.signing import signer_for
-from harnesses.governance.memory.state import Diagnostics, diagnose
+from harnesses.governance.memory.state import Diagnostics, diagnose, memory_path
 from harnesses.governance.memory.words import all_words
 
 _FACTS_READ = 10_000
@@ -54,7 +54,8 @@ class EpisodicMemory:
     """The memory of one project. A context manager; closing it is not needed for what was written to be there.
 
     Args:
-        path: the file; it is made if there is none, with its key beside it, both for their user alone.
+        path: the file; it is made if there is none, with its key beside it, both for their user alone. The default is
+            `memory_path(project)`.
         project: whose memory it is: a file of another is refused.
         settings: how it behaves.
         embedder: says what texts mean, for `Retrieval.FUSED`.
@@ -66,7 +67,7 @@ class EpisodicMemory:
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path | None = None,
         *,
         project: str,
         settings: MemorySettings | None = None,
@@ -75,7 +76,7 @@ class EpisodicMemory:
     ) -> None:
         if not project.strip():
             raise HarnessMisuse("memory: expected the name of a project, was empty; give one")
-        self.path = Path(path)
+        self.path = memory_path(project) if path is None else Path(path)
         self.project = project
         self.settings = settings or MemorySettings()
         self._embedder = embedder

@@ -6,6 +6,7 @@ problem like any other.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections import Counter
@@ -15,9 +16,10 @@ from pathlib import Path
 
 from attrs import frozen
 
+from harnesses.governance.memory.contents import read_rows
 from harnesses.governance.memory.errors import MemoryUnusable
 from harnesses.governance.memory.file import check_schema, connect_read_only
-from harnesses.governance.memory.rows import COLUMNS, Dropped, Kept, Rows, time_of, us
+from harnesses.governance.memory.rows import Dropped, Kept, Rows, time_of, us
 from harnesses.governance.memory.settings import MemorySettings
 from harnesses.governance.memory.signing import signer_of
 
@@ -71,10 +73,23 @@ class Diagnostics:
         return not any(problem.is_error for problem in self.problems)
 
 
-def memory_path(project: str, root: str | Path) -> Path:
-    """Return where the memory of a project is, below a folder for all of them."""
+def memory_root() -> Path:
+    """Return the folder for the memories of all projects: `$ORCHESTRATOR_MEMORY_DIR`, else below the user's data folder."""
+    if (chosen := os.environ.get("ORCHESTRATOR_MEMORY_DIR", "").strip()) != "":
+        return Path(chosen)
+    data = os.environ.get("XDG_DATA_HOME", "").strip()
+    return (Path(data) if data else Path.home() / ".local" / "share") / "orchestrator"
+
+
+def memory_path(project: str, root: str | Path | None = None) -> Path:
+    """Return where the memory of a project is, below a folder for all of them; the default is `memory_root()`."""
     slug = _SLUG.sub("-", project.lower()).strip("-.")[:80] or "project"
-    return Path(root) / "projects" / slug / "memory" / "memory.db"
+    return Path(memory_root() if root is None else root) / "projects" / slug / "memory" / "memory.db"
+
+
+def known_memories(root: str | Path | None = None) -> tuple[Path, ...]:
+    """Return the memories that there are below a folder for all of them, by name."""
+    return tuple(sorted(Path(memory_root() if root is None else root).glob("projects/*/memory/memory.db")))
 
 
 def diagnose(
@@ -95,16 +110,7 @@ def diagnose(
 
 
 def _diagnosed(db: sqlite3.Connection, rows: Rows, path: Path, settings: MemorySettings, now: datetime) -> Diagnostics:
-    kept: list[Kept] = []
-    dropped: list[Dropped] = []
-    for row in db.execute(f"SELECT {COLUMNS} FROM episodes"):
-        one = rows.episode(row)
-        if isinstance(one, Dropped):
-            dropped.append(one)
-        else:
-            kept.append(one)
-    facts = [rows.fact(row) for row in db.execute("SELECT number, id, retracted, body, key_id, signature FROM facts")]
-    dropped += [fact for fact in facts if isinstance(fact, Dropped)]
+    kept, facts, dropped = read_rows(db, rows)
     retrievals, hits = db.execute("SELECT count(*), coalesce(sum(results > 0), 0) FROM retrievals").fetchone()
     read = [one for one in kept if not one.retracted]
     size = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
@@ -115,7 +121,7 @@ def _diagnosed(db: sqlite3.Connection, rows: Rows, path: Path, settings: MemoryS
         trusted=sum(one.trusted for one in read),
         retracted=db.execute("SELECT count(*) FROM retractions WHERE id NOT LIKE 'text:%'").fetchone()[0],
         dropped=len(dropped),
-        facts=len(facts) - sum(isinstance(fact, Dropped) for fact in facts),
+        facts=len(facts),
         retrievals=retrievals,
         hits=hits,
         compactions=db.execute("SELECT count(*) FROM compactions").fetchone()[0],
