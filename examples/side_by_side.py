@@ -7,6 +7,12 @@
 A supervisor watches two of them and holds one for the other. Kill the program at any moment, `kill -9` included, and start
 it again: it goes on where it was. Started once more when all is done, it prints the table and ends.
 
+    python examples/side_by_side.py              records in side_by_side.db, and ends with a table
+    orchestrator run examples/side_by_side.py    records in run.db, and shows how it goes on
+
+Either way it takes orders: `orchestrator watch`, `pause trading`, `stop coding` in a second terminal, with `--store
+side_by_side.db` for the first.
+
 The coding agent is scripted. It hands in the reference solution of each problem, and for every fifth one a broken solution
 first. It proves the harness, not a model.
 """
@@ -140,25 +146,55 @@ async def watch(trading: Handle, coding: Handle, *, hold_at: int, proven: int) -
         nursery.start_soon(watch_coding)
 
 
+async def supervise(orchestrator: Orchestrator) -> None:
+    """Start all three and watch two of them: what `orchestrator run` runs."""
+    await run_in(orchestrator, make_all(parse([]), str(orchestrator.store.location)))
+
+
+@frozen
+class Job:
+    """The three, and how much there is to do."""
+
+    trader: TradingHarness
+    coder: FeatureHarness
+    flaky: Flaky
+    days: int
+    problems: int
+
+    @property
+    def figures(self) -> tuple[str, str, str]:
+        """What has come of each."""
+        return (
+            f"final equity {self.trader.state.equity:,.2f} USD",
+            f"{sum(feature.passes for feature in self.coder.state.features)} of {self.problems} problems passed",
+            f"{self.flaky.state.crashes} crashes",
+        )
+
+
+def make_all(options: argparse.Namespace, store: str) -> Job:
+    """Return the three; the venue's books lie beside the store."""
+    days, problems = (min(options.limit or most, most) for most in (3270, 164))
+    trader = make_trading(options.period, options.limit, Path(f"{store}-venue"))
+    return Job(trader, make_coding(options.limit), Flaky(Errand()), days, problems)
+
+
+async def run_in(orchestrator: Orchestrator, job: Job) -> None:
+    """Start all three, and watch two of them."""
+    trading = orchestrator.start(job.trader, name="trading")
+    coding = orchestrator.start(job.coder, name="coding")
+    orchestrator.start(job.flaky, name="flaky", restart="transient")
+    await watch(trading, coding, hold_at=job.days // 6, proven=job.problems // 2)
+
+
 async def run_all(options: argparse.Namespace) -> int:
     """Run all three to their ends, print the table, and return the exit code."""
-    trader = make_trading(options.period, options.limit, Path(f"{options.store}-venue"))
-    coder, flaky = make_coding(options.limit), Flaky(Errand())
-    days, problems = (min(options.limit or most, most) for most in (3270, 164))
-    orchestrator = Orchestrator(options.store, log=options.log)
+    job = make_all(options, options.store)
+    orchestrator = Orchestrator(options.store, log=options.log, control=True)
     try:
         async with orchestrator:
-            trading = orchestrator.start(trader, name="trading")
-            coding = orchestrator.start(coder, name="coding")
-            orchestrator.start(flaky, name="flaky", restart="transient")
-            await watch(trading, coding, hold_at=days // 6, proven=problems // 2)
+            await run_in(orchestrator, job)
     finally:
-        figures = (
-            f"final equity {trader.state.equity:,.2f} USD",
-            f"{sum(feature.passes for feature in coder.state.features)} of {problems} problems passed",
-            f"{flaky.state.crashes} crashes",
-        )
-        print_table([row(handle, figure) for handle, figure in zip(orchestrator.handles, figures, strict=False)])
+        print_table([row(handle, figure) for handle, figure in zip(orchestrator.handles, job.figures, strict=False)])
     return 128 + orchestrator.signalled if orchestrator.signalled else 0
 
 

@@ -34,10 +34,12 @@ from orchestrator.command.parsing import (
     print_all,
     reader_of,
     seconds,
+    split_own,
     store_of,
 )
 from orchestrator.command.sql import add_sql
 from orchestrator.command.tracing import add_tracing
+from orchestrator.command.watch import add_watch
 from orchestrator.errors import OrchestratorError
 from orchestrator.text import one_line
 
@@ -52,6 +54,12 @@ exit codes: 0 ok, 1 a harness failed, 2 usage, 3 stopped and resumable, 4 waitin
 5 the store contradicts itself or was changed, 6 effects of unknown outcome, 75 owned by another process,
 130 and 143 ended by a signal
 """
+
+
+_PROGRAMS = """\
+What follows `--` are the arguments of a program: orchestrator run program.py -- --limit 40. A program chooses its own
+exit code, store and log. It takes orders from a second terminal, unless it says Orchestrator(control=False), or the
+environment ORCHESTRATOR_CONTROL=0."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,7 +92,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         UsageError: there is something in them that it does not understand.
     """
     parser = _parser()
-    options = parser.parse_args(joined(sys.argv[1:] if arguments is None else arguments, (*TWO_WORDS, *MEMORY_VERBS)))
+    ours, own = split_own(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(joined(ours, (*TWO_WORDS, *MEMORY_VERBS)))
+    options.arguments = own
     if options.verb is None:
         parser.print_help(sys.stderr)
         raise SystemExit(ExitCode.USAGE)
@@ -118,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     _add_run(verbs.add_parser)
     _add_readers(verbs.add_parser)
+    add_watch(verbs.add_parser)
     add_controlling(verbs.add_parser)
     add_tracing(verbs.add_parser)
     add_keeping(verbs.add_parser)
@@ -131,9 +142,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_run(add: Add) -> None:
-    run = add_verb(add, "run", "run a run file (.toml) or a supervisor script (.py)", _run)
+    run = add_verb(add, "run", "run a run file (.toml), a supervisor script or a program (.py)", _run, _PROGRAMS)
     run.add_argument(
-        "file", metavar="FILE", type=Path, help="a .toml file, or a .py file with `async def supervise(orchestrator)`"
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="a .toml file, or a .py file: with `async def supervise(orchestrator)`, or a program that makes an Orchestrator",
     )
     add_common(run, "write every record to standard output when it is committed, as JSON")
     run.add_argument("--log", metavar="PATH", help="append a JSON line for each record to this file")
@@ -195,6 +209,8 @@ def _run(options: argparse.Namespace) -> int:
             quiet=options.quiet,
             metrics=options.metrics,
             traces=options.traces,
+            is_store_given=bool(options.store),
+            arguments=tuple(options.arguments),
         )
     )
 

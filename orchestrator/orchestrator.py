@@ -77,7 +77,8 @@ class Orchestrator:
             were, and are stored so. Whatever is shown, logged or exported is without secrets either way.
         max_record_bytes: bytes that one record may have: a step, an effect's arguments or its result, a message, a state. What
             is larger ends the harness that made it, before anything is written. 300,000,000 is the highest that can be chosen.
-        control: whether a socket beside the store takes questions and orders from `orchestrator pause`, `metrics` and so on.
+        control: whether a socket beside the store takes questions and orders from `orchestrator pause`, `metrics` and so on;
+            by default if the environment variable `ORCHESTRATOR_CONTROL` is 1, as it is for what `orchestrator run` runs.
         metrics: where the numbers are served for Prometheus, HOST:PORT; a port alone is one of this machine. Or a
             `MetricExporter` of OpenTelemetry, through which they are pushed every minute, and at the end.
         traces: where a span for each attempt, step and effect is sent: a `SpanExporter` of OpenTelemetry, the URL of a
@@ -105,7 +106,7 @@ class Orchestrator:
         budget: Budget | None = None,
         redact: bool = True,
         max_record_bytes: int = MAX_RECORD_BYTES,
-        control: bool = False,
+        control: bool | None = None,
         metrics: object = None,
         traces: object = None,
     ) -> None:

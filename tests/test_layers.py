@@ -349,7 +349,7 @@ ORCHESTRATOR = (
     ("command.export_formats",),
     ("command.export", "command.export_parts", "command.prune", "command.tracing"),
     ("command.keeping",),
-    ("command.checking", "command.doctor_probe", "command.running", "command.tables"),
+    ("command.checking", "command.doctor_probe", "command.running", "command.tables", "command.watch"),
     ("command.analyze_page", "command.rejudging"),
     ("command.analyze",),
     ("command.history",),

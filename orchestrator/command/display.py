@@ -24,7 +24,7 @@ from orchestrator.latch import Latch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
 from orchestrator.records import Record
-from orchestrator.store.sqlite import SqliteStore
+from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
 _PERIOD_S = 0.25
@@ -76,12 +76,23 @@ async def follow(view: View) -> None:
         say(f"orchestrator: the run is no longer shown: {one_line(str(error) or type(error).__name__)}; it goes on")
 
 
+def can_be_drawn_on(environment: Mapping[str, str]) -> bool:
+    """Return whether standard error is a terminal that can move its cursor, and nobody minds. Source: no-color.org."""
+    term = environment.get("TERM", "unknown")
+    return sys.stderr.isatty() and not environment.get("NO_COLOR") and term not in ("", "dumb", "unknown")
+
+
 class EventLines:
-    """A line for each lifecycle event, and for each step that is to be seen."""
+    """A line for each lifecycle event, and for each step that is to be seen.
+
+    Args:
+        file: where they are written; default is standard error, whatever that is at the time.
+    """
 
     period_s = _POLL_S
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: SqliteReader, file: TextIO | None = None) -> None:
+        self._file = file
         self._tail = Tail(store)
         self._notices = Notices(store)
 
@@ -91,8 +102,9 @@ class EventLines:
     def show(self) -> None:
         """Write what happened since the last call."""
         while numbered := self._numbered():
-            sys.stderr.write("".join(f"{text}\n" for _, text in sorted(numbered)))
-            sys.stderr.flush()
+            file = self._file or sys.stderr
+            file.write("".join(f"{text}\n" for _, text in sorted(numbered)))
+            file.flush()
 
     def close(self) -> None:
         """Write the rest."""
@@ -130,7 +142,7 @@ class JsonLines:
 
     period_s = _POLL_S
 
-    def __init__(self, store: SqliteStore, file: TextIO) -> None:
+    def __init__(self, store: SqliteReader, file: TextIO) -> None:
         self._tail = Tail(store)
         self._file = file
 
@@ -176,7 +188,7 @@ class LiveTable:
 
     period_s = _PERIOD_S
 
-    def __init__(self, store: SqliteStore, names: Callable[[], Collection[str]]) -> None:
+    def __init__(self, store: SqliteReader, names: Callable[[], Collection[str]]) -> None:
         from rich.console import Console
         from rich.live import Live
 

@@ -8,16 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from orchestrator.command.loading import find_modules_in
+from orchestrator.command.loading import find_modules_in, load_script
 from orchestrator.command.making import make
 from orchestrator.command.runfile import read_run_file
-from orchestrator.command.script import read_script
+from orchestrator.command.script import is_program, read_script
 from orchestrator.errors import OrchestratorError
 
 
 def main(mark: str, path: Path) -> None:
     """Write a line of JSON for each harness, after `mark`, and one at the end."""
-    if path.suffix == ".py":
+    if path.suffix == ".py" and is_program(path):
+        load_script(path)
+        _say(mark, {"made": f"{path} is a program, and can be loaded"})
+    elif path.suffix == ".py":
         read_script(path)
         _say(mark, {"made": f"{path} has a function supervise"})
     else:

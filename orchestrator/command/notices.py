@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from orchestrator.store.sqlite import SqliteStore
 from orchestrator.store.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
 MARK = "! "
@@ -46,7 +46,7 @@ def _text(summary: str, category: str | None, id: str | None) -> str:
 class Notices:
     """The marked steps of a store that are newer than this object. One thread at a time may ask."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: SqliteReader) -> None:
         self._location = store.location
         self._db = open_reader(store.path)
         self._after = self._newest()

@@ -69,6 +69,20 @@ def joined(arguments: Sequence[str], verbs: Iterable[str]) -> list[str]:
     return [*arguments[:first], verb, *arguments[first + 1 : second], *arguments[second + 1 :]]
 
 
+def split_own(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the command's arguments, and those that follow `--` after the verb `run`, which are the program's own."""
+    given = list(arguments)
+    if "--" not in given:
+        return given, ()
+    place = given.index("--")
+    plain = (
+        word
+        for number, word in enumerate(given[:place])
+        if not word.startswith("-") and given[number - 1 : number] != ["--store"]
+    )
+    return (given[:place], tuple(given[place + 1 :])) if next(plain, None) == "run" else (given, ())
+
+
 def count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
         raise argparse.ArgumentTypeError(f"expected a whole number from 0 up, was {text!r}")

@@ -15,17 +15,18 @@ import trio
 from attrs import define, field, frozen
 
 from harnesses.links import open_own
-from orchestrator.command.display import EventLines, JsonLines, LiveTable, View, follow
-from orchestrator.command.exits import EndedBySignal
+from orchestrator.command.display import EventLines, JsonLines, LiveTable, View, can_be_drawn_on, follow
+from orchestrator.command.exits import EndedBySignal, ExitCode
 from orchestrator.command.latching import in_words
 from orchestrator.command.loading import find_modules_in
 from orchestrator.command.making import make_all
 from orchestrator.command.report import Result, report
 from orchestrator.command.runfile import read_run_file
-from orchestrator.command.script import read_script
+from orchestrator.command.script import is_program, read_script, run_program
 from orchestrator.command.streams import keep_talking, say
 from orchestrator.command.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.control import serving
+from orchestrator.control.beside import control_asked_for
 from orchestrator.errors import SystemTaskFailed, UsageError
 from orchestrator.latch import Latch
 from orchestrator.orchestrator import Orchestrator
@@ -49,6 +50,8 @@ class RunOptions:
     file: Path
     store: str | None = None
     """From the command line or the environment; it goes before what the run file says."""
+    is_store_given: bool = False
+    """Whether it is from the command line."""
     default_store: str = "run.db"
     log: str | None = None
     as_json: bool = False
@@ -56,6 +59,8 @@ class RunOptions:
     quiet: bool = False
     metrics: str | None = None
     traces: str | None = None
+    arguments: tuple[str, ...] = ()
+    """Of a program: what follows `--`."""
 
 
 @frozen(kw_only=True)
@@ -83,8 +88,17 @@ def run(options: RunOptions) -> int:
 
     Raises:
         OrchestratorError: it could not begin.
-        SystemExit: a script's `supervise()` raised it, or a signal came while nothing ran yet.
+        SystemExit: a program or a script's `supervise()` raised it, or a signal came while nothing ran yet.
     """
+    if options.file.suffix == ".py" and is_program(options.file):
+        _check_plain(options)
+        run_program(options.file, options.arguments)
+        return ExitCode.OK
+    if options.arguments:
+        raise UsageError(
+            f"{options.file}: expected no arguments after it, got {options.arguments[0]!r}: only a program has its own; "
+            "remove them"
+        )
     keep_talking()
     with _heed_signals() as phase:
         program = read_program(options.file)
@@ -113,6 +127,25 @@ def run(options: RunOptions) -> int:
         return code
 
 
+def _check_plain(options: RunOptions) -> None:
+    """Refuse options that a program would not heed."""
+    ours = {
+        "--log": options.log,
+        "--json": options.as_json,
+        "--drain": options.drain_s,
+        "--metrics": options.metrics,
+        "--traces": options.traces,
+        "--quiet": options.quiet,
+        "--store": options.is_store_given,
+    }
+    for name, given in ours.items():
+        if given:
+            raise UsageError(
+                f"{options.file} is a program: {name} is for run files and supervisor scripts; what the program takes itself "
+                f"goes after `--`, as in `orchestrator run {options.file} -- --help`"
+            )
+
+
 def read_program(file: Path) -> Program:
     """Load a run file or a supervisor script.
 
@@ -138,8 +171,10 @@ def read_program(file: Path) -> Program:
 
 def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
     """Return the orchestrator's options: what the program says, and before it what the command line says."""
-    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": serving.is_there(), **program.options}
-    if not serving.is_there() and "control" not in program.options and not options.quiet:
+    asked = control_asked_for()
+    wanted = serving.is_there() if asked is None else asked
+    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": wanted, **program.options}
+    if not serving.is_there() and asked is None and "control" not in program.options and not options.quiet:
         say("orchestrator: to pause and stop harnesses from outside, run `pip install 'harness-orchestrator[control]'`")
     if options.drain_s is not None:
         keywords["drain_s"] = options.drain_s
@@ -233,12 +268,6 @@ def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptio
         view = EventLines(store)
     view.open()
     return view
-
-
-def can_be_drawn_on(environment: Mapping[str, str]) -> bool:
-    """Return whether standard error is a terminal that can move its cursor, and nobody minds. Source: no-color.org."""
-    term = environment.get("TERM", "unknown")
-    return sys.stderr.isatty() and not environment.get("NO_COLOR") and term not in ("", "dumb", "unknown")
 
 
 def _check_log(path: Path, store: Path) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from orchestrator.events import EVENTS
 from orchestrator.records import Record
-from orchestrator.store.sqlite import SqliteStore
 from orchestrator.store.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite_reader import SqliteReader
 
 _PAGE = 1000
 _KINDS = ", ".join(f"'{kind}'" for kind in (*(event.kind for event in EVENTS), "latch"))
@@ -21,7 +21,7 @@ _EVENTS = (
 class Tail:
     """The records of a store that are newer than this object. One thread at a time may ask."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: SqliteReader) -> None:
         self._store = store
         self._db = open_reader(store.path)
         self._after = self._newest()

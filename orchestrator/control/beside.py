@@ -5,6 +5,7 @@ The law: none of it is needed. What can not be opened is said, and the run goes 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,9 @@ from orchestrator.telemetry.pushing import push_for_ever, pusher
 from orchestrator.telemetry.sdk import endpoint_of, exporter_to, sender
 from orchestrator.telemetry.tracing import TraceFollower
 
+CONTROL_VARIABLE = "ORCHESTRATOR_CONTROL"
+"""Whether a program takes orders that does not say so itself: 1 or 0. `orchestrator run` sets it for programs that it runs."""
+_SAYS = {"": None, "1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _ANSWERS_S = 0.5
 """How long whoever has asked gets at the end to hear the answer: who told the last harness to stop is still to hear of it."""
 
@@ -38,9 +42,23 @@ def _metrics(given: Any) -> Address | object | None:
 
 
 def _control(given: object) -> bool:
+    if given is None:
+        return bool(control_asked_for())
     if not isinstance(given, bool):
-        raise UsageError(f"control: expected True or False, was {given!r:.100}")
+        raise UsageError(f"control: expected True, False or None, was {given!r:.100}")
     return given
+
+
+def control_asked_for() -> bool | None:
+    """Return what the environment variable `ORCHESTRATOR_CONTROL` says; None if it says nothing.
+
+    Raises:
+        UsageError: it says neither yes nor no.
+    """
+    said = os.environ.get(CONTROL_VARIABLE, "").strip().lower()
+    if said in _SAYS:
+        return _SAYS[said]
+    raise UsageError(f"{CONTROL_VARIABLE}: expected 1 or 0, got {said!r:.100}; correct it, or take it out of the environment")
 
 
 def _traces(given: object) -> object:
@@ -56,7 +74,7 @@ class Wanted:
     """What is to run beside a run.
 
     Args:
-        control: whether orders and questions are taken, on a socket beside the store.
+        control: whether orders and questions are taken, on a socket beside the store; None is what the environment says.
         metrics: where the numbers are served besides, as HOST:PORT, or a `MetricExporter` that they are pushed through.
         traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for what OpenTelemetry's variables say.
 
@@ -64,7 +82,7 @@ class Wanted:
         UsageError: one of them is not as expected.
     """
 
-    control: bool = field(default=False, converter=_control)
+    control: bool = field(default=None, converter=_control)
     metrics: object = field(default=None, converter=_metrics)
     traces: object = field(default=None, converter=_traces)
 

