@@ -23,10 +23,13 @@ from harnesses.pipeline.memory import Asked, Recalled
 from harnesses.pipeline.parts import FOLDER
 from harnesses.pipeline.planning import Hold, most_attempts
 from harnesses.pipeline.prompts import builder_prompt
-from harnesses.pipeline.record import Built, MoveKind, PipelineState, TaskNote, TaskRecord
+from harnesses.pipeline.record import MAX_PROMPT, Built, MoveKind, PipelineState, TaskNote, TaskRecord
 from harnesses.pipeline.telling import PipelineStep
 from harnesses.pipeline.verdicts import PipelineVerdicts
 from harnesses.secrets import redact_text
+
+CONTEXT_PRESSURE = 0.8
+"""Share of the longest prompt from which on an event says so."""
 
 
 class PipelineAttempts(PipelineVerdicts):
@@ -78,8 +81,20 @@ class PipelineAttempts(PipelineVerdicts):
             ),
             self._event("builder_task_prepared", task_id=str(id), attempt=claim.attempt, prompt=f"tasks/{id}/prompt.md"),
         ]
+        events += self._remarks(id, claim, prompt)
         state = claimed(self.state, claim, redact_prompt(prompt, claim), self.now())
         return self._made(state, MoveKind.CLAIM, id, note=f"{id}: attempt {claim.attempt} of {most}", events=events)
+
+    def _remarks(self, id: TaskId, claim: Claim, prompt: str) -> list[dict[str, object]]:
+        """Return what is worth an event about an attempt: another agent than before, a prompt near its bound."""
+        found: list[dict[str, object]] = []
+        agent, before = self._builder(id, claim.attempt), self._builder(id, max(1, claim.attempt - 1))
+        if agent is not before:
+            names = {"from_agent": before.name, "to_agent": agent.name}
+            found.append(self._event("agent_escalated", task_id=str(id), attempt=claim.attempt, **names))
+        if len(prompt) >= CONTEXT_PRESSURE * MAX_PROMPT:
+            found.append(self._event("context_pressure", task_id=str(id), characters=len(prompt), limit=MAX_PROMPT))
+        return found
 
     async def _recalled(self, note: TaskNote) -> tuple[Recalled, list[dict[str, object]]]:
         """Return what is remembered for a task; a memory that fails is an event."""

@@ -109,7 +109,13 @@ class Court:
     def _unseen(self, case: Case) -> tuple[str, ...]:
         """Return what is not copied: the views of the run folder, which change while others work."""
         folder = case.state.run_folder
-        return (*self.unseen, *(f"{folder}/{name}" for name in ("tasks", "events.jsonl", "evidence.jsonl", "manifest.json")))
+        return (
+            *self.unseen,
+            *(
+                f"{folder}/{name}"
+                for name in ("tasks", "events.jsonl", "evidence.jsonl", "manifest.json", "pipeline-state.json")
+            ),
+        )
 
     async def _hear(
         self,

@@ -1,6 +1,7 @@
 """The run folder: what a pipeline has done, as files. Rendered from what is on record, and from nothing else. Pure.
 
     manifest.json                       what the run is, and where it stands
+    pipeline-state.json                 where each stage stands: status, attempts, what was wrong, artifact
     events.jsonl                        what happened: {ts, type, …}, a line each
     evidence.jsonl                      what was seen: {ts, task_id, kind, status, evidence, …}, a line each
     tasks/<task_id>/prompt.md           what its agent was asked last
@@ -22,9 +23,10 @@ from datetime import UTC, datetime
 from attrs import frozen
 
 from harnesses.control_characters import inert_json
+from harnesses.governance.retry import TaskStatus
 from harnesses.pipeline.record import PipelineState, run_status
 
-MANIFEST, EVENTS, EVIDENCE = "manifest.json", "events.jsonl", "evidence.jsonl"
+MANIFEST, STAGES, EVENTS, EVIDENCE = "manifest.json", "pipeline-state.json", "events.jsonl", "evidence.jsonl"
 SCHEMA_VERSION = 2
 WRITER = "harness-orchestrator/1"
 """What stands where readers of this layout expect the version of the program that has written it."""
@@ -72,7 +74,12 @@ def rendered(
         evidence: likewise.
         kept: whether the artifacts that are kept on record are written too: not where the agents write them.
     """
-    files = {MANIFEST: as_json(manifest(state)), EVENTS: as_lines(events), EVIDENCE: as_lines(evidence)}
+    files = {
+        MANIFEST: as_json(manifest(state)),
+        STAGES: as_json(pipeline_state(state)),
+        EVENTS: as_lines(events),
+        EVIDENCE: as_lines(evidence),
+    }
     for task in state.tasks:
         place = f"tasks/{task.id}"
         if task.prompt:
@@ -104,6 +111,41 @@ def manifest(state: PipelineState) -> dict[str, object]:
             {"id": str(stage.id), "title": stage.title, "agent": stage.agent, "artifact": stage.artifact}
             for stage in state.stages
         ],
+    }
+
+
+def pipeline_state(state: PipelineState) -> dict[str, object]:
+    """Return where each stage stands, by the task that covers it; of several tasks, the one that is furthest from its end."""
+    order = (TaskStatus.BLOCKED, TaskStatus.NEEDS_CONTEXT, TaskStatus.FAIL, TaskStatus.IN_PROGRESS)
+    records = {task.id: task for task in state.tasks}
+    stages: list[dict[str, object]] = []
+    for stage in state.stages:
+        tasks = [records[note.id] for note in state.plan if stage.id in note.stages]
+        unpassed = [task for task in tasks if task.status is not TaskStatus.PASS]
+        worst = (task for status in order for task in unpassed if task.status is status)
+        shown = next(worst, unpassed[0] if unpassed else tasks[-1])
+        stages.append(
+            {
+                "stage_id": str(stage.id),
+                "title": stage.title,
+                "task_id": str(shown.id),
+                "status": str(shown.status),
+                "attempts": shown.attempts,
+                "failed": list(shown.failed),
+                "note": shown.note,
+                "artifact": f"artifacts/stages/{stage.id}/{stage.artifact}",
+            }
+        )
+    statuses = [one["status"] for one in stages]
+    return {
+        "schema_version": 1,
+        "run_id": state.run_id,
+        "updated_at": stamp(state.updated_at),
+        "status": str(run_status(state)),
+        "stages_total": len(stages),
+        "stages_passed": statuses.count(str(TaskStatus.PASS)),
+        "current": [str(task.id) for task in state.tasks if task.status is TaskStatus.IN_PROGRESS],
+        "stages": stages,
     }
 
 

@@ -39,7 +39,9 @@ FOLDER = ".pipeline/runs"
 """Where run folders are, below the workspace, if no other place is named."""
 ANY = "*"
 """The key of the agent that does what no other is named for."""
-Agents = PipelineAgent | Mapping[str, PipelineAgent]
+Builders = PipelineAgent | Sequence[PipelineAgent]
+"""Who builds a task: one agent, or one for each attempt; the last does all further ones."""
+Agents = PipelineAgent | Mapping[str, Builders]
 Validators = PipelineAgent | Mapping[str, PipelineAgent] | None
 
 
@@ -98,7 +100,7 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
         for name, limit_s in (("agent_limit_s", agent_limit_s), ("command_limit_s", command_limit_s)):
             if isinstance(limit_s, bool) or not limit_s > 0:
                 raise PipelineInvalid(f"{name}: expected seconds above 0, was {limit_s!r}; correct it")
-        self._builders = {id: self._found(task, agents, "agents") for id, task in self._tasks.items()}
+        self._builders = {id: self._builders_of(task, agents) for id, task in self._tasks.items()}
         self._judges = {id: self._judge_of(task, validators) for id, task in self._tasks.items()}
         self._court = Court(
             workspace=self._workspace,
@@ -112,13 +114,25 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
 
     # who does what
 
-    def _found(self, task: Task, agents: object, what: str) -> PipelineAgent:
+    def _builders_of(self, task: Task, agents: object) -> tuple[PipelineAgent, ...]:
+        """Return who builds a task, in the order of its attempts."""
+        found = self._found(task, agents, "agents")
+        return found if isinstance(found, tuple) else (found,)
+
+    def _builder(self, id: TaskId, attempt: int) -> PipelineAgent:
+        """Return who builds a task in an attempt, from 1."""
+        builders = self._builders[id]
+        return builders[min(attempt, len(builders)) - 1]
+
+    def _found(self, task: Task, agents: object, what: str) -> PipelineAgent | tuple[PipelineAgent, ...]:
         """Return the agent for a task: named by its id, its first stage's agent, one of its domains, or for any task."""
         if isinstance(agents, Agent):
             return cast(PipelineAgent, agents)  # type: ignore[redundant-cast]
         known: Mapping[str, object] = cast(Mapping[str, object], agents) if isinstance(agents, Mapping) else {}
         keys = (str(task.id), self._stages[task.stages[0]].agent, *(f"domain:{one}" for one in task.domains), ANY)
         found = next((known[key] for key in keys if key in known), None)
+        if isinstance(found, Sequence) and found and all(isinstance(one, Agent) for one in cast("Sequence[object]", found)):
+            return tuple(cast("Sequence[PipelineAgent]", found))
         if not isinstance(found, Agent):
             raise PipelineInvalid(
                 f"task {str(task.id)!r} has nobody in `{what}`: expected an Agent for one of {', '.join(keys)}, was "
@@ -135,9 +149,12 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
                 )
             return None
         found = self._found(task, validators, "validators")
-        apart = independent(self._builders[task.id], found)
-        if not apart.ok:
-            raise PipelineInvalid(f"task {str(task.id)!r}: {apart.evidence}; give the two agents names of their own")
+        if isinstance(found, tuple):
+            raise PipelineInvalid(f"task {str(task.id)!r}: validators: expected one Agent, got {len(found)}; name one")
+        for builder in self._builders[task.id]:
+            apart = independent(builder, found)
+            if not apart.ok:
+                raise PipelineInvalid(f"task {str(task.id)!r}: {apart.evidence}; give the two agents names of their own")
         return found
 
     def _agent_name(self, task: TaskNote) -> str:

@@ -186,8 +186,18 @@ SDLC_TASKS = check_tasks(each_stage(SDLC_STAGES), SDLC_STAGES)
 """Each stage a task of its own: what a pipeline works by default."""
 
 
-def _plan(id: str, title: str, stages: tuple[str, ...], artifact: str, after: tuple[str, ...], goal: str, shows: str) -> Task:
+def _plan(
+    id: str,
+    title: str,
+    stages: tuple[str, ...],
+    artifact: str,
+    after: tuple[str, ...],
+    goal: str,
+    shows: str,
+    gate: str = "",
+) -> Task:
     return Task(
+        gate=gate,
         id=id,
         title=title,
         stages=stages,
@@ -236,6 +246,7 @@ PLAN_TASKS = check_tasks(
             ("002-requirements",),
             "The parts, their borders, their dangers and their price are settled.",
             "Components, interfaces, threats and costs fit each other.",
+            gate="The requirements and the plan (requirements.json) are what is wanted.",
         ),
         _plan(
             "004-implementation",
@@ -245,6 +256,7 @@ PLAN_TASKS = check_tasks(
             ("003-architecture",),
             "The program does what is required.",
             "Its tests run and pass.",
+            gate="The architecture (architecture.md) is what is to be built.",
         ),
         _plan(
             "005-testing",
@@ -285,4 +297,5 @@ PLAN_TASKS = check_tasks(
     ),
     SDLC_STAGES,
 )
-"""The same stages in eight tasks; two stages belong to two of them."""
+"""The same stages in eight tasks; two stages belong to two of them. In mode `interactive` a person approves the requirements
+and the plan, and then the architecture, before the tasks that build on them; in mode `express` nobody is asked."""

@@ -79,7 +79,8 @@ class TaskNote:
     validation_checks: tuple[str, ...] = ()
     artifact: str = ""
     destructive: bool = False
-    gate: str = ""
+    gate: str = field(default="", eq=False)
+    """Not compared: a run goes on with the gates that it began with."""
     deeds: int = 0
     """How many it has."""
     domains: tuple[str, ...] = field(default=(), eq=False)

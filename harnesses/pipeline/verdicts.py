@@ -187,7 +187,7 @@ class PipelineVerdicts(PipelineTelling):
             task=note,
             claim=record.claim,
             built=built_of(record),
-            builder=self._builders[note.id],
+            builder=self._builder(note.id, record.claim.attempt),
             agent=self._agent_name(note),
         )
 

@@ -96,7 +96,7 @@ class PipelineWork(PipelineParts):
         self._hand(Handed(id, claim.nonce, built))
 
     async def _built(self, state: PipelineState, note: TaskNote, claim: Claim) -> Built:
-        agent = self._builders[note.id]
+        agent = self._builder(note.id, claim.attempt)
         # An older contract is none of this attempt's.
         await aside(remove_file, self._workspace, f"{state.run_folder}/tasks/{note.id}/builder.json")
         answer: object = None
@@ -133,7 +133,8 @@ class PipelineWork(PipelineParts):
     async def _judge(self, id: TaskId, claim: Claim, built: Built) -> None:
         """Have what was handed in judged."""
         state, note = self.state, self._note(id)
-        case = Case(state=state, task=note, claim=claim, built=built, builder=self._builders[id], agent=self._agent_name(note))
+        builder = self._builder(id, claim.attempt)
+        case = Case(state=state, task=note, claim=claim, built=built, builder=builder, agent=self._agent_name(note))
         validator = self._judges[id]
 
         async def ask(inspection: Inspection) -> object:

@@ -100,6 +100,7 @@ def test_it_has_the_layout(reader: SqliteReader, tmp_path: Path) -> None:
         "events.jsonl",
         "evidence.jsonl",
         "manifest.json",
+        "pipeline-state.json",
         *(f"tasks/{task}/{name}" for task in "abc" for name in ("builder.json", "prompt.md", "validation.json")),
     ]
 
