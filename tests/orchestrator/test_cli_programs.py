@@ -122,19 +122,18 @@ def test_watch_follows_a_program_to_its_end(command: Command) -> None:
     wait_until(lambda: has_begun(command.folder / "run.db"))
     watching = command.start("watch")
     as_json = command.start("watch", "--json")
-    # Each writes how it stands before it follows.
-    first = watching.stdout.readline()
-    record = as_json.stdout.readline()
+    first, record = watching.stdout.readline(), as_json.stdout.readline()
 
     command("stop", "ticking")
     ended(process)
-    seen, objects = ended(watching), ended(as_json)
+    # Not by `communicate`, which passes over what `readline` has read ahead.
+    seen, objects = watching.stdout.read(), [record, *as_json.stdout.read().splitlines()]
 
     assert first.split()[0] == "HARNESS"
-    assert seen.code == objects.code == 0
-    assert "ticking: stopped at step" in seen.out
-    assert "no program runs on run.db" in seen.err
-    numbers = [one["step_number"] for one in map(json.loads, [record, *objects.out.splitlines()]) if "step_number" in one]
+    assert (watching.wait(), as_json.wait()) == (0, 0)
+    assert "ticking: stopped at step" in seen
+    assert "no program runs on run.db" in watching.stderr.read()
+    numbers = [one["step_number"] for one in map(json.loads, objects) if "step_number" in one]
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
