@@ -40,6 +40,7 @@ from orchestrator.redaction import LARGE, weight
 from orchestrator.savings import Savings
 from orchestrator.slot import Receipt, Slot, settled
 from orchestrator.store.protocol import ConsumedRow, EffectRow, StepRow
+from orchestrator.within import enter_attempt
 
 _row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
 """Makes a `StepRow` without the call in between."""
@@ -195,6 +196,7 @@ class Actor(Slot):
         return Exit(error=located(error, f"harness {self.name!r}, step {self._harness.current_step + 1}"))
 
     async def _attempt_once(self) -> None:
+        enter_attempt(self.control)
         try:
             self._exit = Exit(ending=await self._harness.run(self))
         except BaseException as error:

@@ -412,7 +412,8 @@ class Child:
             if error is not None:
                 await self._note(self._failed(error))
             await self._follow_order()
-        elif exit.ending is Ending.STOPPED:
+        elif exit.ending is Ending.STOPPED or (error is None and self._program_ends):
+            # Also one that has returned because it is to stop: nobody knows whether there is more for it to do.
             await self._finish(self._stopped())
         elif error is not None and (found(error, DeadlineExceeded, NoRestart) or self._stopping is not None):
             await self._fail(error)

@@ -14,6 +14,7 @@ from orchestrator.outcome import Outcome
 from orchestrator.recorder import Recorder
 from orchestrator.records import StepRecord
 from orchestrator.slot import Receipt
+from orchestrator.within import unwind_if_stopping
 
 _PAGE = 256
 """Committed steps read at a time."""
@@ -100,7 +101,9 @@ class Handle:
     def steps(self, after: int = 0) -> Steps:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
 
-        The iteration ends when the harness has ended and its last step was given.
+        The iteration ends when the harness has ended and its last step was given. Within a harness that is itself told to
+        stop by then, as all are when the program stops, it raises `Stopping` instead: the follower is stopped, not finished,
+        and goes on when it is started again.
         """
         return Steps(self._child, self._common.recorder, after)
 
@@ -127,6 +130,7 @@ class Steps:
                 self._page = (await self._read())[::-1]
             if not self._page:
                 if ended:
+                    await unwind_if_stopping()
                     raise StopAsyncIteration
                 await self._wait(news)
         await trio.lowlevel.checkpoint()

@@ -191,7 +191,7 @@ HARNESSES = (
 
 ORCHESTRATOR = (
     # nouns and decisions
-    ("bell", "buckets", "events", "outcome", "pool", "restart", "signals", "text"),
+    ("bell", "buckets", "events", "outcome", "pool", "restart", "signals", "text", "within"),
     ("waiting",),
     ("errors", "supervisor"),
     ("failure", "latch", "lifecycle", "terms"),

@@ -1,0 +1,37 @@
+"""Whether the code that runs now is part of a harness's attempt, and what a stop of that means for it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+import trio
+from trio.lowlevel import Task
+
+from harnesses.control import Control
+from harnesses.errors import Stopping
+
+_attempt: ContextVar[tuple[Task, Control] | None] = ContextVar("attempt", default=None)
+
+
+def enter_attempt(control: Control) -> None:
+    """Mark the current task, and all that are started below it, as those of one attempt."""
+    _attempt.set((trio.lowlevel.current_task(), control))
+
+
+async def unwind_if_stopping() -> None:
+    """Return, unless the current task belongs to a harness that is to stop: then it does not go on.
+
+    In the task of `execute()` it raises `Stopping`. A task that `execute()` has started waits to be cancelled with it: if it
+    ended, `execute()` could take that for the end of its work.
+    """
+    found = _attempt.get()
+    if found is None or not found[1].stopping:
+        return
+    task: Task | None = trio.lowlevel.current_task()
+    if task is found[0]:
+        raise Stopping
+    # One that was started in a nursery of the program inherits the context of the harness, but is not part of it.
+    while task is not None and task is not found[0]:
+        task = None if task.parent_nursery is None else task.parent_nursery.parent_task
+    if task is not None:
+        await trio.sleep_forever()
