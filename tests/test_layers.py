@@ -328,6 +328,7 @@ ORCHESTRATOR = (
     (
         "command.approvals",
         "command.budgets",
+        "command.contract",
         "command.controlling",
         "command.effects",
         "command.guard",

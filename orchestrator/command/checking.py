@@ -36,10 +36,17 @@ exit codes: 0 nothing has failed, 1 something has; with --repair 0 repaired, or 
 75 a program runs on it"""
 
 
+_CONTRACT = """\
+For whoever builds in a pipeline, and for programs that run such an agent: the checks that need no validator.
+
+exit codes: 0 every check passed, 1 one failed"""
+
+
 def add_checking(add: Add) -> None:
     """Add the verbs."""
     _add_guard(add)
     _add_doctor(add)
+    _add_contract(add)
 
 
 def _add_guard(add: Add) -> None:
@@ -72,6 +79,21 @@ def _add_doctor(add: Add) -> None:
         "--repair", action="store_true", help="mend what a known defect of an earlier version has left in the store"
     )
     add_common(doctor)
+
+
+def _add_contract(add: Add) -> None:
+    contract = add_verb(add, "contract", "check a builder's contract before it is handed in", _contract, _CONTRACT)
+    contract.add_argument("file", metavar="FILE", type=Path, help="the contract, in JSON; - for standard input")
+    contract.add_argument("--task", metavar="ID", required=True, help="the task that it is for")
+    contract.add_argument("--stage", metavar="ID", action="append", default=[], help="a stage that it covers; can be repeated")
+    contract.add_argument("--root", metavar="DIR", type=Path, default=Path(), help="the project's root (default: here)")
+    contract.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="a JSON object for each check")
+
+
+def _contract(options: argparse.Namespace) -> int:
+    from orchestrator.command.contract import contract
+
+    return contract(options)
 
 
 def _guard(options: argparse.Namespace) -> int:
