@@ -64,6 +64,8 @@ class Recorder:
         self._arrivals = Bell()
         self._closed = False
         self._under_way: set[Batch] = set()
+        self._serving = False
+        """Whether `run` has begun; until then nothing is handed over, for nobody has said where commits are done."""
         self._here = False
         """Whether every commit is done in the loop's own thread."""
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
@@ -167,7 +169,8 @@ class Recorder:
         """Have an operation carried out without waiting for it.
 
         Args:
-            then: is called with the result in the loop's thread, before anyone who awaits the receipt goes on.
+            then: is called with the result in the loop's thread, before anyone who awaits the receipt goes on. What it
+                raises is raised for them, and for nobody else.
 
         Raises:
             UsageError: the recorder was closed.
@@ -181,7 +184,11 @@ class Recorder:
 
         def settle(result: Any) -> None:
             if then is not None and not isinstance(result, BaseException):
-                then(result)
+                try:
+                    then(result)
+                except Exception as error:
+                    # Raised here it would keep the rest of the batch waiting, or break the loop.
+                    result = error
             receipt.settle(result)
 
         slot.result = settle
@@ -212,6 +219,7 @@ class Recorder:
         if not self._here:
             self._writer = threading.Thread(target=self._write_batches, name="orchestrator-writer", daemon=True)
             self._writer.start()
+        self._serving = True
         with trio.CancelScope(shield=True):
             try:
                 while not (self._closed and not self._waiting):
@@ -279,7 +287,7 @@ class Recorder:
             self._waiting_bytes += len(slot.effect[5])
         if waiting == 1:
             self._arrivals.ring()
-        elif waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES:
+        elif (waiting >= _CHUNK or self._waiting_bytes > _LARGEST_BYTES) and self._serving:
             self._hand_over()
 
     def _commit_here(self, batch: Batch) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from orchestrator import Orchestrator
 from orchestrator.errors import (
     OwnedElsewhere,
     OwnershipLost,
@@ -30,6 +31,7 @@ from orchestrator.store import MemoryStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, numbers, step_row
 from orchestrator.store.protocol import Claim, Claimed, Committed, ConsumedRow, Operation, Post, StepRow, Store
 from orchestrator.testing import FaultyStore
+from tests.orchestrator.scripted import Scripted, Steps
 
 
 class Threaded(FaultyStore):
@@ -78,13 +80,13 @@ async def record(recorder: Recorder, row: StepRow, *consumed: ConsumedRow) -> No
     await settled()
 
 
-def run_or_hang(test: Callable[[], Awaitable[None]]) -> None:
+def run_or_hang(test: Callable[[], Awaitable[None]], clock: MockClock | None = None) -> None:
     """Run a test of waits that nothing can cancel. If one never ends it fails, rather than the test never ending."""
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            trio.run(test)
+            trio.run(test, clock=clock)
         except BaseException as error:
             errors.append(error)
 
@@ -488,3 +490,70 @@ async def test_news_wake_who_waits_for_them_and_so_does_the_end() -> None:
             assert woken == [(0, 1, False)]
 
     assert woken == [(0, 1, False), (1, 1, True)]
+
+
+# before it serves
+
+
+@pytest.mark.parametrize("count", [511, 512, 513, 5000])
+@pytest.mark.parametrize("make", stores())
+def test_what_is_sent_before_it_serves_is_committed_however_much_it_is(make: Callable[[], Store], count: int) -> None:
+    store = make()
+    recorder = Recorder(store)
+
+    async def test() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(recorder.run)
+            receipts = [recorder.submit(Claim(f"harness-{number}", "null")) for number in range(count)]
+            assert all([(await receipt).epoch for receipt in receipts])
+            recorder.close()
+
+    run_or_hang(test)
+
+    assert len(store.harnesses()) == count
+
+
+@pytest.mark.parametrize("make", stores())
+@pytest.mark.parametrize("clock", [None, MockClock(autojump_threshold=0)])
+def test_any_number_of_harnesses_may_be_started_in_one_go(make: Callable[[], Store], clock: MockClock | None) -> None:
+    async def test() -> None:
+        async with Orchestrator(make(), handle_signals=False) as orchestrator:
+            for number in range(600):
+                orchestrator.start(Scripted(once), name=f"harness-{number}")
+
+    run_or_hang(test, clock)
+
+
+async def once(harness: Scripted) -> Steps:
+    yield 1, None
+
+
+# callbacks
+
+
+@pytest.mark.parametrize("make", stores())
+def test_a_callback_that_raises_keeps_nobody_else_in_its_batch_waiting(make: Callable[[], Store]) -> None:
+    store = make()
+    recorder = Recorder(store)
+    told: list[object] = []
+
+    def fail(result: object) -> None:
+        raise ValueError("a callback broke")
+
+    async def test() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(recorder.run)
+            before = recorder.submit(Claim("before", "null"))
+            broken = recorder.submit(Claim("broken", "null"), fail)
+            after = recorder.submit(Claim("after", "null"), told.append)
+            assert (await before).epoch
+            assert (await after).epoch
+            with pytest.raises(ValueError, match="a callback broke"):
+                await broken
+            assert (await recorder.submit(Claim("later", "null"))).epoch
+            recorder.close()
+
+    run_or_hang(test)
+
+    assert len(told) == 1
+    assert len(store.harnesses()) == 4
