@@ -7,6 +7,14 @@ class OrchestratorError(Exception):
     """Base of every error this project raises on purpose."""
 
 
+class UsageError(OrchestratorError):
+    """The caller asked for something that can not be: a name, a file, an option."""
+
+
+class UnknownHarness(UsageError):
+    """There is no harness of that name: not in the store, or not beside one that runs alone."""
+
+
 class HarnessError(OrchestratorError):
     """A harness broke a rule of the programming model. The harness's author can mend it."""
 

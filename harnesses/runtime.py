@@ -20,7 +20,7 @@ from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
 from harnesses.effects import Journal
-from harnesses.errors import ApprovalDenied, HarnessMisuse, Waiting
+from harnesses.errors import ApprovalDenied, HarnessMisuse, UnknownHarness, Waiting
 from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
@@ -154,6 +154,8 @@ class LocalRuntime:
         """What was attached to each step, by its number."""
         self._attaching: list[Attachment] = []
         self._mailbox: deque[object] = deque()
+        self._arrival = trio.Event()
+        """Of the next message; another one for each."""
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Let the other tasks run."""
@@ -210,7 +212,7 @@ class LocalRuntime:
 
     async def receive(self) -> object:
         while not self._mailbox:
-            await self.control.sleep(0.05)
+            await self.control.wait(self._arrival.wait)
         return self._mailbox.popleft()
 
     def receive_nowait(self) -> object:
@@ -220,6 +222,8 @@ class LocalRuntime:
 
     async def send(self, to: str, message: object) -> None:
         if to != self.name:
-            raise KeyError(f"no harness {to!r}: {self.name!r} runs alone; start both in an Orchestrator")
+            raise UnknownHarness(f"no harness {to!r}: {self.name!r} runs alone; start both in an Orchestrator")
         self._mailbox.append(detach(message))
+        self._arrival.set()
+        self._arrival = trio.Event()
         await trio.lowlevel.checkpoint()

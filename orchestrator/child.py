@@ -80,6 +80,7 @@ class Child:
     """A leaf of the supervision tree."""
 
     __slots__ = (
+        "_backing_off",
         "_claim",
         "_claiming",
         "_common",
@@ -159,6 +160,8 @@ class Child:
         self._paused: bool | None = None
         """Whether it is to be held; None until the store or an operator has said so."""
         self._idle = True
+        self._backing_off = False
+        """Whether a restart is on record and its attempt has not begun."""
         self._ordered: _Order | None = None
         self._restored = False
 
@@ -170,6 +173,8 @@ class Child:
     @property
     def step(self) -> int:
         """The number of the last recorded step; 0 until the store has said which it is."""
+        if self.outcome is not None:
+            return self.outcome.step  # the object may be at work under another name by now
         return self.harness.current_step if self._restored else 0
 
     async def wait_done(self) -> Outcome:
@@ -325,6 +330,7 @@ class Child:
             self.outcome = self._outcome(OutcomeKind.COMPLETED)
         else:
             left = claimed.supervision.get("due", 0) - time.time()
+            self._backing_off = left > 0
             # Not longer than it was to be, though the wall clock may have been set back meanwhile.
             await self._back_off(min(left, claimed.supervision.get("delay_s", 0)))
 
@@ -359,7 +365,7 @@ class Child:
         self.harness.rewind()
         # Before the first `await`: an order that comes from here on must find something to act on.
         control = Control(grace_s=self._grace_s, step_timeout_s=self._terms.step_timeout_s, deadline=self._deadline)
-        self._control, self._idle = control, False
+        self._control, self._idle, self._backing_off = control, False, False
         if self._paused:
             control.pause()
         await self._note(events.Started(self.step, self.harness.max_context_steps))
@@ -497,7 +503,8 @@ class Child:
     async def _note(self, event: events.Event, *, release: bool = False) -> None:
         """Record an event, if it may follow; it counts when this returns."""
         if may_follow(self.status, event) or release:
-            self.status = follow(self.status, event)
+            self.status = follow(self.status, event, backing_off=self._backing_off)
+            self._backing_off = self._backing_off or isinstance(event, events.Restarting)
             await self._common.recorder.do(self._append(event, release))
 
     async def _note_pause(self) -> None:
@@ -518,7 +525,7 @@ class Child:
         if not self._epoch or not may_follow(self.status, event):
             self._pending = self._pending or Receipt()
             return self._pending
-        self.status = follow(self.status, event)
+        self.status = follow(self.status, event, backing_off=self._backing_off)
         return self._common.recorder.submit(self._append(event, release=False))
 
     def _append(self, event: events.Event, release: bool) -> Append:

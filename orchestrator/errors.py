@@ -29,7 +29,7 @@
     │   ├── StepTimeout              no `yield` within `step_timeout_s`
     │   └── DeadlineExceeded         not done by `deadline_s`
     ├── UsageError                   the caller asked for something that can not be: a name, a run file, an option
-    │   ├── UnknownHarness           no harness of that name in the store
+    │   ├── UnknownHarness           no harness of that name in the store, or beside one that runs alone
     │   └── AlreadyRunning           that name runs already in this orchestrator
     ├── HarnessFailed                a harness crashed and is not started again (in the `ExceptionGroup` at the end)
     │   └── GaveUp                   … because it crashed too often
@@ -44,7 +44,7 @@
     ├── SystemTaskFailed             a callback or system task of Trio raised: Trio ends the whole program
     └── IllegalTransition            an event that may not follow: a defect of this program
 
-The first branch is defined in `harnesses.errors`, since `harnesses` knows nothing of this package.
+The first branch, `UsageError` and `UnknownHarness` are defined in `harnesses.errors`, which knows nothing of this package.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ from harnesses.errors import (
     StateError,
     StepTimeout,
     Stopping,
+    UnknownHarness,
     UnknownOutcome,
     Unstorable,
+    UsageError,
     Waiting,
 )
 
@@ -107,14 +109,6 @@ __all__ = [
     "UsageError",
     "Waiting",
 ]
-
-
-class UsageError(OrchestratorError):
-    """The caller asked for something that can not be."""
-
-
-class UnknownHarness(UsageError):
-    """No harness of that name is in the store."""
 
 
 class AlreadyRunning(UsageError):

@@ -8,6 +8,7 @@ new ──Started──► running ◄──Resumed── paused            ends
                   └────GaveUp──► gave_up                       blocked      │
                                                                budget_spent ─┘
 
+A pause that is lifted during a back-off leads back to backing_off: no attempt is alive.
 From completed a harness is started again only if it says that there is more to do (`BaseHarness.reopens`).
 """
 
@@ -75,17 +76,27 @@ def may_follow(status: Status, event: e.Event) -> bool:
     return type(event) in TRANSITIONS[status]
 
 
-def follow(status: Status, event: e.Event) -> Status:
-    """Return the status after `event`.
+def after(status: Status, kind: type[e.Event], *, backing_off: bool = False) -> Status | None:
+    """Return the status after an event of that kind; None if it may not follow.
+
+    Args:
+        backing_off: whether a restart is on record, and its attempt is not: a harness that is let go on then goes on waiting.
+    """
+    found = TRANSITIONS[status].get(kind)
+    return S.BACKING_OFF if backing_off and found is not None and kind is e.Resumed else found
+
+
+def follow(status: Status, event: e.Event, *, backing_off: bool = False) -> Status:
+    """Return the status after `event`; see `after`.
 
     Raises:
         IllegalTransition: `event` may not follow.
     """
-    try:
-        return TRANSITIONS[status][type(event)]
-    except KeyError:
+    found = after(status, type(event), backing_off=backing_off)
+    if found is None:
         allowed = ", ".join(sorted(kind.kind for kind in TRANSITIONS[status])) or "nothing"
-        raise IllegalTransition(f"{event.kind!r} may not follow {status.value!r}: expected {allowed}") from None
+        raise IllegalTransition(f"{event.kind!r} may not follow {status.value!r}: expected {allowed}")
+    return found
 
 
 _FORGET = (e.Completed, e.GaveUp, e.Blocked, e.BudgetSpent)

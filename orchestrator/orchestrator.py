@@ -45,7 +45,17 @@ from orchestrator.store.budgets import Fund
 from orchestrator.store.secret import secret_path
 from orchestrator.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.system_faults import raised_so_far, system_fault
-from orchestrator.terms import check_name, check_record_bytes, check_seconds, intensity_of, restart_of, strategy_of, terms_of
+from orchestrator.terms import (
+    check_budget,
+    check_name,
+    check_record_bytes,
+    check_seconds,
+    check_supervisor_name,
+    intensity_of,
+    restart_of,
+    strategy_of,
+    terms_of,
+)
 from orchestrator.till import Teller
 from orchestrator.waiting import Lines
 
@@ -132,7 +142,7 @@ class Orchestrator:
         self._run_budget = budget
         self._teller: Teller
         self._children: dict[str, Child] = {}
-        self._common: Common
+        self._wired: Common | None = None
         self._lost: StoreLost | None = None
         self._fault: SystemTaskFailed | None = None
         self._children_nursery: trio.Nursery | None = None
@@ -240,8 +250,13 @@ class Orchestrator:
         seconds it gives up: its children end, and its own supervisor decides by `restart` whether they are started again.
 
         Args:
+            name: any text without `/`, which stands between the levels in the name of a nested supervisor's pool.
             budget: what its children may spend together.
         """
+        check_supervisor_name(name)
+        if budget is not None:
+            self._open_nursery("supervisor with a budget")
+            check_budget(f"supervisor {name!r}", budget)
         above = parent or self._root
         if any(child.name == name for child in above.children):
             raise UsageError(f"supervisor {name!r}: there is one of that name under {above.name!r}; choose another")
@@ -280,8 +295,7 @@ class Orchestrator:
         """Have the limits of a pool recorded."""
         if budget is None:
             return None
-        if not isinstance(cast(object, budget), Budget):
-            raise UsageError(f"budget of {name!r}: expected a Budget, was {budget!r:.200}")
+        check_budget(repr(name), budget)
         pool = self._pools[name] = Pool(name, budget, parent)
         self._recorder.submit(Fund(name, budget, time.time_ns() // 1000), lambda _: self._teller.lines.ring((name,)))
         return pool
@@ -303,6 +317,12 @@ class Orchestrator:
     def harnesses(self) -> dict[str, BaseHarness[Any, Any, Any]]:
         """Every harness started here by its name."""
         return {name: child.harness for name, child in self._children.items()}
+
+    @property
+    def _common(self) -> Common:
+        if self._wired is None:
+            raise UsageError("the Orchestrator is not open yet: expected a call within `async with Orchestrator(…)`")
+        return self._wired
 
     @property
     def _recorder(self) -> Recorder:
@@ -355,7 +375,7 @@ class Orchestrator:
             self._teller = Teller(recorder, Lines())
             lag_s = time.time() - trio.current_time()
             self.beside = Beside(self._wanted, recorder, lambda: self.handles)
-            self._common = Common(
+            self._wired = Common(
                 recorder,
                 self._post,
                 self.latch.check,

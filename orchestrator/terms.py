@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from harnesses.budget import Budget
 from harnesses.record_size import CEILING_BYTES
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Intensity, Restart, Strategy
@@ -36,6 +37,29 @@ def check_name(name: object) -> None:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"name {name!r}: expected letters, digits, '.', '_' and '-', beginning with a letter or digit")
+
+
+def check_supervisor_name(name: object) -> None:
+    """Refuse what would make the pool of a supervisor that of another, nested one.
+
+    Raises:
+        UsageError: it is no text, or has a `/` in it.
+    """
+    if not isinstance(name, str) or not name or "/" in name:
+        raise UsageError(
+            f"supervisor {name!r}: expected text without '/', since '/' stands between levels; "
+            "nest it with `parent=`, which keeps the name in the store and what was spent"
+        )
+
+
+def check_budget(subject: str, budget: object) -> None:
+    """Refuse what is not a budget.
+
+    Raises:
+        UsageError: naming what it was to be the budget of.
+    """
+    if not isinstance(budget, Budget):
+        raise UsageError(f"budget of {subject}: expected a Budget, was {budget!r:.200}")
 
 
 def check_seconds(**given: object) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from math import inf
 from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from harnesses import BaseHarness, Ending, LocalRuntime
 from harnesses.control import Control
+from orchestrator import UnknownHarness
 
 
 class Echo(BaseHarness[None, Any, Any]):
@@ -44,6 +46,35 @@ async def test_receive_waits_for_a_message(autojump_clock: MockClock) -> None:
     assert [step.input for step in harness.step_history] == ["late"]
 
 
+async def test_a_wait_for_a_message_sleeps_until_there_is_one(autojump_clock: MockClock) -> None:
+    harness, runtime = Echo(None), LocalRuntime("echo")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(harness.run, runtime)
+        await wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().seconds_to_next_deadline == inf
+        await runtime.send("echo", "end")
+
+
+async def test_two_tasks_that_wait_for_messages_get_one_each() -> None:
+    runtime, got = LocalRuntime("echo"), list[object]()
+
+    async def take() -> None:
+        got.append(await runtime.receive())
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(take)
+            nursery.start_soon(take)
+            await wait_all_tasks_blocked()
+            await runtime.send("echo", 1)
+            await wait_all_tasks_blocked()
+            assert got == [1]
+            await runtime.send("echo", 2)
+
+    assert got == [1, 2]
+
+
 async def test_a_harness_that_waits_for_a_message_can_be_stopped(autojump_clock: MockClock) -> None:
     endings: list[Ending] = []
     control = Control()
@@ -73,7 +104,7 @@ async def test_a_harness_that_runs_alone_can_write_to_itself() -> None:
 
 
 async def test_a_message_to_a_harness_that_is_not_there_is_an_error_with_the_remedy() -> None:
-    with pytest.raises(KeyError, match=r"no harness 'other': 'echo' runs alone; start both in an Orchestrator"):
+    with pytest.raises(UnknownHarness, match=r"no harness 'other': 'echo' runs alone; start both in an Orchestrator"):
         await LocalRuntime("echo").send("other", 1)
 
 
@@ -83,7 +114,7 @@ async def test_a_harness_that_runs_alone_is_called_after_its_class() -> None:
             await self.send("somebody", 1)
             yield 1, 1
 
-    with pytest.raises(KeyError, match="'Shy' runs alone"):
+    with pytest.raises(UnknownHarness, match="'Shy' runs alone"):
         await Shy(None).run()
 
 

@@ -409,3 +409,17 @@ def test_a_pool_is_charged_with_those_above_it() -> None:
     above = Pool("pool/above", Budget())
 
     assert Pool("pool/all", Budget(), above).chain == ("pool/all", "pool/above")
+
+
+async def test_what_a_nested_supervisor_spent_is_still_counted_and_no_other_is_charged_with_it(autojump_clock: Any) -> None:
+    store = MemoryStore()
+    for limit, tokens in ((100, 70), (200, 77)):
+        async with Orchestrator(store) as orchestrator:
+            outer = orchestrator.supervisor("a", budget=Budget(tokens=1000))
+            inner = orchestrator.supervisor("b", parent=outer, budget=Budget(tokens=limit))
+            other = orchestrator.supervisor("a.b", budget=Budget(tokens=20))
+            orchestrator.start(Spender(spends(7), steps=10 if tokens == 70 else 11), name="one", supervisor=inner)
+            orchestrator.start(Spender(spends(7), steps=1), name="two", supervisor=other)
+
+        spent = {pool: (account.budget.tokens, account.spent.tokens) for pool, account in store.accounts().items()}
+        assert spent == {"supervisor/a": (1000, tokens), "supervisor/a/b": (limit, tokens), "supervisor/a.b": (20, 7)}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from harnesses import Budget
 from orchestrator import (
     AlreadyRunning,
     HarnessFailed,
@@ -129,6 +130,56 @@ async def test_two_supervisors_of_one_name_under_one_are_refused() -> None:
 
         with pytest.raises(UsageError, match="choose another"):
             orchestrator.supervisor("inner")
+
+
+@pytest.mark.parametrize("name", ["a/b", "/", "a/", "", None, 7])
+async def test_a_supervisor_whose_name_could_be_a_path_is_refused_with_the_remedy(name: Any) -> None:
+    async with quiet() as orchestrator:
+        with pytest.raises(UsageError, match="stands between levels; nest it with `parent=`"):
+            orchestrator.supervisor(name)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda it: it.store,
+        lambda it: it.approve("1", by="me"),
+        lambda it: it.deny("1", by="me"),
+        lambda it: it.supervisor("team", budget=Budget(steps=1)),
+        lambda it: it.pool("all", Budget(steps=1)),
+    ],
+    ids=["store", "approve", "deny", "supervisor", "pool"],
+)
+async def test_what_needs_the_block_says_so_before_and_after_it(use: Callable[[Orchestrator], object]) -> None:
+    orchestrator = quiet()
+    with pytest.raises(UsageError, match="within `async with"):
+        use(orchestrator)
+    async with orchestrator:
+        use(orchestrator)
+
+
+async def test_a_supervisor_that_is_refused_takes_no_name() -> None:
+    orchestrator = quiet()
+    with pytest.raises(UsageError):
+        orchestrator.supervisor("team", budget=Budget(steps=1))
+    async with orchestrator:
+        with pytest.raises(UsageError, match="expected a Budget"):
+            orchestrator.supervisor("team", budget=cast(Any, 7))
+        orchestrator.supervisor("team", budget=Budget(steps=1))
+
+
+async def test_a_handle_keeps_its_step_when_the_object_is_started_under_another_name(autojump_clock: MockClock) -> None:
+    async with quiet() as orchestrator:
+        harness = Scripted(three)
+        first = orchestrator.start(harness, name="a")
+        await first.wait()
+        second = orchestrator.start(harness, name="b")
+        await trio.sleep(0.5)
+        steps = (first.current_step, second.current_step)
+        await second.wait()
+
+    assert steps == (3, 1)
+    assert (first.current_step, second.current_step) == (3, 3)
 
 
 async def test_a_harness_that_has_ended_goes_on_when_it_is_started_again(autojump_clock: MockClock) -> None:

@@ -395,6 +395,48 @@ async def test_a_pause_given_during_a_back_off_holds_the_next_attempt(autojump_c
         assert handle.current_step > 4
 
 
+async def test_a_resume_during_a_back_off_leaves_it_backing_off(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    async with life(store, backoff=Backoff(base_s=5, jitter=0)) as orchestrator:
+        handle = orchestrator.start(Scripted(crashing(1)), name="a")
+        await trio.sleep(2)
+        await handle.pause()
+        await handle.resume()
+        assert handle.status is Status.BACKING_OFF
+        assert [known.status for known in store.harnesses()] == [Status.BACKING_OFF]
+        await trio.sleep(10)
+
+        assert handle.status is Status.RUNNING
+        assert events(store, "a")[:6] == ["started", "failed", "restarting", "paused", "resumed", "started"]
+
+
+async def test_a_resume_during_the_back_off_of_an_earlier_program_leaves_it_backing_off(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    async with life(store, killed=True, backoff=Backoff(base_s=500, factor=1, jitter=0)) as orchestrator:
+        handle = orchestrator.start(Scripted(crashing(1)), name="a")
+        await trio.sleep(2)
+        await handle.pause()
+    async with life(store) as orchestrator:
+        handle = orchestrator.start(Scripted(crashing(1)), name="a")
+        await trio.sleep(1)
+        await handle.resume()
+
+        assert handle.status is Status.BACKING_OFF
+        assert [known.status for known in store.harnesses()] == [Status.BACKING_OFF]
+
+
+async def test_a_sibling_that_is_held_for_a_restart_and_resumed_is_backing_off(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    async with life(store, strategy="one_for_all", backoff=Backoff(base_s=5, jitter=0)) as orchestrator:
+        orchestrator.start(Scripted(crashing(1)), name="a")
+        sibling = orchestrator.start(Scripted(poll), name="b")
+        await trio.sleep(2)
+        await sibling.pause()
+        await sibling.resume()
+
+        assert sibling.status is Status.BACKING_OFF
+
+
 async def test_a_pause_outlives_a_crash(autojump_clock: MockClock) -> None:
     async def step_and_crash(harness: Scripted) -> Steps:
         yield 1, None

@@ -60,7 +60,8 @@ def harnesses(source: Source) -> str:
         WITH headers AS (SELECT * FROM ({source.own(KINDS, {})}) WHERE harness <> ''),
         said AS (
             SELECT harness, max(seq) AS last_seq, arg_max(kind, seq) AS newest, arg_max(attempt, seq) AS attempt,
-                   arg_max(kind, seq) FILTER (kind NOT IN ('started', 'restarting')) AS held
+                   arg_max(kind, seq) FILTER (kind NOT IN ('started', 'restarting')) AS held,
+                   arg_max(kind, seq) FILTER (kind NOT IN ('paused', 'resumed')) AS awaits
             FROM headers WHERE kind IN ({", ".join(f"'{kind}'" for kind in _KINDS)}) GROUP BY harness
         ), seen AS (
             SELECT harness, min(seq) AS seq, min("timestamp") AS first_timestamp, max("timestamp") AS last_timestamp,
@@ -71,6 +72,7 @@ def harnesses(source: Source) -> str:
         SELECT s.seq AS seq, s.harness AS harness,
                CASE WHEN l.newest IS NULL OR l.newest = 'forked' THEN 'new'
                     WHEN l.newest IN ('started', 'restarting') AND l.held = 'paused' THEN 'paused'
+                    WHEN l.newest = 'resumed' AND l.awaits = 'restarting' THEN 'backing_off'
                     WHEN l.newest IN ('started', 'resumed') THEN 'running'
                     WHEN l.newest = 'restarting' THEN 'backing_off' ELSE l.newest END AS status,
                coalesce(l.attempt, s.attempt) AS attempt, s.current_step AS current_step, s.steps AS steps,

@@ -14,8 +14,8 @@ from orchestrator.analysis.questions.gathered import FIELDS, HEARD, LIFE, gather
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.sources import StoreSource
 from orchestrator.errors import StoreError, UsageError
-from orchestrator.events import EVENTS
-from orchestrator.lifecycle import TRANSITIONS, Status
+from orchestrator.events import EVENTS, Paused, Restarting, Resumed
+from orchestrator.lifecycle import TRANSITIONS, Status, after
 from orchestrator.store.sqlite_reader import SqliteReader
 
 INTERRUPTED = "interrupted"
@@ -122,10 +122,12 @@ def stand(events: Iterable[Said], *, gone: bool = False) -> Stand:
     Args:
         gone: whether its program is known to be.
     """
-    status, last = Status.NEW, None
+    status, last, awaits = Status.NEW, None, False
     for event in events:
         if event.is_life:
-            status = TRANSITIONS[status].get(_TYPES[event.kind]) or _alone(event.kind, status)
+            kind = _TYPES[event.kind]
+            status = after(status, kind, backing_off=awaits) or _alone(event.kind, status)
+            awaits = kind is Restarting or (awaits and kind in (Paused, Resumed))
             last = event
     is_gone = gone and status in (Status.RUNNING, Status.BACKING_OFF)
     return Stand(INTERRUPTED if is_gone else status.value, last)

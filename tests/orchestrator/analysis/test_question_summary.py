@@ -140,3 +140,24 @@ def test_one_harness_alone_is_told_of_if_asked_for(eventful: Run) -> None:
 def test_a_harness_that_is_not_there_is_a_mistake_that_names_those_that_are(eventful: Run) -> None:
     with pytest.raises(UsageError, match="no harness 'nobody': expected one of asking, hopeless"):
         summary.answer(eventful, harness="nobody")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "status"),
+    [
+        (("started", "failed", "restarting", "paused"), "paused"),
+        (("started", "failed", "restarting", "paused", "resumed"), "backing_off"),
+        (("started", "failed", "restarting", "paused", "resumed", "started"), "running"),
+        (("started", "paused", "resumed"), "running"),
+    ],
+)
+def test_a_harness_that_was_let_go_on_during_its_back_off_is_backing_off(
+    tmp_path: Path, kinds: tuple[str, ...], status: str
+) -> None:
+    diary = Diary(tmp_path / "steps.jsonl")
+    for at, kind in enumerate(kinds):
+        diary.say(kind, "a", at, cause="", error="E", delay_s=60.0)
+
+    with diary.open() as run:
+        assert rows(summary.answer(run), "harnesses")[0]["status"] == status
+        assert run.rows("SELECT status FROM harnesses") == [(status,)]
