@@ -3,14 +3,15 @@
 The laws:
 
     a request names the action by digest, with the harness, the step and the key it is for: it serves no other
-    what is malformed or not genuine blocks; what was denied stays denied; only then does an approval count
+    what is malformed or not genuine blocks; what was reopened serves nothing any more: the same action is asked for anew,
+    under another id; what was denied stays denied; only then does an approval count
     an approval is used once, before the act; until its step is recorded the very same act may take it up again
     which came first is told by the order of the records, never by a clock: clocks are set, and differ
     how long a request is good for is counted in ticks, while the machine that asked runs; the wall clock may end it, too, but
     only when it is past the end by more than the tolerance. Of another boot the wall clock alone tells: strictly, and a clock
     that is before the request by more than the tolerance ends it as well
 
-    bodies on record ──audit──► INVALID  │ DENIED │ used: APPROVED │ EXPIRED │ APPROVED │ PENDING     the first that holds
+    bodies on record ──audit──► INVALID │ REOPENED │ used: APPROVED │ DENIED │ EXPIRED │ APPROVED │ PENDING   the first holds
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ MAX_SUMMARY = 300
 CLOCK_TOLERANCE_S = 3600.0
 """By how much a wall clock may be set while a request stands."""
 _TOLERANCE_US = int(CLOCK_TOLERANCE_S * 1e6)
+VERDICTS = ("approved", "denied", "reopened")
+"""What a person may say of a request."""
 
 
 class Category(StrEnum):
@@ -108,7 +111,7 @@ class Answer:
     id: str
     digest: str
     verdict: str
-    """`approved` or `denied`."""
+    """`approved` or `denied`; `reopened` withdraws the request, so that the action is asked for anew."""
     by: str
     reason: str
     answered_us: int
@@ -132,6 +135,8 @@ class Word(StrEnum):
     APPROVED = "approved"
     DENIED = "denied"
     EXPIRED = "expired"
+    REOPENED = "reopened"
+    """A person has withdrawn it after it was denied, or had expired: the same action is asked for anew."""
     INVALID = "invalid"
     """What is on record of it can not be trusted."""
 
@@ -276,6 +281,9 @@ def stand(case: Case, secret: bytes, *, now_us: int, ticks: Ticks | None = None)
     except ValueError as error:
         return Standing(Word.INVALID, reason=str(error))
     used = bool(uses)
+    reopened = next((answer for answer in answers if answer.verdict == "reopened"), None)
+    if reopened is not None:
+        return Standing(Word.REOPENED, reopened.by, reopened.reason)
     denied = next((answer for answer in answers if answer.verdict == "denied"), None)
     approved = next((answer for answer in answers if answer.verdict == "approved"), None)
     if used and approved is not None:
@@ -320,10 +328,12 @@ def _audited(case: Case, secret: bytes) -> tuple[Request, Sequence[Answer], Sequ
     if len({answer.mac for answer in answers}) < len(answers) or len(uses) > 1:
         raise ValueError("an answer, or its use, is there twice")
     for answer in answers:
-        if answer.verdict not in ("approved", "denied") or not answer.by.strip():
+        if answer.verdict not in VERDICTS or not answer.by.strip():
             raise ValueError(f"an answer is malformed: {answer.verdict!r:.40} by {answer.by!r:.40}")
     if uses and not any(answer.verdict == "approved" for answer in answers):
         raise ValueError("it was used without an approval")
+    if uses and any(answer.verdict == "reopened" for answer in answers):
+        raise ValueError("it was used although it was reopened")
     return request, answers, uses
 
 

@@ -71,7 +71,8 @@ class Latched(Waiting):
 
 
 class ApprovalDenied(Refused):
-    """A person has said no to an action. It is not done, and not asked for again in its step."""
+    """A person has said no to an action. It is not done, and not asked for again in its step. Catch it to do without: a
+    harness that lets it pass is blocked, until a person reopens the request and starts the harness again."""
 
 
 class ApprovalExpired(Waiting):

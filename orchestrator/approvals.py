@@ -1,9 +1,11 @@
 """Waiting for a person's word: ask, stand still, take it up.
 
 Ask ──► on record ──► no clock of the harness runs ──► TakeUp ──► approved: go on, and the use is on record
-             ▲               ▲                            │  └──► denied, expired, invalid: an error
-             │               └────── still pending ◄──────┘
-     an answer from anywhere, that very moment or within the watch of the post
+ ▲           ▲               ▲                           │ │ └──► denied, expired, invalid: an error
+ │           │               └────── still pending ◄─────┘ │
+ │   an answer from anywhere, that very moment or within   │
+ │   the watch of the post                                 │
+ └───────────────────── denied and reopened ◄──────────────┘
 """
 
 from __future__ import annotations
@@ -72,15 +74,23 @@ class Approvals:
 
     async def wait(self, asker: Asker, step: int, key: str, action: Action) -> Grant:
         """Return when an action of the step being made is approved; see `Journal.approve`."""
+        while True:
+            asked = await self._ask(asker, step, key, action)
+            standing = await self._standing(asker, step, asked)
+            if standing.word is Word.APPROVED:
+                return Grant(asked.id, standing.by, standing.reason)
+            # Reopened before anybody had looked at the denial: no more often than people say so.
+            if standing.word is not Word.REOPENED:
+                raise _refusal(asked.id, key, action, standing)
+
+    async def _ask(self, asker: Asker, step: int, key: str, action: Action) -> Asked:
+        """Have the request put on record, unless there is one that stands."""
         id, now_us, ticks = secrets.token_hex(5), self._now_us(), self._clock.ticks()
         wanted = request_of(id, asker.name, step, key, action, now_us=now_us, ticks=ticks)
         check_size(f"the request for an approval of {key!r:.100}", encode_private(wanted), self._most)
         of = (asker.number, asker.epoch, asker.attempt)
         asked: Asked = await self._recorder.do(Ask(*of, wanted, self._secret.get()))
-        standing = await self._standing(asker, step, asked)
-        if standing.word is Word.APPROVED:
-            return Grant(asked.id, standing.by, standing.reason)
-        raise _refusal(asked.id, key, action, standing)
+        return asked
 
     async def _standing(self, asker: Asker, step: int, asked: Asked) -> Standing:
         """Return where the request stands when it is pending no longer."""
@@ -114,9 +124,12 @@ def _refusal(id: str, key: str, action: Action, standing: Standing) -> HarnessEr
     what = f"{key!r} ({action.category}: {action.summary})"
     because = f": {standing.reason}" if standing.reason else ""
     if standing.word is Word.DENIED:
-        return ApprovalDenied(f"{what} was denied by {standing.by}{because}")
+        return ApprovalDenied(
+            f"{what} was denied by {standing.by}{because}; `orchestrator approvals reopen {id}` has it asked anew "
+            "when the harness is started again"
+        )
     if standing.word is Word.EXPIRED:
-        return ApprovalExpired(f"{what}: its request {id} has expired; start the harness again to ask anew")
+        return ApprovalExpired(f"{what}: its request {id} has expired; the harness asks anew when it is started again")
     return ApprovalInvalid(
         f"{what}: the record of its approval {id} can not be trusted{because}; find out who has changed the store, "
         "and restore it from a copy"

@@ -18,7 +18,15 @@ from attrs import define, evolve, frozen
 from harnesses.base import BaseHarness
 from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
-from harnesses.errors import BudgetExhausted, DeadlineExceeded, NoRestart, OrchestratorError, Unstorable, Waiting
+from harnesses.errors import (
+    ApprovalDenied,
+    BudgetExhausted,
+    DeadlineExceeded,
+    NoRestart,
+    OrchestratorError,
+    Unstorable,
+    Waiting,
+)
 from harnesses.governor import Governor
 from harnesses.once import Effects
 from harnesses.record_size import MAX_RECORD_BYTES, check_size
@@ -106,14 +114,18 @@ class Child:
         "_terms",
         "attempt",
         "bell",
+        "by_order",
         "harness",
+        "has_begun",
         "mailbox",
         "name",
         "outcome",
         "parent",
+        "renew",
         "restart",
         "restarts",
         "status",
+        "then",
         "types",
     )
 
@@ -164,6 +176,25 @@ class Child:
         """Whether a restart is on record and its attempt has not begun."""
         self._ordered: _Order | None = None
         self._restored = False
+        self.renew: Any = None
+        """Makes the harness anew for another life; see `orchestrator.again`."""
+        self.then: Callable[[], None] | None = None
+        """What is done in the moment in which this life ends."""
+        self.by_order = False
+        """Whether an operator has started it again: then no earlier restart counts, and it does not back off."""
+        self.has_begun = False
+        """Whether an attempt of this life is on record."""
+
+    def anew(self) -> Child:
+        """Return another life of the same object, on the same terms. It is claimed, and does not run yet."""
+        made = Child(self.name, self.harness, self._terms, self.parent, self._common, self._pools, self._governor, self._rule)
+        made.claim()
+        return made
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether it is to have ended by some moment."""
+        return self._deadline != inf
 
     @property
     def done(self) -> bool:
@@ -182,6 +213,10 @@ class Child:
         await self.bell.until(lambda: self.outcome)
         assert self.outcome is not None
         return self.outcome
+
+    async def wait_begun(self) -> None:
+        """Return when its first attempt is on record, or it has ended without one."""
+        await self.bell.until(lambda: self.has_begun or self.outcome)
 
     async def wait_idle(self) -> None:
         """Return when no attempt is under way."""
@@ -213,6 +248,7 @@ class Child:
         Args:
             program_ends: whether it is to go on as it was, still paused, still backing off, when it is started again.
         """
+        self.then = None
         if self._stopping is None:
             self._stopping, self._program_ends = cause, program_ends
         if grace_s is not None:
@@ -306,6 +342,8 @@ class Child:
         finally:
             self._control, self._idle, self.harness.runs_as = None, True, None
             self._settle_pending()
+            if self.then is not None:
+                self.then()
             self.bell.ring()
 
     async def _take_up(self) -> None:
@@ -321,14 +359,14 @@ class Child:
         if self._paused is None:
             self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self._effects.restore(claimed.marks)
-        restarts = claimed.supervision.get("restarts", ())
+        restarts = () if self.by_order else claimed.supervision.get("restarts", ())
         now = trio.current_time()
         self.parent.recall(self, [min(wall - self._common.lag_s, now) for wall in restarts])
         self._restored = True
         self.bell.ring()
         if claimed.status is Status.COMPLETED and not self._reopened:
             self.outcome = self._outcome(OutcomeKind.COMPLETED)
-        else:
+        elif not self.by_order:
             left = claimed.supervision.get("due", 0) - time.time()
             self._backing_off = left > 0
             # Not longer than it was to be, though the wall clock may have been set back meanwhile.
@@ -370,6 +408,9 @@ class Child:
             control.pause()
         await self._note(events.Started(self.step, self.harness.max_context_steps))
         await self._note_pause()
+        if not self.has_begun:
+            self.has_begun = True
+            self.bell.ring()
         return Actor(
             self._common.recorder,
             self.harness,
@@ -409,7 +450,7 @@ class Child:
         error = exit.error
         if exit.lost and error is not None:
             raise error
-        hindrance = found(error, BudgetExhausted, Waiting) if error is not None else None
+        hindrance = found(error, BudgetExhausted, Waiting, ApprovalDenied) if error is not None else None
         if exit.ending is Ending.COMPLETED:
             await self._finish(events.Completed())
         elif hindrance is not None:

@@ -18,7 +18,7 @@
     │   ├── NoProgressMade           the same again and again: it is started afresh
     │   ├── MemoryUnusable           the file of an episodic memory can not be used
     │   ├── Refused                  the world has said no to an effect: it has certainly not happened
-    │   │   └── ApprovalDenied       … a person has
+    │   │   └── ApprovalDenied       … a person has: a harness that lets it pass is blocked
     │   ├── Waiting                  a person has to decide: the harness is blocked
     │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
     │   │   ├── Latched              the latch is on: no effect may begin

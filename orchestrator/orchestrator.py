@@ -26,6 +26,7 @@ from harnesses.governor import Governor
 from harnesses.private_files import conceal_file, conceal_key
 from harnesses.record_size import MAX_RECORD_BYTES
 from harnesses.runtime import ApprovalRule
+from orchestrator.again import Again, Renew
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
 from orchestrator.control.beside import Beside, Wanted
@@ -143,6 +144,7 @@ class Orchestrator:
         self._teller: Teller
         self._children: dict[str, Child] = {}
         self._wired: Common | None = None
+        self._again = Again(self._children, self._put, self._handle, lambda: self._end_cause)
         self._lost: StoreLost | None = None
         self._fault: SystemTaskFailed | None = None
         self._children_nursery: trio.Nursery | None = None
@@ -189,6 +191,7 @@ class Orchestrator:
         budget: Budget | Pool | None = None,
         governor: Governor | None = None,
         approve: ApprovalRule | None = None,
+        renew: Renew | None = None,
     ) -> Handle:
         """Start a harness, or resume it if the store knows the name. Does not wait.
 
@@ -204,13 +207,15 @@ class Orchestrator:
             governor: who watches its steps, such as a `harnesses.governance.Watch`; one for each harness.
             approve: says which of its effects need a person's approval, besides those that say so themselves: gets key and
                 arguments, returns an `Action`, a category, or None.
+            renew: makes it anew for `restart` and returns what starts it, by this method; without it the same object is
+                started again on the same terms.
 
         Raises:
             AlreadyRunning: a harness of that name runs here.
             UsageError: the name or an option is not as expected.
             Unstorable: the initial state can not be stored.
         """
-        nursery = self._open_nursery("start")
+        self._open_nursery("start")
         self._check_name(name)
         self._check_harness(name, harness)
         grace_s = self._grace_s if grace_s is None else grace_s
@@ -220,18 +225,48 @@ class Orchestrator:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
         own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget)
         child = Child(name, harness, terms, parent, self._common, self._chain(own, parent), governor, approve)
+        child.renew = renew
         child.claim()
-        before = self._children.get(name)
-        if before is not None:
-            before.parent.children.remove(before)
-        self._children[name] = child
-        parent.children.append(child)
-        nursery.start_soon(child.live, name=name)
-        if deadline_s is not None and self._services is not None:
+        return self._put(child)
+
+    def _put(self, child: Child) -> Handle:
+        """Have a child live, in the place of the one of its name before it: its order among its siblings counts."""
+        nursery, before = self._open_nursery("start"), self._children.get(child.name)
+        if before is not None and before.parent is child.parent:
+            child.parent.children[child.parent.children.index(before)] = child
+        else:
+            if before is not None:
+                before.parent.children.remove(before)
+            child.parent.children.append(child)
+        self._children[child.name] = child
+        nursery.start_soon(child.live, name=child.name)
+        if child.has_deadline and self._services is not None:
             self._services.start_soon(_expire, child)
         if self._end_cause is not None:
             child.abort(self._end_cause)
+        return self._handle(child)
+
+    def _handle(self, child: Child) -> Handle:
         return Handle(child, self._common)
+
+    def restart(self, name: str, grace: float | None = None) -> Order:
+        """Start a harness again that has ended in any way, or stop one that runs and start it then. Its siblings go on.
+
+        It is started on the terms that it was started with, from its last recorded step; no earlier restart counts against it.
+
+        Args:
+            grace: seconds until one that runs is cancelled; default is its own.
+
+        Returns:
+            An order; awaiting it gives a handle on the next life, when that has begun.
+
+        Raises:
+            UsageError: it was not started here, the program is ending, or it can not be made anew. When awaited: it has
+                completed, and `reopens()` does not say that there is more to do.
+        """
+        check_seconds(grace=grace)
+        self._open_nursery("restart")
+        return self._again.order(name, grace)
 
     def supervisor(
         self,
@@ -356,6 +391,11 @@ class Orchestrator:
         """Deny what a harness has asked for, also if it was approved, as long as that was not used; see `approve`."""
         return answered(self._common.approvals.respond(id, "denied", by, reason))
 
+    def reopen(self, id: str, *, by: str, reason: str = "") -> Order:
+        """Withdraw a request that was denied, or has expired, so that the harness asks anew when it is started again; see
+        `approve`. It starts nothing."""
+        return answered(self._common.approvals.respond(id, "reopened", by, reason))
+
     # life
 
     @asynccontextmanager
@@ -374,7 +414,7 @@ class Orchestrator:
             self._post = PostOffice(recorder, self._mailbox_of, approvals, self._most)
             self._teller = Teller(recorder, Lines())
             lag_s = time.time() - trio.current_time()
-            self.beside = Beside(self._wanted, recorder, lambda: self.handles)
+            self.beside = Beside(self._wanted, recorder, lambda: self.handles, self.restart)
             self._wired = Common(
                 recorder,
                 self._post,

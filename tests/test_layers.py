@@ -219,7 +219,7 @@ ORCHESTRATOR = (
     ("store.memory", "store.proof", "store.pruning", "store.sqlite_operations", "store.sqlite_reader"),
     ("store.repair", "store.sqlite"),
     ("store",),
-    ("shown",),
+    ("hints", "shown"),
     ("standing",),
     # what runs
     ("declared", "mailbox", "savings", "slot"),
@@ -230,6 +230,7 @@ ORCHESTRATOR = (
     ("post",),
     ("child",),
     ("handle",),
+    ("again",),
     # who watches what runs
     ("telemetry", "control"),
     ("telemetry.aside", "telemetry.counts", "telemetry.span"),

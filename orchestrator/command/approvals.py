@@ -1,4 +1,4 @@
-"""The verbs `approvals`, `approve` and `deny`: what waits for a person's word, and that word.
+"""The verbs `approvals`, `approve`, `deny` and `approvals reopen`: what waits for a person's word, and that word.
 
 What is shown was audited first: of a record that can not be trusted that is said, and nothing can be answered to it.
 """
@@ -6,13 +6,15 @@ What is shown was audited first: of a record that can not be trusted that is sai
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
+from harnesses.approval import Answer, read
 from harnesses.clock import read_ticks
 from orchestrator.command.lines import columns, json_line, stamp_us
 from orchestrator.command.writing import commit, now_us, user_name
 from orchestrator.errors import UsageError
+from orchestrator.hints import command
 from orchestrator.standing import Shown
 from orchestrator.standing import known_approvals as known_approvals
 from orchestrator.store.approvals import Respond
@@ -83,6 +85,51 @@ def _exactly(one: Shown) -> str:
     return text if more <= 0 else f"{text[:_MOST]} … and {more} characters more: see all with --json before you answer"
 
 
+def asker_of(store: str, id: str) -> str:
+    """Return the name of the harness that has asked.
+
+    Raises:
+        UsageError: there is no such request.
+    """
+    with closing(SqliteReader(store)) as reader:
+        asker = next((record.harness for record in reader.approvals() if record.id == id), None)
+    if asker is None:
+        raise UsageError(
+            f"no approval {id!r} was asked for in {store}: expected an id of `{command(store, 'approvals', '--all')}`"
+        )
+    return asker
+
+
+def asker_to_reopen(store: str, id: str) -> str:
+    """Return the name of the harness that may ask anew.
+
+    Raises:
+        UsageError: there is no such request, or its step has been recorded without it.
+    """
+    name = asker_of(store, id)
+    with closing(SqliteReader(store)) as reader:
+        shown = next(one for one in known_approvals(reader, name, every=True) if one.record.id == id)
+    if not shown.is_current and not shown.standing.used:
+        raise UsageError(
+            f"approval {id!r} can not be reopened: step {shown.record.step_number} of {name!r} is recorded without it; "
+            "expected one of the step being made"
+        )
+    return name
+
+
+def said_before(store: str, id: str, verdict: str) -> tuple[str, str]:
+    """Return who has said the same of a request before, and when; nothing where that can not be read."""
+    with closing(SqliteReader(store)) as reader:
+        secret = known_secret(reader.path)
+        bodies = [body for record in reader.approvals() if record.id == id for body in record.case.answers]
+    for body in bodies:
+        with suppress(ValueError):
+            answer = read(Answer, body, secret)
+            if answer.verdict == verdict:
+                return answer.by, _stamp(answer.answered_us) or ""
+    return "", ""
+
+
 def respond(store: str, id: str, verdict: str, *, by: str | None, reason: str) -> bool:
     """Put a person's answer on record; return False if the same was said before, and then do nothing.
 
@@ -92,8 +139,7 @@ def respond(store: str, id: str, verdict: str, *, by: str | None, reason: str) -
     who = user_name() if by is None else by
     if not who.strip():
         raise UsageError("--by: expected who answers, was nothing; whoever reads this later will want to know")
+    asker_of(store, id)
     with closing(SqliteReader(store)) as reader:
-        if id not in (record.id for record in reader.approvals()):
-            raise UsageError(f"no approval {id!r} was asked for in {store}: expected an id of `orchestrator approvals`")
         path = reader.path
     return bool(commit(store, Respond(id, verdict, who, reason, now_us(), known_secret(path), read_ticks())))

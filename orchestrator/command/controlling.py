@@ -1,9 +1,9 @@
-"""The verbs that reach a running program: `pause`, `resume`, `stop`, `metrics`."""
+"""The verbs that reach a running program: `pause`, `resume`, `stop`, `start`, `restart`, `metrics`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -14,7 +14,8 @@ from orchestrator.command.lines import json_line
 from orchestrator.command.parsing import Add, add_common, add_verb, print_all, seconds, store_of
 from orchestrator.control.asking import Reply, ask_all, order
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.lifecycle import ENDED
+from orchestrator.hints import command
+from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import HarnessRecord
 from orchestrator.standing import shown_status
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -31,7 +32,21 @@ exit codes: 0 if the harness is as it was told to be, 1 if no program runs it"""
 _METRICS = """\
 Of a program that runs: its counters since it began, as `orchestrator run --metrics HOST:PORT` serves them to Prometheus.
 Of a store whose program is gone: what can be told from its records, all of them."""
+_START = """\
+For a harness of a program that runs: it goes on from its last recorded step, on the terms that it was started with, and no
+earlier restart counts against it. A run file is read again, so a budget that is spent can be raised there first. No other
+harness is touched. A program all of whose harnesses have ended ends itself: then `orchestrator run FILE` starts them.
+exit codes: 0 if the harness runs or has done its work, 1 if no program runs it or it failed, 4 if it is blocked again"""
 _PAST = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
+
+
+_STARTS = ("start", "restart")
+_ENDS: Mapping[str, ExitCode] = {
+    Status.BLOCKED: ExitCode.BLOCKED,
+    Status.FAILED: ExitCode.FAILED,
+    Status.GAVE_UP: ExitCode.FAILED,
+}
+"""Of what was started again and has ended since: the exit code."""
 
 
 class NotRunning(OrchestratorError):
@@ -43,11 +58,13 @@ def add_controlling(add: Add) -> None:
     for verb, help in (
         ("pause", "hold a harness at its next step boundary"),
         ("resume", "let a held harness go on"),
-        ("stop", "end a harness at its next step boundary; run it again to go on"),
+        ("stop", "end a harness at its next step boundary; `orchestrator start NAME` has it go on"),
+        ("start", "start a harness again that has ended, in the program that runs"),
+        ("restart", "stop a harness and start it again, in the program that runs"),
     ):
-        parser = add_verb(add, verb, help, partial(_order, verb), _ORDER)
+        parser = add_verb(add, verb, help, partial(_order, verb), _START if verb in _STARTS else _ORDER)
         parser.add_argument("name", metavar="NAME")
-        if verb == "stop":
+        if verb in ("stop", "restart"):
             parser.add_argument("--grace", metavar="S", type=seconds, help="seconds until it is cancelled (default: its own)")
         add_common(parser)
     metrics = add_verb(add, "metrics", "print the numbers of a run, as Prometheus reads them", _metrics, _METRICS)
@@ -55,20 +72,29 @@ def add_controlling(add: Add) -> None:
 
 
 def _order(verb: str, options: argparse.Namespace) -> int:
-    check_name(options.name)
-    store, name = store_of(options), options.name
+    grace = f"?grace_s={options.grace}" if getattr(options, "grace", None) else ""
+    return give(store_of(options), options.name, verb, grace, as_json=options.json)
+
+
+def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) -> int:
+    """Give an order to the program that runs a harness, say what came of it, and return the exit code.
+
+    Raises:
+        UsageError: the order can not be carried out.
+        NotRunning: nobody is there to carry it out.
+    """
+    check_name(name)
     with closing(SqliteReader(store)) as reader:
         path, record = reader.path, _known(reader, name)
-    grace = f"?grace_s={options.grace}" if getattr(options, "grace", None) else ""
     reply = order(path, name, verb, grace)
     if reply is None or reply.status == 404:
-        return _not_running(verb, store, record, reply, as_json=options.json)
+        return _not_running(verb, store, record, reply, as_json=as_json)
     if reply.status not in (200, 202):
         raise UsageError(str(reply.fields.get("error") or reply.text))
-    if options.json:
+    if as_json:
         print_all([json_line(reply.fields)])
-    streams.say(_told(verb, reply.fields))
-    return ExitCode.OK
+    streams.say(_told_start(reply.fields) if verb in _STARTS else _told(verb, reply.fields))
+    return _ENDS.get(reply.fields.get("status", ""), ExitCode.OK) if verb in _STARTS else ExitCode.OK
 
 
 def _known(reader: SqliteReader, name: str) -> HarnessRecord:
@@ -100,9 +126,8 @@ def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | No
             print_all([json_line({**fields, "current_step": record.current_step, "cause": cause, "done": True})])
         streams.say(f"{where}: {record.name} is {status} at step {record.current_step} already")
         return ExitCode.OK
-    raise NotRunning(
-        f"{where}, so {record.name!r} ({status}) was not told to {verb}: expected one; `orchestrator run` it first"
-    )
+    how = f"{command(store, 'run', 'FILE')}` with its run file or script"
+    raise NotRunning(f"{where}, so {record.name!r} ({status}) was not told to {verb}: expected one; `{how} starts it")
 
 
 def _told(verb: str, fields: dict[str, Any]) -> str:
@@ -116,6 +141,18 @@ def _told(verb: str, fields: dict[str, Any]) -> str:
         return f"{name} is told to {verb}; that is not recorded yet, it is {status} at step {step}"
     where = f" at step {step}" if verb == "resume" else f": it stays at its next step boundary after step {step}"
     return f"{name} is {_PAST[verb]}{where}"
+
+
+def _told_start(fields: dict[str, Any]) -> str:
+    """Return what has become of a harness that was to be started again."""
+    keys = ("harness", "status", "attempt", "current_step")
+    name, status, attempt, step = (one_line(str(fields.get(key))) for key in keys)
+    if not fields.get("done"):
+        return f"{name} is told to start again; it is still {status} at step {step}"
+    if not fields.get("changed"):
+        return f"{name} is {status} at step {step}: it was not started again"
+    because = f": {one_line(cause)}" if (cause := str(fields.get("cause") or "")) else ""
+    return f"{name} is started again: attempt {attempt}, {status.replace('_', ' ')} at step {step}{because}"
 
 
 def _metrics(options: argparse.Namespace) -> int:

@@ -21,10 +21,12 @@ from harnesses.governance.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrail
 from harnesses.governance.watching import telling, terms
 from harnesses.runtime import ApprovalRule
 from harnesses.values import fields_of
+from orchestrator.again import Renew
 from orchestrator.codec import encode
 from orchestrator.command.loading import guarded, load_attribute
 from orchestrator.command.runfile import RunFile, Table, convert
 from orchestrator.errors import UsageError
+from orchestrator.handle import Handle
 from orchestrator.orchestrator import Orchestrator
 
 AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
@@ -43,15 +45,20 @@ class Made:
     guardrails: Guardrails = field(factory=Guardrails)
     rule: ApprovalRule | None = None
 
-    def start(self, orchestrator: Orchestrator) -> None:
-        """Start it."""
+    def start(self, orchestrator: Orchestrator, renew: Renew | None = None) -> Handle:
+        """Start it.
+
+        Args:
+            renew: makes it anew when it is started again.
+        """
         config = self.config
-        orchestrator.start(
+        return orchestrator.start(
             self.harness,
             name=config.name,
             restart=config.restart,
             step_timeout_s=config.step_timeout_s,
             approve=self.rule,
+            renew=renew,
             **self._terms(),
         )
 

@@ -8,14 +8,17 @@ from contextlib import closing
 from functools import partial
 
 from orchestrator.command import approvals, effects, latching, posting, streams
+from orchestrator.command.controlling import give
 from orchestrator.command.exits import ExitCode
 from orchestrator.command.lines import json_line
 from orchestrator.command.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
 from orchestrator.errors import UsageError
+from orchestrator.hints import store_option, ways_to_start
 from orchestrator.text import one_line
 
 SETTLE = "effects settle"
-TWO_WORDS = (SETTLE,)
+REOPEN = "approvals reopen"
+TWO_WORDS = (SETTLE, REOPEN)
 """Verbs of two words."""
 
 _EFFECTS = """\
@@ -51,7 +54,12 @@ restart, and is not asked twice.
 exit codes: 4 if something waits for a person, 0 if nothing does"""
 _ANSWERS = """\
 The answer is for exactly the action that `orchestrator approvals --json` shows, in that step of that harness, once.
-A denial stands, and wins over an approval that was not used yet. To say the same again changes nothing."""
+A denial stands, and wins over an approval that was not used yet; a harness that can not do without is blocked by it until
+`orchestrator approvals reopen ID`. To say the same again changes nothing."""
+_REOPEN = """\
+For a request that was denied, or has expired: it serves nothing any more, and neither does what was said of it. The harness
+asks anew, under another ID, when it is started again: `orchestrator start NAME` where its program still runs, else
+`orchestrator run FILE`. Reopening alone starts nothing; --start does both. To say the same again changes nothing."""
 
 
 def _add_approvals(add: Add) -> None:
@@ -69,6 +77,13 @@ def _add_approvals(add: Add) -> None:
         answer.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it, and told")
         add_common(answer)
 
+    reopen = add_verb(add, REOPEN, "have a request that was denied asked anew", _reopen, _REOPEN)
+    reopen.add_argument("id", metavar="ID", type=words, help="as `orchestrator approvals --all` shows it")
+    reopen.add_argument("--by", metavar="NAME", type=words, help="who reopens it (default: who gives the command)")
+    reopen.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it, and told")
+    reopen.add_argument("--start", action="store_true", help="also start the harness again in the program that runs")
+    add_common(reopen)
+
 
 def _show_approvals(options: argparse.Namespace) -> int:
     with closing(reader_of(options)) as reader:
@@ -78,15 +93,34 @@ def _show_approvals(options: argparse.Namespace) -> int:
     if not pending:
         streams.say(f"nothing in {reader.location} waits for an approval")
         return ExitCode.OK
-    streams.say(f"{pending} waiting: answer each with `orchestrator approve|deny ID --reason TEXT`")
+    option = store_option(store_of(options))
+    streams.say(f"{pending} waiting: answer each with `orchestrator approve|deny ID --reason TEXT{option}`")
     return ExitCode.BLOCKED
 
 
 def _respond(verdict: str, options: argparse.Namespace) -> int:
-    changed = approvals.respond(store_of(options), options.id, verdict, by=options.by, reason=options.reason)
+    _say_answer(verdict, options)
+    return ExitCode.OK
+
+
+def _say_answer(verdict: str, options: argparse.Namespace) -> None:
+    """Put an answer on record, and say so; of one that was given before, by whom and when."""
+    store = store_of(options)
+    changed = approvals.respond(store, options.id, verdict, by=options.by, reason=options.reason)
     if options.json:
         print_all([json_line({"id": options.id, "verdict": verdict, "changed": changed})])
-    streams.say(f"{one_line(options.id)} is {verdict}{'' if changed else ', as it was already'}")
+    by, at = ("", "") if changed else approvals.said_before(store, options.id, verdict)
+    already = "" if changed else f" already, by {one_line(by)} at {at}" if by else ", as it was already"
+    streams.say(f"{one_line(options.id)} is {verdict}{already}")
+
+
+def _reopen(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    asker = approvals.asker_to_reopen(store, options.id)
+    _say_answer("reopened", options)
+    if options.start:
+        return give(store, asker, "start", as_json=options.json)
+    streams.say(f"{asker} asks anew when it is started again: {ways_to_start(store, asker)}")
     return ExitCode.OK
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeAlias
 
 from orchestrator.errors import UsageError
+from orchestrator.hints import DEFAULT_STORE as DEFAULT_STORE
 from orchestrator.store.sqlite_reader import SqliteReader
 
-DEFAULT_STORE = "run.db"
 Add: TypeAlias = Callable[..., argparse.ArgumentParser]
 CarryOut: TypeAlias = Callable[[argparse.Namespace], int]
 

@@ -14,6 +14,7 @@ from orchestrator.command.lines import columns
 from orchestrator.command.parsing import DEFAULT_STORE
 from orchestrator.command.streams import say
 from orchestrator.errors import (
+    ApprovalDenied,
     BudgetExhausted,
     HarnessFailed,
     Latched,
@@ -29,7 +30,7 @@ from orchestrator.text import inert, one_line
 
 _ROWS = 40
 _TRACEBACKS = 3
-_TOLD = (OwnershipError, StoreError, UsageError, Waiting, BudgetExhausted)
+_TOLD = (OwnershipError, StoreError, UsageError, Waiting, ApprovalDenied, BudgetExhausted)
 """Errors that are no defect of anybody's code: their message tells it all."""
 
 

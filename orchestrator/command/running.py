@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias, cast
@@ -19,7 +20,7 @@ from orchestrator.command.display import EventLines, JsonLines, LiveTable, View,
 from orchestrator.command.exits import EndedBySignal, ExitCode
 from orchestrator.command.latching import in_words
 from orchestrator.command.loading import find_modules_in
-from orchestrator.command.making import make_all
+from orchestrator.command.making import Made, make, make_all
 from orchestrator.command.report import Result, report
 from orchestrator.command.runfile import read_run_file
 from orchestrator.command.script import is_program, read_script, run_program
@@ -28,6 +29,7 @@ from orchestrator.command.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.control import serving
 from orchestrator.control.beside import control_asked_for
 from orchestrator.errors import SystemTaskFailed, UsageError
+from orchestrator.handle import Handle
 from orchestrator.latch import Latch
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
@@ -162,11 +164,29 @@ def read_program(file: Path) -> Program:
     find_modules_in(file.parent, Path.cwd())
     all_made = make_all(run_file)
 
+    path = file.absolute()
+
     async def supervise(orchestrator: Orchestrator) -> None:
         for made in all_made:
-            made.start(orchestrator)
+            _start(made, orchestrator, path)
 
     return Program(supervise=supervise, store=run_file.store, log=run_file.log, options=run_file.options)
+
+
+def _start(made: Made, orchestrator: Orchestrator, file: Path) -> Handle:
+    return made.start(orchestrator, partial(_renew, file, made.config.name, orchestrator))
+
+
+def _renew(file: Path, name: str, orchestrator: Orchestrator) -> Callable[[], Handle]:
+    """Make one harness as its run file says now, and return what starts it; imported code stays as it is.
+
+    Raises:
+        UsageError: the file can not be read, or the harness can not be made.
+    """
+    table = next((table for table in read_run_file(file).harnesses if table.config.name == name), None)
+    if table is None:
+        raise UsageError(f"{file} has no harness {name!r} any more: expected its table; put it back, or leave it ended")
+    return partial(_start, make(table), orchestrator, file)
 
 
 def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:

@@ -5,6 +5,8 @@
     POST /harnesses/NAME/pause        hold it at its next step boundary
     POST /harnesses/NAME/resume       let it go on
     POST /harnesses/NAME/stop         end it; `?grace_s=2` says how long it gets
+    POST /harnesses/NAME/start        start it again, if it has ended
+    POST /harnesses/NAME/restart      stop it first if it runs; `?grace_s=2` as above
 
 An order takes effect at once, and to give it again changes nothing. Its answer comes when it is on disk, or carried out; if
 that takes longer than a moment, it says so. Whatever is wrong is JSON with the sentence that the command would print.
@@ -19,8 +21,10 @@ import trio
 from attrs import field, frozen
 
 from orchestrator.control.messages import JSON_LINES, Request, Response, answered, refusal
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.handle import Handle, Order
+from orchestrator.hints import command
+from orchestrator.lifecycle import Status
 from orchestrator.standing import json_status
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.telemetry.aside import aside
@@ -29,7 +33,11 @@ from orchestrator.terms import check_name, check_seconds
 
 _WAIT_S = 5.0
 """How long an answer waits for an order to be carried out."""
-VERBS = ("pause", "resume", "stop")
+_SETTLE_S = 0.3
+"""How long the answer waits besides for what is started again: it may end at once, for the same cause as before."""
+VERBS = ("pause", "resume", "stop", "start", "restart")
+_GRACEFUL = ("stop", "restart")
+"""They take a grace period."""
 
 
 @frozen
@@ -40,11 +48,13 @@ class Api:
         store: what `/status` reads; None where only numbers are given.
         handles: the harnesses of the program, now.
         metrics: writes the numbers.
+        restart: starts a harness again; see `Orchestrator.restart`. None where only numbers are given.
     """
 
     store: SqliteReader | None
     handles: Callable[[], Sequence[Handle]]
     metrics: Callable[[], Awaitable[bytes]]
+    restart: Callable[[str, float | None], Order] | None = None
     threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
 
     async def answer(self, request: Request) -> Response:
@@ -59,7 +69,7 @@ class Api:
                     return refusal(405, f"{request.method} can not {verb}: expected POST", Allow="POST")
                 return await self._order(name, verb, request)
             case _:
-                known = "/metrics" if self.store is None else "/metrics, /status or /harnesses/NAME/pause|resume|stop"
+                known = "/metrics" if self.store is None else f"/metrics, /status or /harnesses/NAME/{'|'.join(VERBS)}"
                 return refusal(404, f"/{'/'.join(request.parts)} is not here: expected {known}")
 
     async def _read(self, request: Request, read: Callable[[], Awaitable[Response]]) -> Response:
@@ -90,14 +100,41 @@ class Api:
             return refusal(
                 404, f"harness {name!r} does not run here: expected one of {self._names()}; see `orchestrator status`"
             )
+        if verb in ("start", "restart") and self.restart is not None:
+            return await self._start(handle, verb, grace_s, self.restart)
         if handle.outcome is not None and verb != "stop":
-            return refusal(409, f"harness {name!r} has ended ({handle.status.value}): expected one that runs; start it again")
+            hint = command(self._location, "start", name)
+            return refusal(
+                409, f"harness {name!r} has ended ({handle.status.value}): expected one that runs; `{hint}` runs it"
+            )
         order = _given(handle, verb, grace_s)
         done = False
         with trio.move_on_after(_WAIT_S):
             await order
             done = True
         return answered(200 if done else 202, {**_fields(handle), "done": done})
+
+    async def _start(
+        self, handle: Handle, verb: str, grace_s: float | None, restart: Callable[[str, float | None], Order]
+    ) -> Response:
+        """Start a harness again, and say how it goes on; one that runs is only restarted."""
+        if verb == "start" and handle.outcome is None and handle.status is not Status.BACKING_OFF:
+            return answered(200, {**_fields(handle), "changed": False, "done": True})
+        done = False
+        try:
+            order = restart(handle.name, grace_s)
+            with trio.move_on_after(_WAIT_S):
+                handle = await order
+                done = True
+        except OrchestratorError as error:
+            return refusal(409, str(error))
+        with trio.move_on_after(_SETTLE_S):
+            await handle.wait()
+        return answered(200 if done else 202, {**_fields(handle), "changed": True, "done": done})
+
+    @property
+    def _location(self) -> str:
+        return "" if self.store is None else self.store.location
 
     def _names(self) -> str:
         names = [handle.name for handle in self.handles()]
@@ -114,9 +151,9 @@ def _given(handle: Handle, verb: str, grace_s: float | None) -> Order:
 def _grace_of(request: Request, verb: str) -> float | None:
     """Return the grace period that is asked for; None if none is."""
     for option in request.options:
-        if option != "grace_s" or verb != "stop":
+        if option != "grace_s" or verb not in _GRACEFUL:
             raise UsageError(
-                f"{verb}: unknown option {option!r}: expected {'grace_s' if verb == 'stop' else 'none'}; remove it"
+                f"{verb}: unknown option {option!r}: expected {'grace_s' if verb in _GRACEFUL else 'none'}; remove it"
             )
     text = request.options.get("grace_s")
     if text is None:

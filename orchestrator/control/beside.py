@@ -19,7 +19,7 @@ from orchestrator.control.address import Address, address_of
 from orchestrator.control.api import Api
 from orchestrator.control.places import is_ours, open_socket, socket_path
 from orchestrator.errors import UsageError
-from orchestrator.handle import Handle
+from orchestrator.handle import Handle, Order
 from orchestrator.recorder import Recorder
 from orchestrator.signals import say
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -90,10 +90,17 @@ class Wanted:
 class Beside:
     """Opens and runs what is wanted."""
 
-    def __init__(self, wanted: Wanted, recorder: Recorder, handles: Callable[[], Sequence[Handle]]) -> None:
+    def __init__(
+        self,
+        wanted: Wanted,
+        recorder: Recorder,
+        handles: Callable[[], Sequence[Handle]],
+        restart: Callable[[str, float | None], Order],
+    ) -> None:
         self._wanted = wanted
         self._recorder = recorder
         self._handles = handles
+        self._restart = restart
         self._path: Path | None = None
         self._at: Address | None = None
         self._spans: TraceFollower | None = None
@@ -142,7 +149,7 @@ class Beside:
             return
         self._path = socket_path(store.path, store.run)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text), self._path)
+        services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text, self._restart), self._path)
 
     async def _serve_control(self, listener: trio.SocketListener, api: Api, path: Path) -> None:
         try:

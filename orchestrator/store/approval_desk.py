@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from attrs import evolve
 
-from harnesses.approval import Answer, Case, Request, Standing, Use, Word, left_us, read, signed, stand
+from harnesses.approval import VERDICTS, Answer, Case, Request, Standing, Use, Word, left_us, read, signed, stand
 from harnesses.moment import Ticks
 from harnesses.secrets import redact_text
 from orchestrator.errors import UsageError
@@ -52,13 +52,13 @@ class ApprovalDesk:
         self._insert = insert
 
     def ask(self, ask: Ask) -> Asked:
-        """Return the request that stands for an action; one that has expired stands for nothing."""
+        """Return the request that stands for an action; one that has expired or was reopened stands for nothing."""
         wanted = ask.request
         known = self._shelf.newest(ask.harness, wanted.digest)
         if known is not None:
             case = case_of(self._shelf.of(known))
             ticks = Ticks(wanted.era, wanted.ticks_us) if wanted.era else None
-            if stand(case, ask.secret, now_us=wanted.requested_us, ticks=ticks).word is not Word.EXPIRED:
+            if stand(case, ask.secret, now_us=wanted.requested_us, ticks=ticks).word not in _OVER:
                 return Asked(known)
         place = (ask.harness, ask.epoch, ask.attempt, wanted.step, wanted.requested_us)
         seq = self._insert(*place, signed(wanted, ask.secret), REQUESTED)
@@ -76,6 +76,10 @@ class ApprovalDesk:
             return 0
         _check_answerable(said, standing)
         request = read(Request, case.request, said.secret)
+        if said.verdict == "reopened":
+            _check_reopenable(said, standing, self._shelf.newest(filed[0].harness, request.digest))
+        else:
+            _check_open(said, standing)
         answer = Answer(
             id=said.id,
             digest=request.digest,
@@ -167,19 +171,57 @@ def approval_records(filed: Iterable[tuple[str, int, int, Filed]]) -> list[Appro
 
 
 def _is_said(standing: Standing, said: Respond) -> bool:
-    same = {"approved": Word.APPROVED, "denied": Word.DENIED}.get(said.verdict)
+    same = {"approved": Word.APPROVED, "denied": Word.DENIED, "reopened": Word.REOPENED}.get(said.verdict)
     return standing.word is same
 
 
 def _check_answerable(said: Respond, standing: Standing) -> None:
-    """Refuse an answer that comes too late, or to what can not be trusted."""
-    if said.verdict not in ("approved", "denied") or not said.by.strip():
-        raise UsageError(f"approval {said.id!r}: expected approved or denied by somebody, was {said.verdict!r} by {said.by!r}")
+    """Refuse what is no answer, and any answer to what can not be trusted."""
+    if said.verdict not in VERDICTS or not said.by.strip():
+        words = ", ".join(VERDICTS[:-1])
+        raise UsageError(
+            f"approval {said.id!r}: expected {words} or {VERDICTS[-1]} by somebody, was {said.verdict!r} by {said.by!r}"
+        )
     if standing.word is Word.INVALID:
         raise UsageError(f"approval {said.id!r} can not be answered: {standing.reason}; `orchestrator verify` says more")
+
+
+def _check_open(said: Respond, standing: Standing) -> None:
+    """Refuse an approval or a denial that comes too late."""
     if standing.used:
         raise UsageError(f"approval {said.id!r} was used already: what it allowed can not be denied any more")
     if standing.word is Word.EXPIRED:
         raise UsageError(f"approval {said.id!r} has expired: the harness asks anew when it is started again")
+    if standing.word is Word.REOPENED:
+        raise UsageError(
+            f"approval {said.id!r} was reopened by {standing.by!r}: it serves nothing any more; the harness asks anew when it "
+            "is started again, and `orchestrator approvals` shows what it asks then"
+        )
     if standing.word is Word.DENIED:
-        raise UsageError(f"approval {said.id!r} was denied by {standing.by!r}: that stands; have the harness ask for another")
+        raise UsageError(
+            f"approval {said.id!r} was denied by {standing.by!r}: that stands; `orchestrator approvals reopen {said.id}` "
+            "has it asked anew"
+        )
+
+
+def _check_reopenable(said: Respond, standing: Standing, newest: str | None) -> None:
+    """Refuse to reopen what was neither denied nor has expired, and what was asked for anew since."""
+    id = said.id
+    if standing.used:
+        raise UsageError(f"approval {id!r} was used already: expected one that was denied; what it allowed may have been done")
+    if standing.word is Word.PENDING:
+        raise UsageError(
+            f"approval {id!r} is pending: expected one that was denied; answer it: `orchestrator approve {id}` or "
+            f"`orchestrator deny {id}`"
+        )
+    if standing.word is Word.APPROVED:
+        raise UsageError(
+            f"approval {id!r} is approved by {standing.by!r} and not used yet: expected one that was denied; the harness "
+            f"takes it up when it runs, or `orchestrator deny {id}` withdraws it first"
+        )
+    if newest != id:
+        raise UsageError(f"approval {id!r} was asked for anew as {newest!r} since: expected the latest; answer that one")
+
+
+_OVER = (Word.EXPIRED, Word.REOPENED)
+"""Of a request: it stands for nothing, and the same action is asked for anew."""

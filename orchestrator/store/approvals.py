@@ -42,12 +42,13 @@ class Asked:
 class Respond:
     """Put a person's answer on record. Result: its `seq`; 0 if the same was said before.
 
-    Refused with `UsageError` if there is no such request, it is over, it was used, or it is denied already.
+    Refused with `UsageError` if there is no such request, it is over, it was used, or it is denied already. Only what was
+    denied or has expired, and was not asked for anew since, is reopened.
     """
 
     id: str
     verdict: str
-    """`approved` or `denied`."""
+    """`approved`, `denied` or `reopened`."""
     by: str
     reason: str
     time_us: int

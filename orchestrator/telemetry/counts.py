@@ -38,7 +38,7 @@ _STEP = msgspec.json.Decoder(_Step)
 _OUTCOME = msgspec.json.Decoder(_Outcome)
 _ANSWER = msgspec.json.Decoder(_Answer)
 _OUTCOMES = frozenset(outcome.value for outcome in EffectOutcome)
-_VERDICTS = ("approved", "denied")
+_VERDICTS = ("approved", "denied", "reopened")
 _ENDS = frozenset(("failed", "completed", "exhausted", "stopped", "gave_up", "blocked", "budget_spent"))
 _OTHER = "other"
 
@@ -73,7 +73,7 @@ class Counts:
         """Finished ones, by outcome."""
         self.intents = 0
         self.approvals: Counter[str] = Counter()
-        """`requested`, `approved`, `denied`, `used`."""
+        """`requested`, `approved`, `denied`, `reopened`, `used`."""
         self.messages = 0
         self.ends: Counter[str] = Counter()
         """How attempts and harnesses came to an end, by kind of event."""

@@ -146,7 +146,7 @@ def _of_all(counts: Counts) -> Iterator[Family]:
     yield Family("orchestrator_effects_total", "counter", "Effects that ended, by outcome.", ("outcome",), effects)
     begun = [((), float(counts.intents))]
     yield Family("orchestrator_effects_begun_total", "counter", "Effects that were begun.", (), begun)
-    words = dict.fromkeys(["requested", "approved", "denied", "used", *counts.approvals])
+    words = dict.fromkeys(["requested", "approved", "denied", "reopened", "used", *counts.approvals])
     approvals = [((word,), float(counts.approvals[word])) for word in words]
     yield Family("orchestrator_approvals_total", "counter", "What became of approvals.", ("event",), approvals)
     messages = [((), float(counts.messages))]
