@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, cast
 
 from attrs import field, fields, frozen
 
+from harnesses.errors import HarnessMisuse
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, no_constraints
+from harnesses.usage import REPORTABLE, Usage
 
 
 @frozen(kw_only=True, eq=False)
@@ -32,15 +34,29 @@ class AgentRun(Generic[StateT, InputT]):
     def log(self, line: str) -> None:
         """Have a line of output recorded, and shown in the log, while the step is being made."""
 
+    def charge(self, usage: Usage, *, thread: str = "") -> None:
+        """Report what was used since the last report: it is charged at once, and at a limit the agent is cancelled.
+
+        Args:
+            thread: a conversation that is known by this name wherever it goes on, whose total `usage` is. What was charged
+                for it before is not charged again.
+        """
+
 
 @frozen(kw_only=True, eq=False)
 class _HeardRun(AgentRun[StateT, InputT]):
-    """One whose lines somebody listens to."""
+    """One whose lines and reports somebody listens to."""
 
-    heard_by: Callable[[str], None] = field(repr=False)
+    heard_by: Callable[[str], None] | None = field(repr=False)
+    charged_by: Callable[..., None] | None = field(repr=False)
 
     def log(self, line: str) -> None:
-        self.heard_by(line)
+        if self.heard_by is not None:
+            self.heard_by(line)
+
+    def charge(self, usage: Usage, *, thread: str = "") -> None:
+        if self.charged_by is not None:
+            self.charged_by(usage, thread=thread)
 
 
 class Agent(Generic[StateT, InputT, OutputT]):
@@ -50,6 +66,8 @@ class Agent(Generic[StateT, InputT, OutputT]):
         run: is awaited once for each call of `Agent.run`; its error is the caller's.
         name: for logs and records.
         is_complete: asked by `Agent.is_complete`; without one the answer is no.
+        reports: of `tokens`, `tool_calls` and `money`, what it reports by `AgentRun.charge`, or as the `usage` of its answer.
+            A limit on any other is refused for it when its harness is started.
     """
 
     def __init__(
@@ -58,7 +76,10 @@ class Agent(Generic[StateT, InputT, OutputT]):
         *,
         name: str = "Agent",
         is_complete: Callable[[StateT], bool] | None = None,
+        reports: Iterable[str] = (),
     ) -> None:
+        self.reports = checked_reports(name, reports)
+        """The limits of a budget that can be held for it, because it reports what it uses."""
         self._run = run
         self.name = name
         self._is_complete = is_complete
@@ -75,8 +96,14 @@ class Agent(Generic[StateT, InputT, OutputT]):
         step_history: Sequence[Step[Any, Any]] = (),
         constraints: Constraints | None = None,
         log: Callable[[str], None] | None = None,
+        charge: Callable[..., None] | None = None,
     ) -> OutputT:
-        """Run the agent once and return what it answers."""
+        """Run the agent once and return what it answers.
+
+        Args:
+            log: gets its lines of output.
+            charge: gets what it reports to have used; see `AgentRun.charge`.
+        """
         told: dict[str, Any] = {
             "input": input,
             "context": context,
@@ -85,7 +112,9 @@ class Agent(Generic[StateT, InputT, OutputT]):
             "constraints": {} if constraints is None else constraints,
         }
         return await self.answer(
-            AgentRun[StateT, InputT](**told) if log is None else _HeardRun[StateT, InputT](**told, heard_by=log)
+            AgentRun[StateT, InputT](**told)
+            if log is None and charge is None
+            else _HeardRun[StateT, InputT](**told, heard_by=log, charged_by=charge)
         )
 
     async def answer(self, run: AgentRun[StateT, InputT]) -> OutputT:
@@ -95,3 +124,16 @@ class Agent(Generic[StateT, InputT, OutputT]):
     def is_complete(self, state: StateT) -> bool:
         """Return whether the agent regards its work on `state` as done."""
         return bool(self._is_complete(state)) if self._is_complete is not None else False
+
+
+def checked_reports(name: str, reports: Iterable[str]) -> frozenset[str]:
+    """Return what an agent says that it reports.
+
+    Raises:
+        HarnessMisuse: something of it cannot be reported.
+    """
+    given = frozenset((reports,) if isinstance(reports, str) else reports)
+    if unknown := given - REPORTABLE:
+        wanted = ", ".join(sorted(REPORTABLE))
+        raise HarnessMisuse(f"{name}: reports: expected some of {wanted}, got {min(map(str, unknown))!r}; correct it")
+    return given

@@ -16,13 +16,15 @@ import trio
 
 from harnesses.agent import Agent
 from harnesses.alone import run_alone
+from harnesses.bill import Bill, billed, check_left, takes_charge
 from harnesses.budget import Spend
 from harnesses.control import Ending
 from harnesses.driver import drive, explained
 from harnesses.errors import HarnessMisuse, StateError, Unstorable, located
+from harnesses.held import unheld
 from harnesses.ledger import StepLedger
 from harnesses.runtime import LocalRuntime, Runtime
-from harnesses.spending import Spending, limits
+from harnesses.spending import Spending, limits, settled_here
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
 from harnesses.values import detach
@@ -105,25 +107,47 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         """
         self._state.knowledge = MappingProxyType(dict(detach(knowledge)))
 
+    def asked_agents(self) -> Sequence[Agent[Any, Any, Any]]:
+        """Return the agents that it asks by `run_agent`, as far as it knows them beforehand: a limit that cannot be held for
+        one of them is refused when the harness is started. None of those that `execute()` chooses, or charges itself."""
+        return ()
+
     async def run_agent(self, agent: Agent[StateT, AskT, AnswerT], input: AskT) -> AnswerT:
-        """Ask `agent`, telling it this harness's context, the number of the step being made and the constraints."""
+        """Ask `agent`, telling it this harness's context, the number of the step being made and the constraints.
+
+        What it reports while it works is charged to the budget at once, except for what is reserved around this by `spending`.
+
+        Raises:
+            BudgetExhausted: a limit is reached; the agent was stopped, or not asked. Let it pass.
+        """
         context = self.load_context()
-        till = None if self._runtime is None else self._runtime.till
+        runtime = self._runtime
+        till = None if runtime is None else runtime.till
+        if till is not None:
+            check_left(till, agent)
         if till is not None and limits(till).turns is not None:
             # Charged before it is taken: then nobody holds a turn while they wait for something else.
             async with Spending(till, Spend(turns=1)):
                 pass
-        watch = None if self._runtime is None else self._runtime.control.watch
+        watch = None if runtime is None else runtime.control.watch
         since = 0.0 if watch is None else watch.begin()
+        ask = partial(
+            agent.run,
+            input=input,
+            context=context,
+            step_number=self._state.steps + 1,
+            step_history=context.recent_steps,
+            constraints=self.constraints,
+            log=partial(self.log, source=agent.name),
+        )
         try:
-            return await agent.run(
-                input=input,
-                context=context,
-                step_number=self._state.steps + 1,
-                step_history=context.recent_steps,
-                constraints=self.constraints,
-                log=partial(self.log, source=agent.name),
-            )
+            charger = None if runtime is None else getattr(runtime, "charger", None)
+            if charger is None:
+                return await ask()
+            bill = Bill(charger, agent.name, settled_here())
+            if takes_charge(agent):
+                ask = partial(ask, charge=bill.charge)
+            return await billed(bill, ask, is_shared=till is not None)
         finally:
             if watch is not None:
                 watch.end("agent", since)
@@ -158,6 +182,8 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         if runtime is None or (isinstance(runtime, LocalRuntime) and not runtime.control.attached):
             # What is known of effects outlives a run: it may have crashed.
             self._alone = runtime = runtime or LocalRuntime(type(self).__name__, after=self._alone)
+            if runtime.till is not None and (why := unheld(self.asked_agents(), limits(runtime.till))):
+                raise HarnessMisuse(f"{self._where()}: {why}")
             return await run_alone(self, runtime)
         self._task, self._runtime = trio.lowlevel.current_task(), runtime
         try:

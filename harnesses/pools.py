@@ -143,6 +143,10 @@ class Pools:
         """Return what an owner has open, together."""
         return sum((reservation.amounts for reservation in self.reservations(owner)), start=NOTHING)
 
+    def keep(self, pool: str, account: Account) -> None:
+        """Set where a pool stands: something was charged that nobody had reserved."""
+        self._accounts[pool] = account
+
     def settle(self, id: int, actual: Spend) -> Spend:
         """Charge what was spent of a reservation, give back the rest, and return what was charged.
 

@@ -15,7 +15,8 @@ from trio.lowlevel import cancel_shielded_checkpoint
 
 from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
-from harnesses.budget import Budget
+from harnesses.bill import Charger
+from harnesses.budget import UNLIMITED, Budget
 from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
@@ -51,6 +52,11 @@ class Runtime(Journal, Protocol):
     @property
     def till(self) -> Till | None:
         """Where its spends are charged; None if it has no budget."""
+        ...
+
+    @property
+    def charger(self) -> Charger | None:
+        """Where what its agents report is charged; None if that is not kept."""
         ...
 
     @property
@@ -144,6 +150,7 @@ class LocalRuntime:
         self.clock = WallClock()
         self.ticks = TickBook()
         self.till: LocalTill | None = None if budget is None else LocalTill(name, budget)
+        self.charger: LocalTill = self.till or LocalTill(name, UNLIMITED)
         # Nobody else spends from it, so all the working time that is left is one slice.
         self.meter: Meter | None = meter_of(self.till, self.control, slice_s=inf)
         self.resumed = False

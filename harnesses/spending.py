@@ -7,18 +7,23 @@ async with self.spending(tokens=2000) as spend:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from contextvars import ContextVar
 from decimal import Decimal
 from functools import reduce
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 
-from harnesses.budget import NOTHING, UNLIMITED, Budget, Spend
+from harnesses.budget import FIELDS, NOTHING, UNLIMITED, Budget, Spend
+from harnesses.charging import AGENTS, Charged, charge_usage
 from harnesses.errors import BudgetExhausted, HarnessMisuse
 from harnesses.pools import Account, Pools, Reserved
 from harnesses.stopwatch import Stopwatch
+from harnesses.usage import Usage
+
+_settled: ContextVar[frozenset[str]] = ContextVar("harnesses.spending.settled", default=frozenset())
 
 
 class Till(Protocol):
@@ -69,8 +74,24 @@ def limits(till: Till) -> Budget:
     return reduce(Budget.min, (account.budget for account in till.accounts()), UNLIMITED)
 
 
+def settled_here() -> frozenset[str]:
+    """Return the fields of a budget that are reserved around this, by `spending`: what an agent reports of them is not charged
+    a second time."""
+    return _settled.get()
+
+
+class _Done:
+    """Awaited, it returns at once."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
 class LocalTill:
-    """The till of a harness that runs alone. All that is reserved in its pools is its own, so it never waits."""
+    """The till of a harness that runs alone. All that is reserved in its pools is its own, so it never waits.
+
+    It is the `Charger` of its agents, too.
+    """
 
     def __init__(self, name: str, budget: Budget) -> None:
         self._name = name
@@ -94,6 +115,26 @@ class LocalTill:
     def accounts(self) -> Sequence[Account]:
         return (self._pools.account(self._name),)
 
+    def charge_soon(
+        self,
+        usage: Usage,
+        then: Callable[[Charged], None],
+        *,
+        agent: str,
+        turns: int = 0,
+        thread: str = "",
+        settled: Collection[str] = (),
+    ) -> Awaitable[object]:
+        """Charge what an agent reports; see `harnesses.bill.Charger`."""
+        pools, teller = self._pools, f"{AGENTS}/{self._name}"
+        books = (pools.account, pools.keep)
+        then(charge_usage(*books, (self._name,), teller, usage, turns=turns, thread=thread, settled=settled))
+        return _Done()
+
+    def watch(self, stop: Callable[[str], None]) -> Callable[[], None]:
+        """Return: nobody else spends from its pools."""
+        return lambda: None
+
     def fund(self, budget: Budget) -> None:
         """Set other limits. What was spent stays spent."""
         self._pools.fund(self._name, budget)
@@ -112,13 +153,14 @@ class Spending:
         watch: is told how long it was waited for.
     """
 
-    __slots__ = ("_actual", "_id", "_till", "_watch", "most")
+    __slots__ = ("_actual", "_before", "_id", "_till", "_watch", "most")
 
     def __init__(self, till: Till | None, most: Spend, watch: Stopwatch | None = None) -> None:
         self.most = most
         self._watch = watch or Stopwatch()
         self._till = till if most else None
         self._id = 0
+        self._before: frozenset[str] = frozenset()
         self._actual: Spend | None = None
 
     def settle(
@@ -156,6 +198,8 @@ class Spending:
         except BaseException:
             self._till.settle_soon(self._id, NOTHING)
             raise
+        self._before = _settled.get()
+        _settled.set(self._before | {name for name in FIELDS if getattr(self.most, name)})
         return self
 
     async def __aexit__(
@@ -164,6 +208,7 @@ class Spending:
         if self._till is None:
             await cancel_shielded_checkpoint()
             return
+        _settled.set(self._before)
         try:
             await self._till.settle(self._id, self.most if self._actual is None else self._actual)
         except HarnessMisuse:

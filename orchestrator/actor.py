@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.base import BaseHarness
+from harnesses.bill import Charger
 from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
@@ -66,6 +67,7 @@ class Actor(Slot):
         effects: those of the step being made; it outlives attempts.
         check_latch: raises `Latched` if no effect of the harness called so may begin.
         till: where its spends are charged.
+        charger: where what its agents report is charged.
         governor: who watches its steps.
         approvals: where people are asked.
         rule: says which effects need an approval.
@@ -90,6 +92,7 @@ class Actor(Slot):
         "_post",
         "_recorder",
         "_redacted",
+        "charger",
         "clock",
         "control",
         "effects",
@@ -119,6 +122,7 @@ class Actor(Slot):
         check_latch: Callable[[str], None],
         clock: WallClock,
         till: Till | None = None,
+        charger: Charger | None = None,
         governor: Governor | None = None,
         approvals: Approvals,
         rule: ApprovalRule | None = None,
@@ -141,6 +145,7 @@ class Actor(Slot):
         self.clock = clock
         self._check_latch = check_latch
         self.till = till
+        self.charger = charger
         self.meter = meter_of(till, control)
         self.governor = governor
         if governor is not None:

@@ -406,6 +406,7 @@ class Child:
         self._control, self._idle, self._backing_off = control, False, False
         if self._paused:
             control.pause()
+        till = self._till(control)
         await self._note(events.Started(self.step, self.harness.max_context_steps))
         await self._note_pause()
         if not self.has_begun:
@@ -425,7 +426,8 @@ class Child:
             effects=self._effects,
             check_latch=self._common.check_latch,
             clock=self._common.clock,
-            till=self._till(control),
+            till=till if self._pools else None,
+            charger=till,
             governor=self._governor,
             approvals=self._common.approvals,
             rule=self._rule,
@@ -433,10 +435,8 @@ class Child:
             most=self._common.most,
         )
 
-    def _till(self, control: Control) -> StoreTill | None:
-        if not self._pools:
-            return None
-        of = {"number": self._number, "epoch": self._epoch, "attempt": self.attempt}
+    def _till(self, control: Control) -> StoreTill:
+        of: Any = {"name": self.name, "number": self._number, "epoch": self._epoch, "attempt": self.attempt}
         return StoreTill(self._common.teller, self._pools, self.harness, control, **of)
 
     def _end(self) -> None:

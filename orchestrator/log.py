@@ -119,7 +119,7 @@ def line(record: Record) -> dict[str, Any]:
     own = decode(record.body)
     return {
         "timestamp": record.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "level": _LEVELS.get(record.kind, "info"),
+        "level": "warning" if "near" in own or "over" in own else _LEVELS.get(record.kind, "info"),
         "event": f"{_PREFIX}{record.kind}",
         "run": record.run,
         "harness": record.harness,

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import reduce
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +21,10 @@ from typing import Any, TextIO, cast
 import trio
 
 from harnesses.base import BaseHarness
-from harnesses.budget import Budget
+from harnesses.budget import UNLIMITED, Budget
 from harnesses.clock import WallClock
 from harnesses.governor import Governor
+from harnesses.held import unheld
 from harnesses.private_files import conceal_file, conceal_key
 from harnesses.record_size import MAX_RECORD_BYTES
 from harnesses.runtime import ApprovalRule
@@ -212,7 +214,7 @@ class Orchestrator:
 
         Raises:
             AlreadyRunning: a harness of that name runs here.
-            UsageError: the name or an option is not as expected.
+            UsageError: the name or an option is not as expected; or a limit cannot be held for an agent that it asks.
             Unstorable: the initial state can not be stored.
         """
         self._open_nursery("start")
@@ -223,6 +225,7 @@ class Orchestrator:
         parent = supervisor or self._root
         if name in parent.supervisors:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
+        self._check_limits(name, harness, budget, parent)
         own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget)
         child = Child(name, harness, terms, parent, self._common, self._chain(own, parent), governor, approve)
         child.renew = renew
@@ -342,6 +345,17 @@ class Orchestrator:
             pools.append(self._pools.get(_pool_of(parent)))
             parent = parent.parent
         return chain_of([*pools, self._pools.get(RUN)])
+
+    def _check_limits(
+        self, name: str, harness: BaseHarness[Any, Any, Any], own: Budget | Pool | None, parent: Supervisor | None
+    ) -> None:
+        """Refuse a limit that holds nothing for an agent of the harness."""
+        if not (agents := harness.asked_agents()):
+            return
+        names = self._chain(own if isinstance(own, Pool) else None, parent)
+        limits = [self._pools[pool].budget for pool in names] + ([own] if isinstance(own, Budget) else [])
+        if why := unheld(agents, reduce(Budget.min, limits, UNLIMITED)):
+            raise UsageError(f"harness {name!r}: {why}")
 
     @property
     def handles(self) -> tuple[Handle, ...]:

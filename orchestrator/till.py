@@ -9,19 +9,22 @@ reserve ──► the store: granted ──► go on
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.budget import Denied, Spend
+from harnesses.charging import AGENTS, Charged
 from harnesses.control import Control
 from harnesses.errors import BudgetExhausted
 from harnesses.pools import Account
+from harnesses.usage import Usage
 from orchestrator.bell import Bell
+from orchestrator.pool import pool_name
 from orchestrator.recorder import Recorder
-from orchestrator.store.budgets import Reserve, SettleSpend
+from orchestrator.store.budgets import Charge, Reserve, SettleSpend
 from orchestrator.waiting import Lines, Place
 
 
@@ -31,17 +34,20 @@ class Teller:
 
     recorder: Recorder
     lines: Lines
+    working: dict[str, set[Callable[[str], None]]] = field(factory=dict[str, set[Callable[[str], None]]])
+    """By pool: what stops the agents that spend from it now."""
 
 
 class StoreTill:
-    """The `Till` of one attempt.
+    """The `Till` of one attempt, and the `Charger` of its agents.
 
     Args:
         pools: the chain that is charged, the nearest first.
+        name: of the harness.
         number, epoch, attempt: the store's name for the harness, its ownership and its attempt.
     """
 
-    __slots__ = ("_attempt", "_control", "_epoch", "_harness", "_number", "_pools", "_teller")
+    __slots__ = ("_attempt", "_control", "_epoch", "_harness", "_name", "_number", "_pools", "_teller")
 
     def __init__(
         self,
@@ -50,6 +56,7 @@ class StoreTill:
         harness: BaseHarness[Any, Any, Any],
         control: Control,
         *,
+        name: str,
         number: int,
         epoch: int,
         attempt: int,
@@ -58,6 +65,7 @@ class StoreTill:
         self._pools = pools
         self._harness = harness
         self._control = control
+        self._name = name
         self._number, self._epoch, self._attempt = number, epoch, attempt
 
     async def reserve(self, amounts: Spend, *, between_steps: bool = False) -> int:
@@ -90,6 +98,54 @@ class StoreTill:
         """Charge what was spent, together with whatever is recorded next."""
         recorder = self._teller.recorder
         recorder.submit(SettleSpend(id, _now_us(), actual), lambda _: self._teller.lines.ring(self._pools))
+
+    def charge_soon(
+        self,
+        usage: Usage,
+        then: Callable[[Charged], None],
+        *,
+        agent: str,
+        turns: int = 0,
+        thread: str = "",
+        settled: Collection[str] = (),
+    ) -> Awaitable[object]:
+        """Charge what an agent reports; see `harnesses.bill.Charger`."""
+        charge = Charge(
+            pools=self._pools,
+            teller=pool_name(AGENTS, self._name),
+            harness=self._number,
+            epoch=self._epoch,
+            attempt=self._attempt,
+            step=self._harness.current_step + 1,
+            time_us=_now_us(),
+            agent=agent,
+            usage=usage,
+            turns=turns,
+            thread=thread,
+            settled=tuple(settled),
+        )
+
+        def charged(result: Charged) -> None:
+            then(result)
+            if result.over:
+                for stop in tuple(self._teller.working.get(result.over_pool, ())):
+                    stop(result.over)
+
+        return self._teller.recorder.submit(charge, charged)
+
+    def watch(self, stop: Callable[[str], None]) -> Callable[[], None]:
+        """Have `stop` called with the reason when a pool of the chain is spent by another of this program."""
+        working = self._teller.working
+        for pool in self._pools:
+            working.setdefault(pool, set()).add(stop)
+
+        def leave() -> None:
+            for pool in self._pools:
+                working[pool].discard(stop)
+                if not working[pool]:
+                    del working[pool]
+
+        return leave
 
     def accounts(self) -> Sequence[Account]:
         """Return where the pools of the chain stand, as of the last commit."""

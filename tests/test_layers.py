@@ -16,11 +16,12 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("control_characters", "errors", "faults", "moment", "step"),
-    ("agent", "budget", "clock", "config", "forks", "key_file", "links", "record_size", "schedule", "stopwatch"),
-    ("values",),
+    ("budget", "clock", "config", "forks", "key_file", "links", "record_size", "schedule", "stopwatch"),
+    ("usage",),
+    ("agent", "values"),
     ("approval", "private_files"),
     ("attachments", "delta", "effects", "pools", "returned"),
-    ("entries",),
+    ("charging", "entries", "held"),
     ("governor",),
     # what is not to be written or shown
     ("secret_rules",),
@@ -32,7 +33,7 @@ HARNESSES = (
     ("secrets",),
     # orders, and the loop that obeys them
     ("control", "once", "spending", "ticks"),
-    ("meter",),
+    ("bill", "meter"),
     ("driver", "runtime", "state"),
     ("ledger",),
     ("alone", "verbs"),
@@ -66,7 +67,8 @@ HARNESSES = (
     ("features",),
     # agents
     ("agents.errors", "agents.reading", "agents.scripted"),
-    ("agents.dialects", "agents.recorded", "agents.sandbox_mounts"),
+    ("agents.dialects", "agents.recorded", "agents.sandbox_mounts", "agents.stream_counts"),
+    ("agents.metering",),
     ("agents.sandbox",),
     ("agents.command",),
     ("agents",),
@@ -346,6 +348,7 @@ ORCHESTRATOR = (
     ("command.doctor_file", "command.doctor_machine", "command.doctor_store", "command.doctor_work"),
     ("command.doctor_repair",),
     ("command.doctor",),
+    ("command.task_limits",),
     ("command.verbs", "command.display", "command.run_folder", "command.making", "command.script"),
     ("command.export_sheets",),
     ("command.export_formats",),
@@ -373,6 +376,9 @@ PURE = (
     "harnesses.coding.sources.problems",
     "harnesses.coding.sources.toml_json",
     "harnesses.agent",
+    "harnesses.charging",
+    "harnesses.held",
+    "harnesses.usage",
     "harnesses.budget",
     "harnesses.config",
     "harnesses.control_characters",

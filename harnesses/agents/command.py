@@ -24,6 +24,7 @@ from attrs import evolve, frozen
 from harnesses.agent import Agent, AgentRun
 from harnesses.agents.dialects import Dialect, PromptBy
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
+from harnesses.agents.metering import MeteredReading
 from harnesses.agents.reading import SHOWN, Reply
 from harnesses.agents.sandbox import Bubblewrap, environment_within
 from harnesses.control_characters import inert
@@ -94,7 +95,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         if not isinstance(cast(object, sandbox), Bubblewrap | None) and sandbox != "bwrap":
             raise HarnessMisuse(f"CommandAgent: sandbox: expected 'bwrap', a Bubblewrap or None, was {sandbox!r:.100}")
         self._dialect = _settled(command, dialect, resume, prompt)
-        super().__init__(self._turn, name=name or self._dialect.name)
+        super().__init__(self._turn, name=name or self._dialect.name, reports=self._dialect.reports)
         if not limit_s > 0:
             raise HarnessMisuse(f"{self.name}: limit_s: expected seconds above 0, was {limit_s!r}")
         self._limit_s = limit_s
@@ -113,7 +114,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
     def speaking(self, dialect: Dialect) -> CommandAgent:
         """Return this agent with another dialect; all else is the same."""
         twin = copy(self)
-        twin._dialect = dialect
+        twin._dialect, twin.reports = dialect, dialect.reports
         twin._run = twin._turn
         return twin
 
@@ -134,7 +135,9 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_remove, self._litter(assignment.directory) - litter)
         self._check(assignment, ran, reply)
-        return TurnResult(message=reply.message, session=reply.session, tokens=reply.tokens, stop_reason=reply.stop_reason)
+        return TurnResult(
+            message=reply.message, session=reply.session, tokens=reply.tokens, usage=reply.usage, stop_reason=reply.stop_reason
+        )
 
     async def _speak(self, run: AgentRun[FeatureState, Assignment], session: str | None, deadline: float) -> tuple[Ran, Reply]:
         """Run the command once; return how it ended and what it said."""
@@ -143,7 +146,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         resumes = session is not None and dialect.resume is not None
         template = dialect.resume if resumes and dialect.resume is not None else dialect.command
         session = session if resumes else (dialect.begin() if dialect.begin is not None else None)
-        reading = dialect.reading()
+        reading = MeteredReading(dialect.reading(), run.charge)
 
         def log(line: str) -> None:
             for part in line.splitlines():

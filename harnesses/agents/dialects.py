@@ -43,6 +43,8 @@ class Dialect:
     """Where the program keeps what it needs from one turn to the next; it may write there in a sandbox."""
     network: bool = False
     """Whether the program has to reach its model over the network, and so shares that in a sandbox."""
+    reports: frozenset[str] = frozenset()
+    """Of `tokens`, `tool_calls` and `money`, what its output tells while it runs or at its end: limits on these are held."""
     secrets: tuple[str, ...] = ()
     """How the variables begin that hold what it signs in with; in a sandbox other secrets are taken out of its environment."""
     litter: tuple[str, ...] = ()
@@ -68,6 +70,7 @@ def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permi
         command=speaks,
         resume=(*speaks, "--resume", "{session}"),
         reading=ClaudeCodeReading,
+        reports=frozenset({"tokens", "tool_calls", "money"}),
         keeps=("~/.claude", "~/.claude.json"),
         network=True,
         secrets=("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "VERTEX_"),
@@ -91,6 +94,7 @@ def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str
         command=(*speaks, "-"),
         resume=(*speaks, "resume", "{session}", "-"),
         reading=CodexReading,
+        reports=frozenset({"tokens", "tool_calls"}),
         keeps=("~/.codex",),
         network=True,
         secrets=("OPENAI_", "CODEX_", "AZURE_OPENAI_"),
@@ -122,6 +126,7 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
         resume=(*speaks, "--restore-chat-history"),
         prompt=PromptBy.FILE,
         reading=AiderReading,
+        reports=frozenset({"tokens", "tool_calls", "money"}),
         begin=begin,
         keeps=("~/.aider", str(folder)),
         network=True,

@@ -9,12 +9,14 @@ import json
 import re
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from decimal import Decimal
+from typing import Any, Protocol, cast, runtime_checkable
 
 from attrs import frozen
 
 from harnesses.features.record import MAX_TEXT
 from harnesses.features.texts import kept_part
+from harnesses.usage import UNUSED, Usage, count_of, money_of
 
 SHOWN = 2_000
 """Characters of one line that are logged."""
@@ -28,6 +30,8 @@ class Reply:
     session: str | None = None
     tokens: int = 0
     """All that were read or written, those that came from a cache included."""
+    usage: Usage = UNUSED
+    """What it has used in this run; of a conversation that only its total is known of, in all of that."""
     stop_reason: str = "end_turn"
     error: str | None = None
     """What it reported as an error; None if the turn came to its end."""
@@ -35,6 +39,7 @@ class Reply:
     """Whether it did anything; if not, the turn can be begun anew."""
 
 
+@runtime_checkable
 class Reading(Protocol):
     """Reads the output of one turn."""
 
@@ -45,6 +50,28 @@ class Reading(Protocol):
     def reply(self) -> Reply:
         """Return what was said, when the output is at its end."""
         ...
+
+
+@runtime_checkable
+class UsageReading(Protocol):
+    """A reading that knows, while the program runs, what it has used."""
+
+    @property
+    def usage(self) -> Usage:
+        """What was used in this run; with a `thread`, in all of that conversation. Tool calls are counted beside it."""
+        ...
+
+    @property
+    def thread(self) -> str:
+        """The conversation that `usage` is the total of; empty if it is of this run alone."""
+        ...
+
+
+def innermost(reading: Reading) -> Reading:
+    """Return the reading that others, which have it as `inner`, add something to."""
+    while isinstance(within := getattr(reading, "inner", None), Reading):
+        reading = within
+    return reading
 
 
 class PlainReading:
@@ -68,9 +95,17 @@ class ClaudeCodeReading:
 
     system (its first has the session), assistant, user, result. A result says `is_error`, and in `result` or `errors` why.
     Asked to resume what it does not know, it ends with a result of 0 turns that names no `result`.
+
+    Each message says what it took, the one with the same id again and again; the result says what all of them took, and the
+    cost of this run, which nothing before it says.
     """
 
+    thread = ""
+
     def __init__(self) -> None:
+        self._messages: dict[str, Usage] = {}
+        self._earlier = UNUSED
+        self._total = UNUSED
         self._session: str | None = None
         self._result: Mapping[str, Any] | None = None
         self._worked = False
@@ -83,9 +118,12 @@ class ClaudeCodeReading:
         match string(event, "type"):
             case "assistant":
                 self._worked = True
+                self._take_usage(inner(event, "message"))
                 return _content(inner(event, "message"))
             case "result":
                 self._result = event
+                used = _claude_usage(inner(event, "usage"))
+                self._total = self._total.max(used + Usage(money=money_of(event.get("total_cost_usd"))))
                 return f"[{string(event, 'subtype') or 'result'}] {string(event, 'result')}"[:SHOWN]
             case "system":
                 return f"[{string(event, 'subtype') or 'system'}] session {session}"[:SHOWN]
@@ -94,6 +132,22 @@ class ClaudeCodeReading:
             case _:
                 return text[:SHOWN]
 
+    def _take_usage(self, message: Mapping[str, Any]) -> None:
+        id = string(message, "id")[:200]
+        used = _claude_usage(inner(message, "usage"))
+        if not id:
+            self._earlier += used
+            return
+        self._messages[id] = self._messages.get(id, UNUSED).max(used)
+        if len(self._messages) > _MOST_MESSAGES:
+            self._earlier += self._messages.pop(next(iter(self._messages)))
+
+    @property
+    def usage(self) -> Usage:
+        """What its messages say together, or its result, where that is more."""
+        told = sum(self._messages.values(), start=self._earlier)
+        return self._total if self._total.tokens >= told.tokens else told.max(self._total)
+
     def reply(self) -> Reply:
         """Return what the result says."""
         if self._result is None:
@@ -101,15 +155,24 @@ class ClaudeCodeReading:
         result = self._result
         said = string(result, "result") or "; ".join(strings(result, "errors"))
         failed = bool(result.get("is_error")) or string(result, "subtype").startswith("error")
-        counted = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
         return Reply(
             message=kept_part(said),
             session=self._session,
-            tokens=total(inner(result, "usage"), counted),
+            tokens=_claude_usage(inner(result, "usage")).tokens,
             stop_reason=string(result, "stop_reason") or "end_turn",
             error=kept_part(f"{string(result, 'subtype')}: {said}") if failed else None,
             worked=self._worked,
         )
+
+
+_MOST_MESSAGES = 64
+"""Messages that may still be told of again."""
+
+
+def _claude_usage(usage: Mapping[str, Any]) -> Usage:
+    cached = count_of(usage.get("cache_read_input_tokens"))
+    read = total(usage, ("input_tokens", "cache_creation_input_tokens")) + cached
+    return Usage(input_tokens=count_of(read), output_tokens=count_of(usage.get("output_tokens")), cached_tokens=cached)
 
 
 class CodexReading:
@@ -117,12 +180,15 @@ class CodexReading:
 
     thread.started (has the id), turn.started, item.*, turn.completed (has the usage), turn.failed, error. An error may be
     followed by another try of its own; it counts if nothing comes of that.
+
+    The usage is that of the whole thread up to there, the turns of earlier runs included: openai/codex, `TokenUsage` of
+    exec_events.rs is made of the thread's `total_token_usage`.
     """
 
     def __init__(self) -> None:
         self._thread: str | None = None
         self._message = ""
-        self._tokens = 0
+        self._usage = UNUSED
         self._completed = False
         self._error: str | None = None
         self._worked = False
@@ -139,8 +205,8 @@ class CodexReading:
                 return self._item(inner(event, "item"))
             case "turn.completed":
                 self._completed = True
-                self._tokens += total(inner(event, "usage"), ("input_tokens", "output_tokens"))
-                return f"[turn completed] {self._tokens} tokens"
+                self._usage = self._usage.max(_codex_usage(inner(event, "usage")))
+                return f"[turn completed] {self._usage.tokens} tokens in this thread"
             case "turn.failed":
                 self._completed = False
                 self._error = string(inner(event, "error"), "message") or "the turn failed"
@@ -152,6 +218,16 @@ class CodexReading:
                 return ""
             case _:
                 return text[:SHOWN]
+
+    @property
+    def usage(self) -> Usage:
+        """What the thread has used."""
+        return self._usage
+
+    @property
+    def thread(self) -> str:
+        """The thread's id; what one without an id has used is of this run."""
+        return f"codex/{self._thread[:200]}" if self._thread else ""
 
     def _item(self, item: Mapping[str, Any]) -> str:
         kind = string(item, "type")
@@ -167,39 +243,55 @@ class CodexReading:
         return Reply(
             message=kept_part(self._message),
             session=self._thread,
-            tokens=self._tokens,
+            tokens=self._usage.tokens,
             error=None if error is None else kept_part(error),
             worked=self._worked,
         )
 
 
-_AIDER_TOKENS = re.compile(r"^Tokens: ([\d.,]+)([kM]?) sent,.*?([\d.,]+)([kM]?) received")
+def _codex_usage(usage: Mapping[str, Any]) -> Usage:
+    # Its cached tokens are among the input tokens, its reasoning ones among the output tokens.
+    read, written, cached = (count_of(usage.get(f"{kind}_tokens")) for kind in ("input", "output", "cached_input"))
+    return Usage(input_tokens=read, output_tokens=written, cached_tokens=min(cached, read))
+
+
+_AIDER_TOKENS = re.compile(
+    r"^Tokens: ([\d.,]+)([kM]?) sent,.*?([\d.,]+)([kM]?) received(?:.*?Cost: \$(\d{1,9}(?:\.\d{1,12})?) message)?"
+)
 
 
 class AiderReading(PlainReading):
-    """Text of `aider --message-file`, which now and then says how many tokens it took."""
+    """Text of `aider --message-file`, which after each message says how many tokens it took, and what it cost."""
+
+    thread = ""
 
     def __init__(self) -> None:
         super().__init__()
-        self._tokens = 0
+        self._usage = UNUSED
 
     def line(self, text: str) -> str:
         """Keep the line, and count."""
         if found := _AIDER_TOKENS.match(text):
-            sent, sent_unit, received, received_unit = found.groups()
-            self._tokens += _number(sent, sent_unit) + _number(received, received_unit)
+            sent, sent_unit, received, received_unit, cost = found.groups()
+            read, written = _number(sent, sent_unit), _number(received, received_unit)
+            self._usage += Usage(input_tokens=read, output_tokens=written, money=money_of(Decimal(cost or 0)))
         return super().line(text)
 
     def reply(self) -> Reply:
         """Return the end of the text. That a model could not be reached aider says in words alone."""
         reply = super().reply()
-        return Reply(message=reply.message, tokens=self._tokens, worked=reply.worked)
+        return Reply(message=reply.message, tokens=self._usage.tokens, worked=reply.worked)
+
+    @property
+    def usage(self) -> Usage:
+        """What its messages took together."""
+        return self._usage
 
 
 def _number(digits: str, unit: str) -> int:
     try:
-        return round(float(digits.replace(",", "")) * {"": 1, "k": 1_000, "M": 1_000_000}[unit])
-    except ValueError:
+        return count_of(round(float(digits.replace(",", "")) * {"": 1, "k": 1_000, "M": 1_000_000}[unit]))
+    except (ValueError, OverflowError):
         return 0
 
 

@@ -103,7 +103,7 @@ def recording(
                 attempt.files = {name: after.get(name) for name in before | after if before.get(name) != after.get(name)}
                 await trio.to_thread.run_sync(partial(_add, place, turn.input.feature.id, attempt))
 
-    return Agent(run, name=agent.name)
+    return Agent(run, name=agent.name, reports=agent.reports)
 
 
 def _contents(root: Path | None) -> dict[str, str]:

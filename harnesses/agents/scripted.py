@@ -17,6 +17,7 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import TurnResult
 from harnesses.features.record import Assignment, FeatureState
+from harnesses.usage import REPORTABLE, Usage
 
 Files = Mapping[str, str | bytes | None]
 
@@ -44,6 +45,8 @@ class ScriptedAttempt:
     message: str = ""
     artifact: str | None = None
     tokens: int = 0
+    usage: Usage | None = None
+    """What it has used, reported before it ends; None is its `tokens`."""
     session: str | None = None
 
 
@@ -59,7 +62,7 @@ class ScriptedAgent(Agent[FeatureState, Assignment, TurnResult]):
     """
 
     def __init__(self, attempts: Attempts, *, otherwise: ScriptedAttempt | None = None, name: str = "ScriptedAgent") -> None:
-        super().__init__(self._attempt, name=name)
+        super().__init__(self._attempt, name=name, reports=REPORTABLE)
         self._attempts = {
             key: (value,) if isinstance(value, ScriptedAttempt) else tuple(value) for key, value in attempts.items()
         }
@@ -79,9 +82,17 @@ class ScriptedAgent(Agent[FeatureState, Assignment, TurnResult]):
             await trio.to_thread.run_sync(partial(lay_down, root, attempt.files))
         if attempt.run is not None:
             await attempt.run(assignment)
+        if used := attempt.usage or Usage(tokens=attempt.tokens):
+            run.charge(used)
         if attempt.raises is not None:
             raise attempt.raises.with_traceback(None)
-        return TurnResult(message=attempt.message, artifact=attempt.artifact, tokens=attempt.tokens, session=attempt.session)
+        return TurnResult(
+            message=attempt.message,
+            artifact=attempt.artifact,
+            tokens=used.tokens,
+            usage=attempt.usage,
+            session=attempt.session,
+        )
 
     def _find(self, assignment: Assignment) -> ScriptedAttempt:
         attempts = self._attempts.get(assignment.feature.id)

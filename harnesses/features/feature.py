@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
+from harnesses.usage import Usage
+
 
 def _texts(texts: Iterable[str]) -> tuple[str, ...]:
     return (texts,) if isinstance(texts, str) else tuple(texts)
@@ -66,6 +68,9 @@ class TurnResult:
     """What the agent knows this conversation by, so that the next turn can go on with it."""
     stop_reason: str = "end_turn"
     tokens: int = 0
+    """All that were used in the turn."""
+    usage: Usage | None = None
+    """What was used in the turn: tokens by kind, tool calls, money. Within a harness it is what was charged for it."""
     base: str | None = None
     """The commit that the work began from, where it is done in a repository."""
     commit: str | None = None

@@ -169,6 +169,11 @@ class FeatureHarness(FeatureLeaving):
         self._chat_delay_s = chat_delay_s
         self._created = False
 
+    def limit_tries(self, most: int) -> None:
+        """Let a feature have at most so many tries, if its policy does not say fewer. Before it is started."""
+        policy = self._policy
+        self._policy = evolve(policy, max_turns_per_feature=min(most, policy.max_turns_per_feature))
+
     @property
     def initialized(self) -> InitializerResult:
         """What the initialisation has given; `created` is whether it came in this attempt."""

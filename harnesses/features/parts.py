@@ -66,6 +66,14 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
 
     # what another kind of work does in its own way
 
+    def asked_agents(self) -> Sequence[FeatureAgent]:
+        # Who does the work in a way of their own says what it costs in a way of their own, by `spending`.
+        return (self._agent,) if type(self)._do.__module__.startswith("harnesses.") else ()
+
+    def wrap_agent(self, wrap: Callable[[FeatureAgent], FeatureAgent]) -> None:
+        """Have `wrap(agent)` asked instead of the agent. Before it is started."""
+        self._agent = wrap(self._agent)
+
     async def _open(self) -> None:
         """Get ready. Awaited once at each start, before anything else."""
 

@@ -8,7 +8,7 @@ see each event once, in order, and can neither break nor delay the turn.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, nullcontext
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
@@ -76,8 +76,9 @@ class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
         *,
         name: str = "Agent",
         is_complete: Callable[[FeatureState], bool] | None = None,
+        reports: Iterable[str] = (),
     ) -> None:
-        super().__init__(_silently(stream), name=name, is_complete=is_complete)
+        super().__init__(_silently(stream), name=name, is_complete=is_complete, reports=reports)
         self.stream = stream
 
 
@@ -91,7 +92,7 @@ def watched(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAg
         tell(TurnEvent.complete(result))
         return result
 
-    return Agent(run, name=agent.name)
+    return Agent(run, name=agent.name, reports=getattr(agent, "reports", ()))
 
 
 def _silently(stream: TurnStream) -> Callable[[AgentRun[FeatureState, Assignment]], Awaitable[TurnResult]]:

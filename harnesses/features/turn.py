@@ -18,6 +18,7 @@ from harnesses.errors import BudgetExhausted, HarnessMisuse, Waiting
 from harnesses.features.feature import TurnResult, Verdict
 from harnesses.features.record import MAX_PATH
 from harnesses.features.texts import is_storable, kept_part, storable
+from harnesses.usage import Usage
 
 WORK, JUDGE = "work", "judge"
 _LONG = 100
@@ -175,6 +176,14 @@ def _is_bool(value: object) -> bool:
     return isinstance(value, bool)
 
 
+def _is_usage(value: object) -> bool:
+    return value is None or type(value) is Usage
+
+
+def _as_it_is(usage: Usage | None) -> Usage | None:
+    return usage
+
+
 def _all(text: str | None) -> str | None:
     return None if text is None else storable(text)
 
@@ -196,6 +205,7 @@ _RESULT: Mapping[str, _Field] = {
     "session": ("a text or None", _is_text_or_none, _whole),
     "stop_reason": _TEXT,
     "tokens": ("a whole number of 64 bits, 0 or more", _is_count, int),
+    "usage": ("a Usage or None", _is_usage, _as_it_is),
     "base": _NAME,
     "commit": _NAME,
     "branch": _NAME,

@@ -19,8 +19,8 @@ from attrs import evolve
 from harnesses.agent import Agent, AgentRun
 from harnesses.agents.command import CommandAgent
 from harnesses.agents.reading import Reading, Reply
+from harnesses.agents.stream_counts import Counter, Deeds, counter_for
 from harnesses.governance.guardrails import Guardrails
-from harnesses.governance.stream_counts import Counter, Deeds, counter_for
 from harnesses.governance.tally import AgentStopped, Tally, current_tally, tallying
 from harnesses.step import InputT, OutputT, StateT
 
@@ -34,7 +34,7 @@ class LimitedAgent(Agent[StateT, InputT, OutputT], Generic[StateT, InputT, Outpu
     def __init__(
         self, inner: Agent[StateT, InputT, OutputT], guardrails: Guardrails, *, counter: Counter | None = None
     ) -> None:
-        super().__init__(self._turn, name=inner.name, is_complete=inner.is_complete)
+        super().__init__(self._turn, name=inner.name, is_complete=inner.is_complete, reports=inner.reports)
         self.inner = inner
         """The agent itself: who judges it must be another one."""
         self._guardrails = guardrails
@@ -88,7 +88,7 @@ class _CountedReading:
     """Reads the output of one run of a program, and counts what it tells of. What is told twice counts once."""
 
     def __init__(self, inner: Reading, tells: Counter, tally: Tally) -> None:
-        self._inner = inner
+        self.inner = inner
         self._tells = tells
         self._tally = tally
         self._tally.is_counting = True
@@ -96,16 +96,16 @@ class _CountedReading:
 
     def line(self, text: str) -> str:
         """Count, then read. The error of one too many ends the program."""
-        shown = self._inner.line(text)
+        shown = self.inner.line(text)
         try:
             for deed in self._tells(text):
                 if not self._told.is_new(deed):
                     continue
                 self._tally.tool_call(deed.name) if deed.is_tool else self._tally.message()
         except AgentStopped as stopped:
-            stopped.session = self._inner.reply().session
+            stopped.session = self.inner.reply().session
             raise
         return shown
 
     def reply(self) -> Reply:
-        return self._inner.reply()
+        return self.inner.reply()

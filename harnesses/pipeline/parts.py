@@ -157,6 +157,10 @@ class PipelineParts(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
                 raise PipelineInvalid(f"task {str(task.id)!r}: {apart.evidence}; give the two agents names of their own")
         return found
 
+    def asked_agents(self) -> Sequence[PipelineAgent]:
+        builders = [one for several in self._builders.values() for one in several]
+        return tuple(dict.fromkeys([*builders, *(judge for judge in self._judges.values() if judge is not None)]))
+
     def _agent_name(self, task: TaskNote) -> str:
         """Return what the builder of a task is known by."""
         return self._stages[task.stages[0]].agent

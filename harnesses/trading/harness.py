@@ -42,6 +42,7 @@ from harnesses.trading.paper import PaperBroker
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_from, watch
 from harnesses.trading.risk_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.strategies import Strategy, rsi_strategy
+from harnesses.trading.strategies.market import StrategyAgent
 
 
 class BooksDiffer(Waiting):
@@ -108,6 +109,9 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     def is_complete(self) -> bool:
         state = self.state
         return state.book is not None and self._feed.is_at_end(state.time)
+
+    def asked_agents(self) -> Sequence[StrategyAgent]:
+        return (self._strategy.agent,)
 
     async def execute(self) -> AsyncIterator[StepYield[MarketSlice | None, TradingOutput]]:
         await self._start()

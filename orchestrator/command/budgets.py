@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harnesses.budget import FIELDS
+from harnesses.charging import THREAD
 from harnesses.pools import Account
 from orchestrator.command.lines import columns, json_line
 from orchestrator.store.sqlite_budgets import accounts
@@ -24,7 +25,7 @@ def known_accounts(store: str) -> Mapping[str, Account]:
         StoreError: the store is not there, or can not be read.
     """
     with closing(open_reader(Path(store))) as db, translated(store):
-        return accounts(db, None)
+        return {pool: account for pool, account in accounts(db, None).items() if not pool.startswith(THREAD)}
 
 
 def budgets_lines(pools: Mapping[str, Account], *, as_json: bool) -> Iterator[str]:

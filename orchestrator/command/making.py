@@ -8,23 +8,26 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, ForwardRef, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from attrs import field, frozen
 
 from harnesses.base import BaseHarness
-from harnesses.budget import Budget
+from harnesses.budget import UNLIMITED, Budget
 from harnesses.config import HarnessConfig
 from harnesses.errors import Unstorable
 from harnesses.governance.fingerprints import SIDES
-from harnesses.governance.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrails
+from harnesses.governance.guardrails import MONEY_LIMITS, Guardrails
 from harnesses.governance.watching import telling, terms
+from harnesses.held import unheld
 from harnesses.runtime import ApprovalRule
 from harnesses.values import fields_of
 from orchestrator.again import Renew
 from orchestrator.codec import encode
 from orchestrator.command.loading import guarded, load_attribute
 from orchestrator.command.runfile import RunFile, Table, convert
+from orchestrator.command.task_limits import hold_task_limits
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle
 from orchestrator.orchestrator import Orchestrator
@@ -112,6 +115,10 @@ def _guarded(table: Table) -> AnyHarness:
             f"`figures(state)` that gives `equity` and `position`, was {type(harness).__name__}; write one, or remove them"
         )
     _check_ignored(table, harness)
+    limits = (table.budget, table.guardrails.budget, table.shared_budget)
+    tightest = reduce(Budget.min, (one for one in limits if one is not None), UNLIMITED)
+    if why := unheld(harness.asked_agents(), tightest):
+        raise UsageError(f"{table.where}: {why}")
     return harness
 
 
@@ -142,6 +149,8 @@ def make_harness(table: Table) -> AnyHarness:
     if not isinstance(made, BaseHarness):
         raise UsageError(f"{where}: {reference} returned {made!r:.100}: expected a harness; have it return one")
     harness: AnyHarness = made
+    if "guardrails" not in _signature(cast(Maker, maker), where).parameters:
+        hold_task_limits(table, harness)
     try:
         encode(harness.state)
     except Unstorable as error:
@@ -170,11 +179,6 @@ def _arguments(table: Table, maker: Maker) -> dict[str, Any]:
         given.setdefault("beside", table.beside)
     if "guardrails" in takes:
         given.setdefault("guardrails", table.guardrails)
-    elif tasks := sorted(table.limits & TASK_LIMITS):
-        raise UsageError(
-            f"{where}: guardrails: {', '.join(tasks)} can not be held: expected a class or function that takes `guardrails`, "
-            f"for they are of its tasks, was {reference}; remove them"
-        )
     for name in given:
         if name not in takes and not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
             raise UsageError(f"{where}: {name} is given: expected none, for {reference} does not take it; remove it")

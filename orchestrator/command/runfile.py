@@ -78,6 +78,10 @@ class Table:
     """Those of all harnesses, and its own."""
     limits: frozenset[str] = frozenset()
     """The names of its own ones."""
+    shared_limits: frozenset[str] = frozenset()
+    """The names of those of all harnesses."""
+    shared_budget: Budget | None = None
+    """Of all harnesses together."""
 
 
 @frozen(kw_only=True)
@@ -138,7 +142,7 @@ def parse_run_file(text: str, path: Path) -> RunFile:
         _check_keys(data["backoff"], Backoff, f"{where}: backoff")
     top = convert(data, _Top, where)
     tables = tuple(
-        _table(table, f"{where}: harness {_called(table, place)}", path.parent, everyone)
+        _table(table, f"{where}: harness {_called(table, place)}", path.parent, everyone, budget)
         for place, table in enumerate(top.harness, 1)
     )
     _check_names(tables, where)
@@ -148,7 +152,7 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=_beside(path, top.log), options=plain)
 
 
-def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, Any]) -> Table:
+def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, Any], shared: Budget | None) -> Table:
     budget = _taken_budget(data, where)
     own = _taken_guardrails(data, where)
     _check_keys(data, HarnessConfig, where)
@@ -166,7 +170,10 @@ def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, A
     for key in ("step_timeout_s", "deadline_s"):
         seconds = getattr(config, key)
         _check(seconds is None or 0 < seconds <= 1e9, f"{where}: {key}: expected seconds above 0", seconds)
-    return Table(config, frozenset(data), where, budget, beside, read_together(everyone, own), frozenset(own))
+    rails = read_together(everyone, own)
+    return Table(
+        config, frozenset(data), where, budget, beside, rails, frozenset(own), frozenset(everyone), shared_budget=shared
+    )
 
 
 def _taken_guardrails(data: dict[str, Any], where: str) -> dict[str, Any]:

@@ -5,19 +5,21 @@ no crash and no second program can bring a limit to be overshot.
 
     Reserve ──► open ──SettleSpend──► what was spent is charged, the rest comes back
                   └──── forfeit ────► all of it is charged: its attempt has ended, and did not say
+    Charge ──► charged in full, past the limit too: an agent reports what it has used
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from attrs import evolve, frozen
 
 from harnesses.budget import NOTHING, Denied, Granted, Later, Spend
+from harnesses.charging import Charged, charge_usage, nearing
 from harnesses.pools import Account, charge, decide, merged, not_open
 from orchestrator.codec import encode_private
-from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.budgets import Charge, Fund, Reserve, SettleSpend
 
 
 @frozen
@@ -126,6 +128,28 @@ class Books:
             raise error
         return seq
 
+    def charge(self, charge: Charge) -> Charged:
+        """Charge what an agent reports. Whether the harness is the asker's own has been looked at before."""
+        charged = charge_usage(
+            self._shelf.account,
+            lambda pool, account: self._shelf.keep(pool, account, charge.time_us),
+            charge.pools,
+            charge.teller,
+            charge.usage,
+            turns=charge.turns,
+            thread=charge.thread,
+            settled=charge.settled,
+        )
+        if not charged.usage:
+            return charged
+        body: dict[str, Any] = {"change": "charged", "pools": merged((*charge.pools, charge.teller)), "agent": charge.agent}
+        body |= {"spent": charged.usage.without({"turns", *charge.settled}).spend().plain(), "usage": charged.usage.plain()}
+        optional = {"thread": charge.thread, "settled": charge.settled, "near": charged.near, "over": charged.over}
+        body |= {name: said for name, said in optional.items() if said}
+        place = (charge.harness, charge.epoch, charge.attempt, charge.step, charge.time_us)
+        self._insert(*place, encode_private(body), KIND)
+        return charged
+
     def forfeit(self, harness: int, time_us: int) -> None:
         """Charge in full what a harness has open: an attempt begins, or the harness is given up."""
         self._forfeit(self._shelf.of(harness), time_us)
@@ -143,9 +167,15 @@ class Books:
 
     def _close(self, reservation: Open, charged: Spend, time_us: int, change: str, actual: Spend) -> int:
         self._shelf.drop(reservation.id)
+        near: list[str] = []
         for pool in reservation.pools:
-            self._shelf.keep(pool, self._shelf.account(pool).settle(reservation.amounts, charged), time_us)
-        body = {"change": change, "reservation": reservation.id, "pools": reservation.pools}
+            before = self._shelf.account(pool)
+            account = before.settle(reservation.amounts, charged)
+            near += nearing(pool, before, account)
+            self._shelf.keep(pool, account, time_us)
+        body: dict[str, Any] = {"change": change, "reservation": reservation.id, "pools": reservation.pools}
+        if near:
+            body["near"] = near
         text = encode_private({**body, "amounts": reservation.amounts.plain(), "spent": actual.plain()})
         return self._insert(reservation.harness, reservation.epoch, reservation.attempt, reservation.step, time_us, text, KIND)
 

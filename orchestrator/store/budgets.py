@@ -11,6 +11,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from harnesses.budget import Budget, Spend
+from harnesses.usage import Usage
 
 
 @frozen
@@ -51,4 +52,31 @@ class SettleSpend:
     actual: Spend
 
 
-BudgetOperation: TypeAlias = Fund | Reserve | SettleSpend
+@frozen(kw_only=True)
+class Charge:
+    """Charge what an agent reports to all of these pools, past their limits too: it has happened.
+
+    Result: a `harnesses.charging.Charged`; or `OwnershipLost`, and nothing is charged.
+    """
+
+    pools: tuple[str, ...]
+    teller: str
+    """The pool that tells what the agents of this harness have used."""
+    harness: int
+    epoch: int
+    attempt: int
+    step: int
+    """The one being made."""
+    time_us: int
+    agent: str
+    usage: Usage
+    """What was used since the last report; with a thread, its total."""
+    turns: int = 0
+    """Calls of the agent that are counted with it."""
+    thread: str = ""
+    """The conversation that `usage` is the total of."""
+    settled: tuple[str, ...] = ()
+    """Fields that the harness settles itself: they are not charged to `pools`."""
+
+
+BudgetOperation: TypeAlias = Fund | Reserve | SettleSpend | Charge

@@ -21,7 +21,7 @@ from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Re
 from orchestrator.store.approval_desk import ApprovalDesk, Filed, MemoryApprovalShelf, approval_records
 from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books, MemoryShelf
-from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.budgets import Charge, Fund, Reserve, SettleSpend
 from orchestrator.store.deriving import derive
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.forking import Origin, check_fork, copied, forked, rows_of
@@ -248,6 +248,9 @@ class MemoryStore:
                     return self._books.reserve(operation)
                 case SettleSpend():
                     return self._books.settle(operation)
+                case Charge():
+                    _check_held(self._harnesses[operation.harness], operation.epoch)
+                    return self._books.charge(operation)
                 case Ask():
                     _check_held(self._harnesses[operation.harness], operation.epoch)
                     return self._desk.ask(operation)

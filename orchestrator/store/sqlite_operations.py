@@ -18,7 +18,7 @@ from orchestrator.lifecycle import Status, remembers_restarts
 from orchestrator.store.approval_desk import ApprovalDesk
 from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books
-from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.budgets import Charge, Fund, Reserve, SettleSpend
 from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
 from orchestrator.store.forking import Origin, check_fork, check_room, make_fork, origin_in
 from orchestrator.store.owner import is_alive, pid_of
@@ -88,6 +88,9 @@ class Operations:
                     return self._books.reserve(operation)
                 case SettleSpend():
                     return self._books.settle(operation)
+                case Charge():
+                    _check_held(operation.harness, operation.epoch, holdings)
+                    return self._books.charge(operation)
                 case Ask():
                     _check_held(operation.harness, operation.epoch, holdings)
                     return self._desk.ask(operation)

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from harnesses.budget import FIELDS
+from harnesses.charging import AGENTS, THREAD
 from harnesses.effects import EffectOutcome
 from harnesses.pools import Account
 from orchestrator.buckets import Buckets
@@ -184,7 +185,15 @@ def _waiting(now: Snapshot) -> Iterator[Family]:
 def _of_budgets(accounts: Mapping[str, Account]) -> Iterator[Family]:
     spent: dict[tuple[str, ...], float] = {}
     limits: dict[tuple[str, ...], float] = {}
+    used: list[Sample] = []
     for pool, account in accounts.items():
+        kind, _, harness = pool.partition("/")
+        if pool.startswith(THREAD):
+            continue
+        if kind == AGENTS:
+            amounts = ((name, float(getattr(account.spent, name))) for name in FIELDS)
+            used += [((label_of(harness), resource), amount) for resource, amount in amounts if amount]
+            continue
         for resource in FIELDS:
             at, limit = (label_of(pool), resource), getattr(account.budget, resource)
             amount = float(getattr(account.spent, resource))
@@ -195,4 +204,6 @@ def _of_budgets(accounts: Mapping[str, Account]) -> Iterator[Family]:
     labels = ("pool", "resource")
     help = "What was spent from a budget, over all runs; money in its own currency, time in seconds."
     yield Family("orchestrator_budget_spent", "gauge", help, labels, list(spent.items()))
+    help = "What its agents have reported to have used, over all runs: turns, tool calls, tokens, money."
+    yield Family("orchestrator_agent_usage", "gauge", help, ("harness", "resource"), used)
     yield Family("orchestrator_budget_limit", "gauge", "What may be spent from it.", labels, list(limits.items()))

@@ -15,6 +15,7 @@ from harnesses.errors import HarnessMisuse
 from harnesses.trading.averages import Ema
 from harnesses.trading.orders import ZERO, Order, Side
 from harnesses.trading.strategies.market import Market, Strategy, check_part
+from harnesses.usage import REPORTABLE
 
 
 def trend(fast: float | None, slow: float | None) -> int:
@@ -60,4 +61,4 @@ def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1
     async def run(run: AgentRun[Any, Market]) -> Sequence[Order]:
         return cross_orders(run.input, *names, stake)
 
-    return Strategy(Agent(run, name="cross"), dict(zip(names, (Ema(fast), Ema(slow)), strict=True)))
+    return Strategy(Agent(run, name="cross", reports=REPORTABLE), dict(zip(names, (Ema(fast), Ema(slow)), strict=True)))

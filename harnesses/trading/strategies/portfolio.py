@@ -13,6 +13,7 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.orders import ONE, ZERO, Order, Side
 from harnesses.trading.strategies.market import Market, Quote, Strategy, check_part
+from harnesses.usage import REPORTABLE
 
 
 @frozen
@@ -86,7 +87,7 @@ def portfolio_strategy(
     async def run(run: AgentRun[Any, Market]) -> Sequence[Order]:
         return portfolio_orders(run.input, plan)
 
-    return Strategy(Agent(run, name="portfolio"))
+    return Strategy(Agent(run, name="portfolio", reports=REPORTABLE))
 
 
 def equal_weights(symbols: Sequence[str]) -> dict[str, Decimal]:

@@ -10,6 +10,7 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.trading.orders import ZERO, Order, Side
 from harnesses.trading.rsi import Rsi
 from harnesses.trading.strategies.market import Market, Quote, Strategy, check_part
+from harnesses.usage import REPORTABLE
 
 LOW, HIGH = 30.0, 70.0
 
@@ -50,7 +51,7 @@ def rsi_strategy(stake: Decimal = Decimal("0.1"), *, period: int = 14) -> Strate
     async def run(run: AgentRun[Any, Market]) -> Sequence[Order]:
         return rsi_orders(run.input, stake, name)
 
-    return Strategy(Agent(run, name="rsi"), {name: Rsi(period)})
+    return Strategy(Agent(run, name="rsi", reports=REPORTABLE), {name: Rsi(period)})
 
 
 def _reason(quote: Quote, name: str) -> str:

@@ -81,7 +81,7 @@ def approvals(source: Source) -> str:
 
 
 def budgets(source: Source) -> str:
-    """One row for each record about a budget: a pool was funded; something was reserved, settled or forfeited."""
+    """One row for each record about a budget: a pool was funded; something was reserved, settled, forfeited or charged."""
     fields = {
         "change": "VARCHAR",
         "pools": "VARCHAR[]",

@@ -30,7 +30,8 @@ _MADE = """
     ON s.harness = m.sender AND s.seq < m.seq GROUP BY m.seq
 """
 _BUDGETS = """
-    SELECT pools, amounts::VARCHAR FROM budgets WHERE harness = ? AND change IN ('settled', 'forfeited') ORDER BY seq
+    SELECT pools, coalesce(amounts, spent)::VARCHAR FROM budgets
+    WHERE harness = ? AND change IN ('settled', 'forfeited', 'charged') ORDER BY seq
 """
 
 

@@ -152,7 +152,7 @@ VIEWS: dict[str, View] = {
         "a row for each change of a budget",
         (
             *WHERE,
-            Column("change", "VARCHAR", "", "`funded`, `reserved`, `settled`, `overspent` or `forfeited`"),
+            Column("change", "VARCHAR", "", "`funded`, `reserved`, `settled`, `overspent`, `forfeited` or `charged`"),
             Column("pools", "VARCHAR[]", "", "the budgets that it concerns"),
             Column("reservation", "BIGINT", "", "`seq` of the reservation that it is about"),
             Column("amounts", "JSON", "", "what was reserved, by field"),

@@ -12,11 +12,11 @@ import trio
 from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, aider, claude_code, codex
 from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, PlainReading
+from harnesses.agents.stream_counts import Deed, Deeds, counter_for
 from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, TurnResult, accept_all
 from harnesses.features.record import FeatureState
 from harnesses.governance import BuilderContract, Guardrails, independent
 from harnesses.governance.counting import counted, limited
-from harnesses.governance.stream_counts import Deed, Deeds, counter_for
 from harnesses.governance.tally import AgentStopped, Tally, tallying, telemetry_checks
 from harnesses.step import LoadedContext
 from tests.harnesses.agents.turns import assigned, install, marked, take_turn

@@ -1,0 +1,183 @@
+"""What a line of a command-line agent's output says it does: tool calls and messages. Pure.
+
+    Claude Code   a block whose type ends with `tool_use`          an assistant message, by its id
+    Codex CLI     an item, begun or completed, that is no talk     an item `agent_message`
+    aider         `Applied edit to`                                `Tokens: … sent`, which ends each message
+    others        nothing can be told
+
+The law: what looks like a tool call counts as one, wherever it stands in a line and whatever stands before it: in lists, in
+blocks within blocks, in a line that is cut off or is only a part of an object. The result of a call that nobody told of counts
+for that call. What is told twice alike counts once, see `Deeds`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, TypeAlias, cast
+
+from attrs import define, field, frozen
+
+from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, Reading, inner, string
+
+_CALL = re.compile(r"\w*(?:tool_use|tool_call|function_call)")
+_LOOKS_LIKE_TOOL = re.compile(
+    r'"type"\s*:\s*"(\w*(?:tool_use|tool_call|function_call)|command_execution|file_change|web_search)"'
+    r'(?:\s*,\s*"id"\s*:\s*"([^"]{1,200})")?'
+)
+_LOOKS_LIKE_MESSAGE = re.compile(r'"type"\s*:\s*"assistant"')
+_LOOKS_LIKE_RESULT = re.compile(r'"type"\s*:\s*"\w*tool_result"')
+_RESULT_OF = re.compile(r'"tool_use_id"\s*:\s*"([^"]{1,200})"')
+_NOISE = re.compile(
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\u200b-\u200f]"
+)
+_LETTER = re.compile(r"\\u00([2-7][0-9a-fA-F])")
+_TALK = frozenset({"agent_message", "reasoning", "todo_list", "plan", "error"})
+_ASKED = ("command", "query", "server", "tool", "arguments", "changes")
+"""What of an item of Codex is the same when it begins and when it is completed."""
+
+
+@frozen
+class Deed:
+    """Something that an agent does."""
+
+    is_tool: bool
+    """Whether it is a tool call; else a message."""
+    id: str = ""
+    """What it is known by, if it may be told of twice."""
+    name: str = ""
+    asked: str = ""
+    """A hash of what a tool was called with; "" if that is not known yet."""
+    is_result: bool = False
+    """Whether it is what came of a call, which is told of before if all is well."""
+
+
+@define
+class Deeds:
+    """What was told so far, to count once what is told twice: a tool call is the same by its id, its name and its input."""
+
+    _messages: set[str] = field(factory=set[str])
+    _asked: dict[tuple[str, str], set[str]] = field(factory=dict[tuple[str, str], set[str]])
+    _ids: set[str] = field(factory=set[str])
+
+    def is_new(self, deed: Deed) -> bool:
+        """Return whether a deed counts, and remember it."""
+        id = deed.id[:200]
+        if not id:
+            return True
+        if not deed.is_tool:
+            known = id in self._messages
+            self._messages.add(id)
+            return not known
+        known = id in self._ids
+        self._ids.add(id)
+        if deed.is_result:
+            return not known
+        told = self._asked.setdefault((id, deed.name), set())
+        new = not told or (deed.asked not in told and deed.asked != "" and told != {""})
+        told.discard("")
+        told.add(deed.asked)
+        return new
+
+
+Counter: TypeAlias = Callable[[str], Iterable[Deed]]
+
+
+def counter_for(reading: Reading) -> Counter | None:
+    """Return what tells the deeds in the lines that a reading reads; None if nothing can."""
+    return next((counter for kind, counter in _COUNTERS if isinstance(reading, kind)), None)
+
+
+def claude_code(line: str) -> Iterator[Deed]:
+    events, objects = _read(line)
+    if not events:
+        yield from _guessed(line)
+    for event in events:
+        if string(event, "type") == "assistant":
+            yield Deed(False, string(inner(event, "message"), "id"))
+    yield from _blocks(objects)
+
+
+def _blocks(objects: Iterable[Mapping[str, Any]]) -> Iterator[Deed]:
+    for block in objects:
+        kind = string(block, "type")
+        if _CALL.fullmatch(kind):
+            yield Deed(True, string(block, "id"), string(block, "name") or kind, _hash(block.get("input")))
+        elif kind.endswith("tool_result"):
+            yield Deed(True, string(block, "tool_use_id"), kind, is_result=True)
+
+
+def codex(line: str) -> Iterator[Deed]:
+    events, objects = _read(line)
+    if not events:
+        yield from _guessed(line)
+    for event in events:
+        item = inner(event, "item")
+        kind = string(item, "type")
+        if not string(event, "type").startswith("item."):
+            yield from _blocks(objects)
+        elif kind == "agent_message":
+            if string(event, "type") == "item.completed":
+                yield Deed(False, string(item, "id"))
+        elif kind and kind not in _TALK:
+            yield Deed(True, string(item, "id"), kind, _hash({key: item[key] for key in _ASKED if item.get(key)}))
+
+
+def aider(line: str) -> Iterator[Deed]:
+    line = _NOISE.sub("", line)
+    if line.startswith("Applied edit to "):
+        yield Deed(True, name="edit")
+    elif line.startswith("Tokens: ") and " sent" in line:
+        yield Deed(False)
+
+
+def _read(line: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the events in a line, and all objects in them: also those that another of the same name hides."""
+    objects: list[Mapping[str, Any]] = []
+
+    def take(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        objects.append(made)
+        return made
+
+    text = _NOISE.sub("", line)
+    begin = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=0)
+    try:
+        value: object = json.loads(text[begin:], object_pairs_hook=take)
+    except (ValueError, RecursionError):
+        return [], []
+    items: list[object] = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)], objects
+
+
+def _guessed(line: str) -> Iterator[Deed]:
+    """Return what a line that can not be read seems to tell of."""
+    text = _LETTER.sub(_letter, _NOISE.sub("", line))
+    calls = list(_LOOKS_LIKE_TOOL.finditer(text))
+    yield from (Deed(True, call[2] or "", call[1], _hash(text)) for call in calls)
+    yield from (Deed(False) for _ in _LOOKS_LIKE_MESSAGE.findall(text)[:1])
+    if _LOOKS_LIKE_RESULT.search(text):
+        yield from (Deed(True, id, "tool_result", is_result=True) for id in _RESULT_OF.findall(text))
+
+
+def _letter(found: re.Match[str]) -> str:
+    char = chr(int(found[1], 16))
+    return char if char.isalnum() or char == "_" else found[0]
+
+
+def _hash(value: object) -> str:
+    if not value:
+        return ""
+    try:
+        return sha256(json.dumps(value, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+    except RecursionError:
+        return "deep"
+
+
+_COUNTERS: tuple[tuple[type[Any], Counter], ...] = (
+    (ClaudeCodeReading, claude_code),
+    (CodexReading, codex),
+    (AiderReading, aider),
+)
