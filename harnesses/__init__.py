@@ -28,6 +28,7 @@ from harnesses.errors import (
     Waiting,
 )
 from harnesses.governor import Finding, Governor
+from harnesses.migrations import migrates
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Constraints, LoadedContext, StateDelta, Step, StepYield
@@ -77,4 +78,5 @@ __all__ = [
     "UnknownOutcome",
     "Unstorable",
     "Waiting",
+    "migrates",
 ]

@@ -161,11 +161,11 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         """Undo what was not recorded. For whoever runs the harness, between two attempts."""
         self._state.rewind()
 
-    def restore(self, state: StateT, step: int, load: LoadSteps) -> None:
+    def restore(self, state: StateT, step: int, load: LoadSteps, *, whole: bool = False) -> None:
         """Take up a recorded past; see `PersistentState.restore`. For whoever runs the harness, before an attempt."""
         if self._task is not None:
             raise HarnessMisuse(f"{self._where()}: it runs already: expected a harness of its own for each name")
-        self._state.restore(state, step, load)
+        self._state.restore(state, step, load, whole=whole)
 
     async def run(self, runtime: Runtime | None = None) -> Ending:
         """Iterate `execute()` until it is exhausted, `is_complete()` is true or the harness is told to stop.

@@ -10,7 +10,7 @@ without being looked at.
     {"keep": [start, stop]}    of the old list only old[start:stop] is left (before `set` and `in`)
     {"append": [value, …]}     and these follow
     {"order": {key: null, …}}  the keys are in this order now
-    {"value": value}           the whole state is new (of classes that are written in a way of their own)
+    {"value": value}           the whole state is new (of classes that are written in a way of their own, or migrated)
 
 A state without fields of its own (a number, a list) is treated as the one field `state`.
 
@@ -44,10 +44,12 @@ _written = msgspec.json.Encoder().encode
 class Baseline:
     """A state that was recorded, held to compare the next one with it."""
 
-    __slots__ = ("_names", "_undo", "_values", "_values_of", "state")
+    __slots__ = ("_names", "_undo", "_values", "_values_of", "_whole", "state")
 
-    def __init__(self, state: object) -> None:
+    def __init__(self, state: object, *, whole: bool = False) -> None:
         self.state = state
+        self._whole = whole
+        """Whether it is not what is recorded of the state: the first change is the whole of it."""
         cls = type(state)
         self._names = _names_of(cls)
         self._values_of: Callable[[Any], tuple[Any, ...]] = (
@@ -59,6 +61,10 @@ class Baseline:
     def advance(self, new: Any) -> Delta:
         """Return what changed since the baseline, and make `new` the baseline."""
         old = self.state
+        if self._whole:
+            self._undo = (old, self._values)
+            self.state, self._values = new, self._values_of(new)
+            return {"value": new}
         if new is old:
             self._undo = None
             return {}
@@ -79,6 +85,7 @@ class Baseline:
     def keep(self) -> None:
         """Forget what was before the last `advance`: it is recorded."""
         self._undo = None
+        self._whole = False
 
 
 def _names_of(cls: type[Any]) -> tuple[str, ...] | None:

@@ -144,15 +144,16 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self._open = detach(self._state) is not self._state
         self._summary = None
 
-    def restore(self, state: StateT, steps: int, load: LoadSteps) -> None:
+    def restore(self, state: StateT, steps: int, load: LoadSteps, *, whole: bool = False) -> None:
         """Take up a recorded past. From here on at most the recent steps are held in memory.
 
         Args:
             state: the state after the last step.
             steps: how many there are.
             load: reads steps, oldest first: at most so many (second) after that number (first).
+            whole: whether the state is not what is recorded of it, so that the next step records all of it.
         """
-        self._baseline = Baseline(detach(state))
+        self._baseline = Baseline(detach(state), whole=whole)
         self.rewind()
         self.steps, self._load, self._history = steps, load, None
 

@@ -39,17 +39,18 @@ from orchestrator.approvals import Approvals
 from orchestrator.bell import Bell
 from orchestrator.codec import encode_private
 from orchestrator.declared import HarnessTypes
-from orchestrator.errors import OwnershipError, StoreError, UsageError
+from orchestrator.errors import OwnershipError, StateChanged, StoreError, UsageError
 from orchestrator.failure import failed, found, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.mailbox import Mailbox
+from orchestrator.migrating import Readied, ready, version_for
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder
 from orchestrator.restart import Restart, delay_s
 from orchestrator.savings import Savings
 from orchestrator.slot import Receipt
-from orchestrator.store.protocol import Append, Claim, Claimed
+from orchestrator.store.protocol import Append, Claim, Claimed, Migrate
 from orchestrator.supervisor import Action, Supervisor, Verdict, judge
 from orchestrator.terms import Terms
 from orchestrator.till import StoreTill, Teller
@@ -314,7 +315,12 @@ class Child:
             self.types.check(initial)
         except UsageError as error:
             raise Unstorable(f"harness {self.name!r}: its initial state can be stored, but not read back: {error}") from error
-        self._claim = Claim(self.name, initial, f"{cls.__module__}:{cls.__qualname__}", self._terms.take_over)
+        try:
+            version = version_for(self.types)
+        except StateChanged as error:
+            raise StateChanged(f"harness {self.name!r}: {error}") from error
+        class_name = f"{cls.__module__}:{cls.__qualname__}"
+        self._claim = Claim(self.name, initial, class_name, self._terms.take_over, state_version=version)
         self._claiming = self._common.recorder.submit(self._claim)
         self.harness.runs_as = self.name
 
@@ -349,15 +355,11 @@ class Child:
     async def _take_up(self) -> None:
         """Take the harness over and give it its recorded past; wait for a restart that was due in an earlier run."""
         claimed = await self._claimed()
-        self._number, self._epoch = claimed.harness, claimed.epoch
-        self.status, self.attempt = claimed.status, claimed.attempt
         self._savings = Savings(claimed.unsaved_steps, 0, len(claimed.state))
         if ticks := claimed.kept.get("ticks"):
             self._savings.ticks = TickBook()
             self._savings.ticks.restore(ticks)
         self._savings.governance = claimed.kept.get("governance", {})
-        if self._paused is None:
-            self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
         self._effects.restore(claimed.marks)
         restarts = () if self.by_order else claimed.supervision.get("restarts", ())
         now = trio.current_time()
@@ -377,21 +379,50 @@ class Child:
         assert self._claiming is not None
         assert self._claim is not None
         claimed: Claimed = await self._claiming
-        self._restore(claimed, self._claim)
+        readied = self._readied(claimed, self._claim)
+        await self._restore(claimed, self._claim, readied)
         if claimed.status is Status.COMPLETED and self.harness.reopens():
             self._reopened = True
             claimed = await self._common.recorder.submit(evolve(self._claim, reopen=True))
-            self._restore(claimed, self._claim)
+            # What it was readied to before it reopened: a migration runs once.
+            await self._restore(claimed, self._claim, readied)
         self._claim = self._claiming = None
         return claimed
 
-    def _restore(self, claimed: Claimed, claim: Claim) -> None:
+    async def _restore(self, claimed: Claimed, claim: Claim, readied: Readied) -> None:
+        if readied.migrated is not None and self._holds(claimed):
+            await self._note_migration(claimed, claim.state_version, readied.migrated)
+        self._take_over(claimed)
+        whole = readied.is_whole or claimed.migrated
+        self.harness.restore(readied.state, claimed.step, self._load_steps, whole=whole)
+
+    def _readied(self, claimed: Claimed, claim: Claim) -> Readied:
+        """Return the state to go on with: the one in the store counts, also if its harness died before its first attempt."""
+        if (claimed.state, claimed.state_version) == (claim.initial_state, claim.state_version):
+            return Readied(self.harness.state)
         try:
-            # The state in the store is the one that counts, also if whoever put it there died before its first attempt.
-            state = self.harness.state if claimed.state == claim.initial_state else self.types.state(claimed.state)
+            return ready(self.types, claimed.state, claimed.state_version)
         except UsageError as error:
-            raise UsageError(f"harness {self.name!r}: {error}") from error
-        self.harness.restore(state, claimed.step, self._load_steps)
+            self._take_over(claimed)  # so that its end is recorded
+            raise type(error)(f"harness {self.name!r}: {error}") from error
+
+    def _holds(self, claimed: Claimed) -> bool:
+        """Return whether the store has given it to this run: one that is completed it has not, unless it reopens."""
+        return claimed.status is not Status.COMPLETED or self._reopened
+
+    def _take_over(self, claimed: Claimed) -> None:
+        self.status, self.attempt = claimed.status, claimed.attempt
+        if self._holds(claimed):
+            self._number, self._epoch = claimed.harness, claimed.epoch
+        if self._paused is None:
+            self._paused = claimed.status is Status.PAUSED or bool(claimed.event.get("paused"))
+
+    async def _note_migration(self, claimed: Claimed, version: int, state: str) -> None:
+        """Have the migrated state recorded: from here on it is what the harness goes on with."""
+        check_size("its migrated state", state, self._common.most)
+        now = time.time_ns() // 1000
+        row = (claimed.harness, claimed.epoch, claimed.attempt, claimed.step, now)
+        await self._common.recorder.do(Migrate(*row, claimed.state_version, version, state))
 
     def _load_steps(self, after: int, limit: int) -> list[Step[Any, Any]]:
         records = self._common.recorder.store.steps(self.name, after=after, limit=limit)
@@ -581,7 +612,7 @@ class Child:
         """Come to an outcome although this task was cancelled (no error), or could not go on."""
         if self._stopping is None and error is None:
             self._stopping, self._program_ends = self._common.why_cancelled(), True
-        event = self._stopped() if error is None else failed(error, redacted=self._common.redacted)
+        event = self._stopped() if error is None else self._failed(error)
         recordable = self._epoch and not isinstance(error, StoreError | OwnershipError) and may_follow(self.status, event)
         kind = OutcomeKind.STOPPED if error is None else OutcomeKind.FAILED
         try:

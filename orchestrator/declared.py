@@ -47,6 +47,11 @@ class HarnessTypes:
         """Return the types that a class declares, where there is no harness to look at."""
         return cls(*_declared(harness))
 
+    @property
+    def state_class(self) -> Any:
+        """The type that a stored state is read back as; None if what is read back has the types of an example."""
+        return None if self._state is Any else self._state
+
     def check(self, text: str) -> None:
         """Make sure that a state can be read back; once for each class that says what its states are made of.
 

@@ -29,6 +29,7 @@
     │   ├── StepTimeout              no `yield` within `step_timeout_s`
     │   └── DeadlineExceeded         not done by `deadline_s`
     ├── UsageError                   the caller asked for something that can not be: a name, a run file, an option
+    │   ├── StateChanged             a state class that has changed shape, without a migration
     │   ├── UnknownHarness           no harness of that name in the store, or beside one that runs alone
     │   └── AlreadyRunning           that name runs already in this orchestrator
     ├── HarnessFailed                a harness crashed and is not started again (in the `ExceptionGroup` at the end)
@@ -94,6 +95,7 @@ __all__ = [
     "RecordTooLarge",
     "Refused",
     "ScopeError",
+    "StateChanged",
     "StateError",
     "StepTimeout",
     "Stopping",
@@ -109,6 +111,10 @@ __all__ = [
     "UsageError",
     "Waiting",
 ]
+
+
+class StateChanged(UsageError):
+    """What is stored of a state does not fit its class, and no migration makes it fit. The record is as it was."""
 
 
 class AlreadyRunning(UsageError):

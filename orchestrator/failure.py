@@ -18,7 +18,7 @@ from harnesses.errors import HarnessError
 from harnesses.faults import count, is_one, leaves, members, of_kind, split
 from harnesses.secrets import redact_text
 from orchestrator import events
-from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StoreLost, UsageError
+from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StateChanged, StoreLost, UsageError
 from orchestrator.outcome import Outcome, OutcomeKind
 
 _MOST = 2000
@@ -141,7 +141,9 @@ def as_error(name: str, outcome: Outcome) -> Exception | None:
     if outcome.ok or isinstance(outcome.error, StoreLost):
         # The loss of the store is raised once, for all.
         return None
-    if isinstance(outcome.error, OwnershipError) or (isinstance(outcome.error, UsageError) and not outcome.attempt):
+    if isinstance(outcome.error, OwnershipError | StateChanged) or (
+        isinstance(outcome.error, UsageError) and not outcome.attempt
+    ):
         return outcome.error
     cls = GaveUp if outcome.kind is OutcomeKind.GAVE_UP else HarnessFailed
     error = cls(f"harness {name!r} {outcome.kind.replace('_', ' ')} at step {outcome.step + 1}: {outcome.cause}")

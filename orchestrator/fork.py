@@ -95,7 +95,8 @@ def _past(origin: Store | SqliteReader, name: str, step: int) -> Past:
         return origin.step_rows(name, after=after, limit=limit)
 
     attempt = last[0].attempt if last else 0
-    return Past(str(origin.location), harness_class, initial, attempt, seq, run, rows)
+    versions = origin.state_versions(name)
+    return Past(str(origin.location), harness_class, initial, attempt, seq, run, rows, versions)
 
 
 def _is_same(source: object, into: object) -> bool:

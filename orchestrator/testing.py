@@ -27,7 +27,7 @@ from orchestrator.outcome import Outcome
 from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
 from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Message, Operation, StepRow, Store
+from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Message, Operation, StepRow, Store, VersionRow
 
 Fault: TypeAlias = Exception | Callable[[], object]
 
@@ -184,6 +184,9 @@ class FaultyStore:
 
     def state_at(self, name: str, step: int) -> str:
         return self.store.state_at(name, step)
+
+    def state_versions(self, name: str) -> list[VersionRow]:
+        return self.store.state_versions(name)
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         return self.store.mailbox(name, after=after, limit=limit)

@@ -15,8 +15,10 @@ from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreCorrupt, UsageError
 from orchestrator.events import Forked
 from orchestrator.store.encryption import FieldCipher, hidden_row
-from orchestrator.store.protocol import Fork, StepRow
+from orchestrator.store.protocol import Fork, StepRow, VersionRow
 from orchestrator.store.settling import pruned, underivable
+from orchestrator.store.sqlite_versions import add_version, versions_of
+from orchestrator.store.versions import versions_until
 
 MOST_BESIDE = 100_000
 """Steps of a fork within a store while a program runs on it: copying them keeps it waiting for about 0.6 s."""
@@ -60,6 +62,8 @@ class Origin:
     """Of the last step that comes along; `seq` and `run` are of its record."""
     seq: int = 0
     run: str = ""
+    versions: Sequence[VersionRow] = ()
+    """Of its states, as far as they come along."""
 
 
 def check_fork(fork: Fork, *, taken: bool, head: int, oldest: int = 1, saved: int = 0) -> None:
@@ -151,6 +155,8 @@ def make_fork(db: sqlite3.Connection, fork: Fork, run: str, origin: Origin, sour
     number = db.execute(_MAKE, made).lastrowid
     assert number is not None
     db.execute("INSERT INTO claims (harness, epoch, run) VALUES (?, 1, ?)", (number, run))
+    for row in origin.versions:
+        add_version(db, number, row)
     if source is not None and fork.step:
         _copy(db, fork, number, source)
     elif fork.past is not None:
@@ -180,5 +186,7 @@ def _copy(db: sqlite3.Connection, fork: Fork, number: int, source: int) -> None:
 
 def origin_in(db: sqlite3.Connection, harness: int, step: int) -> Origin:
     """Return what is known of an origin in this store, at one of its steps."""
-    known = db.execute("SELECT class, initial_state FROM harnesses WHERE id = ?", (harness,)).fetchone()
-    return Origin(*known, *(db.execute(_LAST, (harness, step)).fetchone() or ()))
+    cls, initial = db.execute("SELECT class, initial_state FROM harnesses WHERE id = ?", (harness,)).fetchone()
+    versions = versions_until(versions_of(db, harness), step)
+    attempt, seq, run = db.execute(_LAST, (harness, step)).fetchone() or (0, 0, "")
+    return Origin(cls, initial, attempt, seq, run, versions)

@@ -35,13 +35,16 @@ from orchestrator.store.protocol import (
     EffectRow,
     Fork,
     Message,
+    Migrate,
     Operation,
     Post,
     Remark,
     Settle,
     StepRow,
+    VersionRow,
 )
 from orchestrator.store.settling import settling
+from orchestrator.store.versions import check_migrate, migration_body, versions_until
 
 
 @define
@@ -63,6 +66,9 @@ class _Harness:
     mailbox: OrderedDict[int, Message] = field(factory=OrderedDict[int, Message])
     """Messages that no step has used, by their `seq`. Of a plain dict, the first of what is left takes ever longer to find."""
     effects: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
+    versions: list[VersionRow] = field(factory=list[VersionRow])
+    migrated: str | None = None
+    """What the state after its last step was migrated to; None if nothing was since."""
 
     def is_held(self, epoch: int) -> bool:
         return self.owned and self.epoch == epoch
@@ -146,6 +152,11 @@ class MemoryStore:
             rows = self._named(name).rows(after, limit)
         return [decode_step(name, *row) for row in rows]
 
+    def state_versions(self, name: str) -> list[VersionRow]:
+        """Return where the states of a harness begin to have another version."""
+        with self._lock:
+            return list(self._named(name).versions)
+
     def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
         with self._lock:
@@ -214,6 +225,7 @@ class MemoryStore:
             return 0
         seq = self._add(harness.name, row.attempt, row.step, row.time_us, "step", row.body)
         harness.steps.append((seq, row))
+        harness.migrated = None
         if row.state is not None:
             harness.snapshots[row.step] = row.state
         return seq
@@ -237,6 +249,8 @@ class MemoryStore:
                     return self._claim(operation)
                 case Append():
                     return self._append(operation)
+                case Migrate():
+                    return self._migrate(operation)
                 case Post():
                     return self._post(operation)
                 case Settle():
@@ -271,6 +285,8 @@ class MemoryStore:
         harness = self._by_name.get(claim.name)
         if harness is None:
             harness = self._make(claim.name, claim.harness_class, claim.initial_state)
+            if claim.state_version != 1:
+                harness.versions.append(VersionRow(0, claim.state_version, 0))
         if harness.owned and not claim.take_over:
             raise OwnedElsewhere(f"harness {claim.name!r} is owned elsewhere: it runs already; stop that one first")
         if harness.status != Status.COMPLETED or claim.reopen:
@@ -285,11 +301,13 @@ class MemoryStore:
             status=harness.status,
             attempt=harness.attempt,
             step=head,
-            state=derive(harness.snapshots[saved], [row[4] for row in harness.rows(saved, head)]),
+            state=harness.migrated or derive(harness.snapshots[saved], [row[4] for row in harness.rows(saved, head)]),
             event=decode(harness.event),
             supervision=decode(harness.supervision),
             unsaved_steps=head - saved,
             marks=harness.marks(),
+            state_version=harness.versions[-1].version if harness.versions else 1,
+            migrated=harness.migrated is not None,
             kept=kept_of(harness.steps[-1][1].body) if harness.steps else {},
         )
 
@@ -311,6 +329,16 @@ class MemoryStore:
         harness.owned = not append.release
         return self._add(harness.name, append.attempt, append.step, append.time_us, append.event.kind, harness.event)
 
+    def _migrate(self, migrate: Migrate) -> int:
+        harness = self._harnesses[migrate.harness]
+        _check_held(harness, migrate.epoch)
+        check_migrate(migrate, len(harness.steps), harness.versions[-1].version if harness.versions else 1)
+        body = migration_body(migrate)
+        seq = self._add(harness.name, migrate.attempt, migrate.step, migrate.time_us, "migrated", body)
+        harness.versions.append(VersionRow(migrate.step, migrate.to_version, seq))
+        harness.migrated = migrate.state
+        return seq
+
     def _settle(self, settle: Settle) -> int:
         harness = self._named(settle.name)
         if harness.owned:
@@ -323,19 +351,20 @@ class MemoryStore:
         source = self._named(fork.origin) if past is None else None
         check_fork(fork, taken=fork.name in self._by_name, head=fork.step if source is None else len(source.steps))
         if past is not None:
-            origin = Origin(past.harness_class, past.initial_state, past.attempt, past.seq, past.run)
+            origin = Origin(past.harness_class, past.initial_state, past.attempt, past.seq, past.run, past.versions)
             rows = list(rows_of(fork, past.rows))
         else:
             assert source is not None
             kept = source.steps[: fork.step]
             last = self._records[kept[-1][0] - 1] if kept else None
-            origin = Origin(source.harness_class, source.snapshots[0])
+            origin = Origin(source.harness_class, source.snapshots[0], versions=source.versions)
             if last is not None:
                 origin = evolve(origin, attempt=last.attempt, seq=last.seq, run=last.run)
             rows = [copied(row) for _, row in kept]
         harness = self._make(fork.name, origin.harness_class, origin.initial_state)
         harness.epoch, harness.attempt, harness.time_us = 1, origin.attempt, fork.time_us
         harness.event = encode(forked(fork, origin))
+        harness.versions = [*versions_until(origin.versions, fork.step)]
         for row in rows:
             self._add_step(row._replace(harness=harness.number, epoch=1))
         return self._add(fork.name, origin.attempt, fork.step, fork.time_us, Forked.kind, harness.event)

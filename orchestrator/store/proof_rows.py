@@ -13,7 +13,7 @@ _VERSION = ("user_version",)
 _INDEXES = {
     "step_index": "kind = 'step'",
     "effect_index": "kind IN ('intent', 'outcome')",
-    "snapshots": "state IS NOT NULL",
+    "snapshots": "kind = 'step' AND state IS NOT NULL",
 }
 _STEPS = """
 SELECT seq FROM (

@@ -64,6 +64,16 @@ EFFECT_KINDS = ("intent", "outcome")
 """Of the records that say what is known of effects."""
 
 
+class VersionRow(NamedTuple):
+    """Where the states of a harness begin to have another version than 1."""
+
+    step: int
+    """After it; of a migration, what the state after this step was migrated to has it, and the states after later ones."""
+    version: int
+    seq: int
+    """Of the record of the migration; 0 for the initial state."""
+
+
 class ConsumedRow(NamedTuple):
     """A message that a step has used up."""
 
@@ -87,6 +97,8 @@ class Claim:
     """Take it even from a living process, which will then fail with `OwnershipLost`."""
     reopen: bool = False
     """Take it although it is completed."""
+    state_version: int = 1
+    """Of the class of the initial state; kept if the harness is new."""
 
 
 @frozen
@@ -103,6 +115,26 @@ class Append:
     """What the harness is in after it."""
     release: bool = False
     """Whether the harness is given up with it, so that another run may have it."""
+
+
+@frozen
+class Migrate:
+    """Record the state that a harness goes on with instead of the one after its last step. Result: its `seq`.
+
+    The states up to that step stay what they were. The next step has the whole state in its delta. Refused with
+    `OwnershipLost`, and with `UsageError` if the harness has made another step, or has that version already.
+    """
+
+    harness: int
+    epoch: int
+    attempt: int
+    step: int
+    """The last one."""
+    time_us: int
+    from_version: int
+    to_version: int
+    state: str
+    """JSON."""
 
 
 @frozen
@@ -157,6 +189,7 @@ class Past:
     run: str
     rows: Callable[[int, int], Sequence[StepRow]]
     """Reads steps, as `Store.step_rows` does: at most so many (second) after that number (first)."""
+    versions: Sequence[VersionRow] = ()
 
 
 @frozen
@@ -177,7 +210,7 @@ class Fork:
     """The origin's, if that is in another store."""
 
 
-Operation: TypeAlias = Claim | Append | Post | Settle | Remark | Fork | BudgetOperation | ApprovalOperation
+Operation: TypeAlias = Claim | Append | Migrate | Post | Settle | Remark | Fork | BudgetOperation | ApprovalOperation
 
 
 @frozen
@@ -208,6 +241,10 @@ class Claimed:
     """Steps since the last snapshot."""
     marks: tuple[tuple[str, str], ...] = ()
     """Kind and body of each intent and outcome that belongs to the step after `step`, oldest first."""
+    state_version: int = 1
+    """Of the class that `state` was stored with."""
+    migrated: bool = False
+    """Whether `state` is what the one after `step` was migrated to: no step has it in its delta yet."""
     kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """What was kept with the last step, by its name: `ticks`, where the tickers of the harness stood; `governance`."""
 
@@ -282,6 +319,14 @@ class Store(Protocol):
         Raises:
             UnknownHarness: there is no such harness.
             UsageError: it has no such step.
+        """
+        ...
+
+    def state_versions(self, name: str) -> list[VersionRow]:
+        """Return where the states of a harness begin to have another version, in order of step and version.
+
+        Raises:
+            UnknownHarness: there is no such harness.
         """
         ...
 

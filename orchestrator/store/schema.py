@@ -8,6 +8,7 @@ effect_index where the intents and outcomes of effects are; filled together with
 snapshots    whole states, at steps far enough apart that their size is paid for by the deltas between them
 harnesses    one row each: who owns it, and where it is in its life
 mailbox      messages, and the step that used each up
+state_versions  where the states of a harness begin to have another version: `orchestrator.store.version_schema`
 seals        hashes that tell whether any of it was changed: `orchestrator.store.seal_schema`
 meta         one row of counters; `ownership` changes whenever a harness changes hands
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 from orchestrator.store.approval_schema import APPROVAL_TABLES
 from orchestrator.store.budget_schema import BUDGET_TABLES
 from orchestrator.store.seal_schema import SEAL_TABLES
+from orchestrator.store.version_schema import VERSION_TABLES
 
 APPLICATION_ID = 0x4861726E
 """`PRAGMA application_id` of our files: "Harn"."""
@@ -156,7 +158,7 @@ CREATE VIEW events AS
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES, APPROVAL_TABLES)
+MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES, APPROVAL_TABLES, VERSION_TABLES)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
 
@@ -185,7 +187,7 @@ INSERT INTO effect_index (harness, step, seq)
 INDEX_SNAPSHOTS = """
 INSERT INTO snapshots (harness, step, seq)
     SELECT harness, step, seq FROM records
-    WHERE seq > (SELECT indexed_seq FROM meta) AND state IS NOT NULL
+    WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' AND state IS NOT NULL
     ORDER BY harness, step
 """
 

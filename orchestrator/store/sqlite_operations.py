@@ -22,12 +22,14 @@ from orchestrator.store.budgets import Charge, Fund, Reserve, SettleSpend
 from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
 from orchestrator.store.forking import Origin, check_fork, check_room, make_fork, origin_in
 from orchestrator.store.owner import is_alive, pid_of
-from orchestrator.store.protocol import Append, Claim, Claimed, Fork, Operation, Post, Remark, Settle
+from orchestrator.store.protocol import Append, Claim, Claimed, Fork, Migrate, Operation, Post, Remark, Settle, VersionRow
 from orchestrator.store.schema import HEAD, MARKS
 from orchestrator.store.settling import settling, unknown_harness
 from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
 from orchestrator.store.sqlite_budgets import SqliteShelf
 from orchestrator.store.sqlite_states import find_state
+from orchestrator.store.sqlite_versions import add_version, goes_on_with
+from orchestrator.store.versions import check_migrate, migration_body, versions_until
 
 _NEWEST_WAITING = "SELECT coalesce(max(seq), 0) FROM mailbox WHERE harness = ? AND consumed_step IS NULL"
 _SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
@@ -72,6 +74,9 @@ class Operations:
                     return self._claim(operation, holdings)
                 case Append():
                     return self._append(operation, holdings)
+                case Migrate():
+                    _check_held(operation.harness, operation.epoch, holdings)
+                    return self._migrate(operation, holdings)
                 case Post():
                     return self._post(operation)
                 case Settle():
@@ -131,17 +136,20 @@ class Operations:
     def _claimed(self, name: str, epoch: int, row: tuple[Any, ...]) -> Claimed:
         harness, _, _, status, attempt, event, supervision = row
         step, state, unsaved = self._load(harness, name)
+        version, migrated = goes_on_with(self._db, harness, step, self._cipher)
         return Claimed(
             harness=harness,
             epoch=epoch,
             status=Status(status),
             attempt=attempt,
             step=step,
-            state=state,
+            state=state if migrated is None else migrated,
             event=decode(event),
             supervision=decode(supervision),
             unsaved_steps=unsaved,
             marks=self._marks(harness, step + 1),
+            state_version=version,
+            migrated=migrated is not None,
             kept=self._kept(harness, step),
         )
 
@@ -155,7 +163,9 @@ class Operations:
         assert harness is not None
         self._change_hands(harness, 1, holdings)
         holdings.heads[harness] = 0
-        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, {}, {}, 0)
+        if claim.state_version != 1:
+            add_version(self._db, harness, VersionRow(0, claim.state_version, 0))
+        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, {}, {}, 0, state_version=claim.state_version)
 
     def _load(self, harness: int, name: str) -> tuple[int, str, int]:
         """Return the last step, the state after it, and how many steps ago the last snapshot was taken."""
@@ -183,6 +193,14 @@ class Operations:
         )
         if append.release:
             del holdings.epochs[append.harness]
+        return seq
+
+    def _migrate(self, migrate: Migrate, holdings: Holdings) -> int:
+        newest, _ = goes_on_with(self._db, migrate.harness, migrate.step, self._cipher)
+        check_migrate(migrate, holdings.heads[migrate.harness], newest)
+        row = (migrate.harness, migrate.epoch, migrate.attempt, migrate.step, migrate.time_us)
+        seq = self._insert_record(*row, migration_body(migrate), "migrated", self._cipher.hide("state", migrate.state))
+        add_version(self._db, migrate.harness, VersionRow(migrate.step, migrate.to_version, seq))
         return seq
 
     def _post(self, post: Post) -> int:
@@ -238,7 +256,8 @@ class Operations:
             self._check_room(fork)
             past = fork.past
             state = self._cipher.hide("state", past.initial_state)
-            origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run)
+            versions = versions_until(past.versions, fork.step)
+            origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run, versions)
             return make_fork(self._db, fork, self._run, origin, None, self._cipher)
         row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (fork.origin,)).fetchone()
         if row is None:
@@ -257,10 +276,12 @@ class Operations:
             if owner == self._run or is_alive(self._path, owner):
                 check_room(fork, pid_of(self._path, owner), self._location)
 
-    def _insert_record(self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str) -> int:
+    def _insert_record(
+        self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str, state: str | None = None
+    ) -> int:
         cursor = self._db.execute(
-            "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (harness, epoch, attempt, step, time_us, hide_body(self._cipher, kind, body), kind),
+            "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (harness, epoch, attempt, step, time_us, hide_body(self._cipher, kind, body), kind, state),
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid

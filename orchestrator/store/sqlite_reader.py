@@ -20,12 +20,13 @@ from orchestrator.store.approval_desk import approval_records
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_value, revealed_row
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.owner import is_alive
-from orchestrator.store.protocol import Message, StepRow
+from orchestrator.store.protocol import Message, StepRow, VersionRow
 from orchestrator.store.schema_shape import Connection
 from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite_states import check_found, find_state
+from orchestrator.store.sqlite_versions import goes_on_with, versions_of
 
 _INDEXED = (
     "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
@@ -156,6 +157,19 @@ class SqliteReader:
             (oldest,) = db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()
         check_found(name, step, found, oldest)
         return found.state
+
+    def state_versions(self, name: str) -> list[VersionRow]:
+        """Return where the states of a harness begin to have another version, in order of step and version."""
+        with self._reading() as db:
+            return versions_of(db, self._number(db, name))
+
+    def goes_on_with(self, name: str) -> tuple[int, str]:
+        """Return the state that a harness goes on with when it is started again: its version, and its JSON."""
+        with self._reading() as db:
+            harness = self._number(db, name)
+            head = self._heads(db)[harness]
+            version, migrated = goes_on_with(db, harness, head, self._cipher)
+            return version, migrated or find_state(db, harness, head, self._cipher).state
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return messages to one harness with `seq > after` that no step has used, oldest first; fewer if they are large."""

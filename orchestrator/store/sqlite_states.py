@@ -15,7 +15,8 @@ from orchestrator.store.settling import pruned, underivable
 
 _LAST_IN_TAIL = """
 SELECT step, state FROM records
-WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step <= :step AND state IS NOT NULL
+WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step <= :step
+AND kind = 'step' AND state IS NOT NULL
 ORDER BY seq DESC LIMIT 1
 """
 _MOST = (1 << 63) - 1

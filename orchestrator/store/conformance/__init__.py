@@ -26,6 +26,7 @@ from orchestrator.store.conformance import (
     ownership,
     runs,
     steps,
+    versions,
 )
 from orchestrator.store.conformance.tools import (
     TIME_US,
@@ -53,6 +54,7 @@ LAWS: tuple[Law, ...] = (
     *forks.LAWS,
     *approvals.LAWS,
     *budgets.LAWS,
+    *versions.LAWS,
 )
 """What every store keeps. Each opens one."""
 

@@ -32,6 +32,7 @@ from orchestrator.store.pruning_plan import Rule
 from orchestrator.store.pruning_residue import Base, Residue, read_marks
 from orchestrator.store.repair import repair
 from orchestrator.store.sealing import row_hash
+from orchestrator.store.sqlite_file import open_writer
 from tests.orchestrator.store.pruning_runs import copy_store
 from tests.tampering import stores
 from tests.tampering.proof import judge
@@ -50,10 +51,12 @@ SELECT json_array(harness, epoch, attempt, step, time_us, kind, length(CAST(body
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Give the store as the earlier version has left it."""
+    """Give the store as the earlier version has left it, in today's layout."""
     path = tmp_path / "run.db"
     path.write_bytes(gzip.decompress(BROKEN.read_bytes()))
     shutil.copy(BROKEN.with_name("pruned-twice-head.json"), head_path(path))
+    with closing(open_writer(path, 1.0)):
+        pass  # brings its schema up to date, as whatever runs on it does
     return path
 
 
