@@ -10,15 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, final
 
 import trio
+from attrs import fields
 
 from harnesses.agent import Agent
 from harnesses.alone import run_alone
 from harnesses.bill import Bill, billed, check_left, takes_charge
 from harnesses.budget import Spend
+from harnesses.config import HarnessConfig
 from harnesses.control import Ending
+from harnesses.diagnosis import diagnosed
 from harnesses.driver import drive, explained
 from harnesses.errors import HarnessMisuse, StateError, Unstorable, located
 from harnesses.held import unheld
@@ -40,18 +43,39 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
 
     Args:
         initial_state: the state before the first step; detached, so the caller's object is never touched. A harness that
-            is resumed from a store starts from the state stored there instead.
+            is resumed from a store starts from the state stored there instead. Or a `HarnessConfig`: then `initial_state`,
+            `max_context_steps` and `constraints` are taken from it, and it may set nothing else.
         max_context_steps: how many recent steps agents get to see.
         constraints: limits handed to the agents.
     """
 
-    def __init__(self, initial_state: StateT, *, max_context_steps: int = 10, constraints: Constraints | None = None) -> None:
+    def __init__(
+        self,
+        initial_state: StateT | HarnessConfig[StateT],
+        *,
+        max_context_steps: int = 10,
+        constraints: Constraints | None = None,
+    ) -> None:
+        if isinstance(initial_state, HarnessConfig):
+            config = cast(HarnessConfig[StateT], initial_state)
+            _check_config(config, type(self).__name__)
+            initial_state = config.initial_state
+            max_context_steps = config.max_context_steps if max_context_steps == 10 else max_context_steps
+            constraints = constraints or config.constraints
         self.constraints: Constraints = MappingProxyType(dict(constraints)) if constraints else _NO_CONSTRAINTS
         self._state: PersistentState[StateT, InputT, OutputT] = PersistentState(initial_state, max_context_steps)
         self.runs_as: str | None = None
         self._runtime: Runtime | None = None
         self._alone: LocalRuntime | None = None
         self._task: trio.lowlevel.Task | None = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if cast(Any, cls).run is not cast(Any, BaseHarness).run:
+            raise HarnessMisuse(
+                f"{cls.__qualname__}.run is overridden: expected execute() alone, for run() records the steps; "
+                "rename it, or write execute()"
+            )
 
     @abstractmethod
     def execute(self) -> AsyncIterator[StepYield[InputT, OutputT] | tuple[InputT, OutputT]]:
@@ -72,8 +96,12 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
 
     @property
     def state(self) -> StateT:
-        """The current state. Changing what you get, where it can be changed at all, changes nothing here."""
-        return self._state.state
+        """The current state, read-only: changing what you get raises `HarnessMisuse`; use `update_state`."""
+        try:
+            return self._state.state
+        except AttributeError:
+            self.check_made()
+            raise
 
     @property
     def current_step(self) -> int:
@@ -95,6 +123,9 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             self._state.update_state(change, summary=summary)
         except (StateError, Unstorable) as error:
             raise located(error, self._where()) from error
+        except AttributeError:
+            self.check_made()
+            raise
 
     def load_context(self) -> LoadedContext[StateT]:
         """Return the state and at most `max_context_steps` recent steps, oldest first."""
@@ -167,6 +198,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             raise HarnessMisuse(f"{self._where()}: it runs already: expected a harness of its own for each name")
         self._state.restore(state, step, load, whole=whole)
 
+    @final
     async def run(self, runtime: Runtime | None = None) -> Ending:
         """Iterate `execute()` until it is exhausted, `is_complete()` is true or the harness is told to stop.
 
@@ -174,9 +206,11 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             runtime: the surroundings. Without one the harness runs alone and its steps are kept in memory.
 
         Raises:
-            HarnessMisuse: it runs already.
+            HarnessMisuse: it runs already, or breaks a rule of the programming model.
+            NotReady: a program or package that it needs is not installed.
             Exception: what `execute()` raised. Steps recorded before stay recorded.
         """
+        self.check_made()
         if self._task is not None:
             raise HarnessMisuse(self._already_running())
         if runtime is None or (isinstance(runtime, LocalRuntime) and not runtime.control.attached):
@@ -197,7 +231,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             rest = explained(error)
             if rest is None:
                 return Ending.STOPPED
-            rest = located(rest, self._where())
+            rest = located(diagnosed(rest, self._state.state) or rest, self._where())
             if rest is error:
                 raise
             raise rest from error
@@ -213,10 +247,40 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             generator.close()
         raise HarnessMisuse(
             f"{self._where()}: execute() is not an async generator: expected `async def` with a `yield` in it, "
-            f"was {type(generator).__name__}"
+            f"got {_KINDS.get(type(generator).__name__, repr(generator)[:100])}; `yield (input, output)` for each step"
         )
+
+    def check_made(self) -> None:
+        """Raise `HarnessMisuse` if `BaseHarness.__init__` was never called. For whoever runs the harness."""
+        if not hasattr(self, "_state"):
+            raise HarnessMisuse(_not_made(self))
 
     def _already_running(self) -> str:
         if self._task is trio.lowlevel.current_task():
             return f"{self._where()}: run() was called from execute(), which it is running; yield the steps instead"
         return f"{self._where()}: run() was called while it runs: expected one run at a time; make a second harness"
+
+
+_KINDS = {"coroutine": "a coroutine: it has no `yield`", "generator": "a plain generator: write `async def`"}
+"""What an `execute()` is that is no async generator, by the type of what it returns."""
+_OF_CONFIG = frozenset({"initial_state", "max_context_steps", "constraints"})
+
+
+def _check_config(config: HarnessConfig[Any], name: str) -> None:
+    """Refuse what only a run file, or `Orchestrator.start`, can act upon: here it would be lost without a word."""
+    given = (field for field in fields(HarnessConfig) if field.name not in _OF_CONFIG)
+    plain = HarnessConfig[Any](initial_state=None)
+    others = [field.name for field in given if getattr(config, field.name) != getattr(plain, field.name)]
+    if others:
+        raise HarnessMisuse(
+            f"{name}: expected a HarnessConfig with initial_state, max_context_steps and constraints alone, "
+            f"got {', '.join(others)} too; give that to Orchestrator.start(), or write a run file"
+        )
+
+
+def _not_made(harness: object) -> str:
+    cls = type(harness)
+    return (
+        f"{cls.__qualname__}.__init__ does not call BaseHarness.__init__: expected a harness with a state, got none; "
+        "call super().__init__(initial_state) first in it"
+    )

@@ -23,19 +23,19 @@ class NoRestart(HarnessError):
     """What is wrong stays wrong however often the harness is started: it fails at once, whatever its `restart` says."""
 
 
-class HarnessMisuse(HarnessError):
+class HarnessMisuse(NoRestart):
     """A method was called at a moment, or with a value, that the model does not allow."""
 
 
-class StateError(HarnessError):
+class StateError(NoRestart):
     """`update_state` was given a change that returned no usable state."""
 
 
-class Unstorable(HarnessError):
+class Unstorable(NoRestart):
     """A state, an input or an output holds something that can not be put on disk and read back."""
 
 
-class RecordTooLarge(Unstorable, NoRestart):
+class RecordTooLarge(Unstorable):
     """Something is larger than one record may be, `max_record_bytes`. Nothing of it was written."""
 
 
@@ -59,7 +59,11 @@ class Refused(HarnessError):
 
 
 class Waiting(HarnessError):
-    """A harness can not go on until a person decides. Let it pass: the outcome is then "blocked", not a crash."""
+    """A harness can not go on until a person has done something. Let it pass: the outcome is then "blocked", not a crash."""
+
+
+class NotReady(Waiting):
+    """Something the harness needs is not installed: a program, a package. It is blocked until a person has installed it."""
 
 
 class UnknownOutcome(Waiting):
@@ -106,6 +110,7 @@ _OURS: tuple[type[HarnessError], ...] = (
     StepTimeout,
     DeadlineExceeded,
     Waiting,
+    NotReady,
     UnknownOutcome,
     Latched,
     ApprovalDenied,

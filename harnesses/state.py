@@ -1,6 +1,6 @@
 """The state of a harness and the steps it has made, in memory.
 
-The law: the state is private. What comes in is detached, what goes out can not reach back in, and a change is applied to
+The law: the state is private. What comes in is detached, what goes out can not be changed, and a change is applied to
 something that the previous state does not share.
 """
 
@@ -14,7 +14,9 @@ from operator import eq
 from typing import Any, Generic, TypeAlias, cast, overload
 
 from harnesses.delta import Baseline, Delta, modified
+from harnesses.diagnosis import read_only_state
 from harnesses.errors import HarnessMisuse, StateError
+from harnesses.read_only import View
 from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step, no_constraints
 from harnesses.values import detach, is_private
 
@@ -37,6 +39,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         "_open",
         "_state",
         "_summary",
+        "_view",
         "knowledge",
         "max_context_steps",
         "steps",
@@ -50,6 +53,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """What agents get to know besides the state and the recent steps."""
         self._state: StateT = detach(initial_state)
         self._open = detach(self._state) is not self._state
+        self._view: View | None = None
+        """What was handed out of a state that can be changed: one view until there is another state."""
         self._baseline = Baseline(self._state)
         self._summary: str | None = None
         self.steps = 0
@@ -60,8 +65,10 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     @property
     def state(self) -> StateT:
-        """The current state. Changing what you get, where it can be changed at all, changes nothing here."""
-        return detach(self._state) if self._open else self._state
+        """The current state, read-only: changing what you get raises `HarnessMisuse`, at once or, of a few classes that can
+        not be guarded, at the next look, `update_state` or step.
+        """
+        return self._looked_at() if self._open else self._state
 
     @property
     def step_history(self) -> Sequence[Step[InputT, OutputT]]:
@@ -82,14 +89,16 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
             StateError: `change` returned None, or another type than the state has. The state is as it was.
             Unstorable: the new state holds something that can not be stored. The state is as it was.
         """
-        new = change(self.state)
+        if self._view is not None:
+            self._check_view()
+        new = change(self._own_copy())
         if new.__class__ is not self._state.__class__:
             raise StateError(_wrong_state(self._state, new))
         if self._open or not is_private(new, self._state):
             private = detach(new)
             self._open = private is not new
             new = private
-        self._state = new
+        self._state, self._view = new, None
         if summary is not None:
             self._summary = summary
 
@@ -118,11 +127,16 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         return tuple(islice(recent, max(0, len(recent) - count), None))
 
     def load_context(self) -> LoadedContext[StateT]:
-        """Return the state and at most `max_context_steps` recent steps: what an agent gets to see."""
-        return LoadedContext(self.state, self.recent_steps(self.max_context_steps), self.knowledge)
+        """Return the state and at most `max_context_steps` recent steps: what an agent gets to see.
+
+        The state is a copy of its own where it can be changed: whatever an agent does to it changes nothing.
+        """
+        return LoadedContext(self._own_copy(), self.recent_steps(self.max_context_steps), self.knowledge)
 
     def take_delta(self) -> tuple[StateDelta, Delta]:
         """Return what changed since the last call, as names and as values; the present state is the next baseline."""
+        if self._view is not None:
+            self._check_view()
         delta = self._baseline.advance(self._state)
         names = modified(delta) if delta else ()
         if self._summary is not None:
@@ -142,7 +156,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """Undo every change since the last `take_delta`: what was not recorded did not happen."""
         self._state = self._baseline.state  # type: ignore[assignment]
         self._open = detach(self._state) is not self._state
-        self._summary = None
+        self._summary = self._view = None
 
     def restore(self, state: StateT, steps: int, load: LoadSteps, *, whole: bool = False) -> None:
         """Take up a recorded past. From here on at most the recent steps are held in memory.
@@ -156,6 +170,27 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         self._baseline = Baseline(detach(state), whole=whole)
         self.rewind()
         self.steps, self._load, self._history = steps, load, None
+
+    def _own_copy(self) -> StateT:
+        return detach(self._state) if self._open else self._state
+
+    def _looked_at(self) -> StateT:
+        """Return the view of a state that can be changed."""
+        if self._view is None:
+            self._view = View(self._state)
+        elif not self._view.is_guarded:
+            self._check_view()
+        return cast(StateT, self._view.value)
+
+    def _check_view(self) -> None:
+        """Raise if what was handed out, and could be changed, was changed; then it is forgotten."""
+        view = self._view
+        if view is None or view.is_guarded:
+            return
+        names = modified(Baseline(self._state).advance(detach(view.value)))
+        if names:
+            self._view = None
+            raise read_only_state(f"{type(self._state).__qualname__}: {', '.join(names)}")
 
     def _recent(self) -> deque[Step[InputT, OutputT]]:
         if self._history is None:

@@ -159,7 +159,7 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]] | None] = {}
 def _parts_of(cls: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
     names = fields_of(cls)
     plain = names is not None and not any(name.startswith("_") for name in names)
-    return field_values(names) if plain and names is not None and _is_frozen(cls) else None
+    return field_values(names) if plain and names is not None and is_frozen(cls) else None
 
 
 def fields_of(cls: type[Any]) -> tuple[str, ...] | None:
@@ -263,7 +263,7 @@ def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
 
 def _set(value: Any, budget: _Budget) -> Any:
     budget.charge(len(value))
-    return type(value)([_detach(item, budget) for item in value])
+    return value.__class__([_detach(item, budget) for item in value])
 
 
 def _is(one: object, other: object) -> bool:
@@ -295,10 +295,10 @@ def _copier_for(cls: type[Any]) -> _Copier:
     names = fields_of(cls)
     if names is None or any(name.startswith("_") for name in names):
         return _refuse
-    return _record_copier(cls, names, partial(_build, cls))
+    return _record_copier(cls, names, partial(build, cls))
 
 
-def _build(cls: type[Any], **values: Any) -> Any:
+def build(cls: type[Any], **values: Any) -> Any:
     """Make an object without its `__init__`, which may check, convert or count."""
     twin: Any = object.__new__(cls)
     for name, value in values.items():
@@ -307,7 +307,7 @@ def _build(cls: type[Any], **values: Any) -> Any:
 
 
 def _record_copier(cls: type[Any], names: tuple[str, ...], build: Callable[..., Any]) -> _Copier:
-    frozen = _is_frozen(cls)
+    frozen = is_frozen(cls)
     values_of = field_values(names)
 
     def copy(value: Any, budget: _Budget) -> Any:
@@ -340,7 +340,8 @@ def field_values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: ()
 
 
-def _is_frozen(cls: type[Any]) -> bool:
+def is_frozen(cls: type[Any]) -> bool:
+    """Return whether the fields of a record of this class can not be set."""
     if attrs.has(cls):
         return cls.__setattr__ is not object.__setattr__ and "frozen" in cls.__setattr__.__name__
     if issubclass(cls, msgspec.Struct):

@@ -493,7 +493,7 @@ class Child:
         elif exit.ending is Ending.STOPPED or (error is None and self._program_ends):
             # Also one that has returned because it is to stop: nobody knows whether there is more for it to do.
             await self._finish(self._stopped())
-        elif error is not None and (found(error, DeadlineExceeded, NoRestart) or self._stopping is not None):
+        elif error is not None and (found(error, DeadlineExceeded, NoRestart, UsageError) or self._stopping is not None):
             await self._fail(error)
         else:
             await self._obey(judge(self, crashed=error is not None, now=trio.current_time()), error)

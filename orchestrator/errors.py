@@ -2,13 +2,13 @@
 
     OrchestratorError
     ├── HarnessError                 a harness broke a rule: its author can mend it
-    │   ├── HarnessMisuse            a call at the wrong moment, or with a wrong value
-    │   │   └── GuardrailError       a guardrail that can not be
-    │   ├── StateError               a change returned no usable state
-    │   ├── Unstorable               a value that can not be put on disk and read back
-    │   │   └── RecordTooLarge       … for one record is larger than `max_record_bytes`: not restarted either
     │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
     │   ├── NoRestart                no restart can mend it: the harness fails at once
+    │   │   ├── HarnessMisuse        a call at the wrong moment, or with a wrong value
+    │   │   │   └── GuardrailError   a guardrail that can not be
+    │   │   ├── StateError           a change returned no usable state
+    │   │   ├── Unstorable           a value that can not be put on disk and read back
+    │   │   │   └── RecordTooLarge   … for one record is larger than `max_record_bytes`
     │   │   ├── InvalidRequest       a feature list or policy that can not be; see `harnesses.features.errors`
     │   │   └── PipelineInvalid      stages or tasks that can not be
     │   ├── FeatureError             … and the other five kinds of errors of feature lists
@@ -19,7 +19,8 @@
     │   ├── MemoryUnusable           the file of an episodic memory can not be used
     │   ├── Refused                  the world has said no to an effect: it has certainly not happened
     │   │   └── ApprovalDenied       … a person has: a harness that lets it pass is blocked
-    │   ├── Waiting                  a person has to decide: the harness is blocked
+    │   ├── Waiting                  a person has to do something: the harness is blocked
+    │   │   ├── NotReady             a program or package is not installed
     │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
     │   │   ├── Latched              the latch is on: no effect may begin
     │   │   ├── GuardrailTripped     a guardrail has been reached
@@ -60,6 +61,7 @@ from harnesses.errors import (
     HarnessMisuse,
     Latched,
     NoRestart,
+    NotReady,
     OrchestratorError,
     RecordTooLarge,
     Refused,
@@ -88,6 +90,7 @@ __all__ = [
     "IllegalTransition",
     "Latched",
     "NoRestart",
+    "NotReady",
     "OrchestratorError",
     "OwnedElsewhere",
     "OwnershipError",

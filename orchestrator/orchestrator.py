@@ -568,6 +568,7 @@ class Orchestrator:
     def _check_harness(self, name: str, harness: object) -> None:
         if not isinstance(harness, BaseHarness):
             raise UsageError(f"start {name!r}: expected a BaseHarness, was {harness!r:.200}; pass an instance of your class")
+        harness.check_made()
         if harness.runs_as is not None:
             raise UsageError(f"start {name!r}: that object runs as {harness.runs_as!r}: expected another for each name")
 

@@ -16,10 +16,10 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("control_characters", "errors", "faults", "moment", "step"),
-    ("budget", "clock", "config", "forks", "key_file", "links", "record_size", "schedule", "stopwatch"),
-    ("usage",),
+    ("budget", "clock", "config", "forks", "frames", "key_file", "links", "record_size", "schedule", "stopwatch"),
+    ("diagnosis", "usage"),
     ("agent", "values"),
-    ("approval", "private_files"),
+    ("approval", "private_files", "read_only"),
     ("attachments", "delta", "effects", "migrations", "pools", "returned"),
     ("charging", "entries", "held"),
     ("governor",),

@@ -11,7 +11,7 @@ next try at that feature resume it. An error of an agent of your own may do the 
 
 from __future__ import annotations
 
-from harnesses.errors import HarnessError, Waiting
+from harnesses.errors import HarnessError, NotReady
 
 
 class AgentFailed(HarnessError):
@@ -26,7 +26,7 @@ class AgentFailed(HarnessError):
         self.session = session
 
 
-class AgentMissing(AgentFailed, Waiting):
+class AgentMissing(AgentFailed, NotReady):
     """The program can not be run: it, or what it needs, is not installed. No try is made until a person has seen to it."""
 
 

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from harnesses.errors import HarnessError, NoRestart
+from harnesses.errors import NotReady as SomethingMissing
 
 
 class FeatureErrorKind(StrEnum):
@@ -70,7 +71,7 @@ class HealthCheckFailed(FeatureError):
     kind = FeatureErrorKind.HEALTH_CHECK
 
 
-class NotReady(FeatureError):
-    """Something that the work needs is missing."""
+class NotReady(FeatureError, SomethingMissing):
+    """Something that the work needs is missing. The harness is blocked until a person has seen to it."""
 
     kind = FeatureErrorKind.NOT_READY

@@ -149,6 +149,7 @@ def make_harness(table: Table) -> AnyHarness:
     if not isinstance(made, BaseHarness):
         raise UsageError(f"{where}: {reference} returned {made!r:.100}: expected a harness; have it return one")
     harness: AnyHarness = made
+    guarded(f"{where}: {reference}", harness.check_made)
     if "guardrails" not in _signature(cast(Maker, maker), where).parameters:
         hold_task_limits(table, harness)
     try:

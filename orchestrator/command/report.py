@@ -18,6 +18,7 @@ from orchestrator.errors import (
     BudgetExhausted,
     HarnessFailed,
     Latched,
+    NoRestart,
     OrchestratorError,
     OwnershipError,
     StoreError,
@@ -30,8 +31,8 @@ from orchestrator.text import inert, one_line
 
 _ROWS = 40
 _TRACEBACKS = 3
-_TOLD = (OwnershipError, StoreError, UsageError, Waiting, ApprovalDenied, BudgetExhausted)
-"""Errors that are no defect of anybody's code: their message tells it all."""
+_TOLD = (OwnershipError, StoreError, UsageError, NoRestart, Waiting, ApprovalDenied, BudgetExhausted)
+"""Errors whose message says what is wrong and what to do; the traceback of a harness's is in the store."""
 
 
 @define

@@ -361,14 +361,14 @@ def _nothing(harness: Scripted) -> Any:
 @pytest.mark.parametrize(
     ("script", "was"),
     [
-        (_not_a_generator, "coroutine"),
-        (_plain_generator, "generator"),
-        (_list, "list"),
-        (_nothing, "NoneType"),
+        (_not_a_generator, "a coroutine: it has no `yield`"),
+        (_plain_generator, "a plain generator: write `async def`"),
+        (_list, r"\[.*\]"),
+        (_nothing, "None"),
     ],
 )
 async def test_an_execute_that_is_no_async_generator_is_an_error_that_says_so(script: Any, was: str) -> None:
-    with pytest.raises(HarnessMisuse, match=rf"'Scripted', step 1: execute\(\) is not an async generator.*was {was}$"):
+    with pytest.raises(HarnessMisuse, match=rf"'Scripted', step 1: execute\(\) is not an async generator.*got {was}; `yield"):
         await Scripted(script).run()
 
 
@@ -516,9 +516,10 @@ async def test_a_state_read_before_an_update_is_not_changed_by_it() -> None:
     assert seen == [{"items": []}, {"items": ["x"]}, {"items": ["x", "x"]}]
 
 
-async def test_changing_a_state_that_was_read_is_not_an_update() -> None:
+async def test_changing_a_state_that_was_read_is_refused() -> None:
     async def script(harness: Scripted) -> AsyncIterator[tuple[int, int]]:
-        harness.state["items"].append("x")
+        with pytest.raises(HarnessMisuse, match="read-only"):
+            harness.state["items"].append("x")
         yield 1, 1
 
     harness = Scripted(script, {"items": []})

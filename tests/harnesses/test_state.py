@@ -72,10 +72,11 @@ def test_two_states_made_from_one_value_do_not_share_it() -> None:
     assert other.state == initial == Basket(["a"])
 
 
-def test_changing_what_state_returns_changes_nothing() -> None:
+def test_changing_what_state_returns_is_refused_and_a_context_is_a_copy() -> None:
     state: PersistentState[Basket, int, int] = PersistentState(Basket(["a"]))
 
-    state.state.items.append("b")
+    with pytest.raises(HarnessMisuse, match="read-only"):
+        state.state.items.append("b")
     state.load_context().state.items.append("c")
 
     assert state.state == Basket(["a"])
@@ -158,7 +159,7 @@ def test_a_change_to_another_type_is_refused(initial: object, new: object) -> No
         state.update_state(lambda _: new)
 
     assert state.state == initial
-    assert type(state.state) is type(initial)
+    assert state.state.__class__ is type(initial)
 
 
 def test_the_error_names_both_types() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from harnesses import StateError, Unstorable
+from harnesses import HarnessMisuse, StateError, Unstorable
 from harnesses.features import FeatureState, Standing
 from harnesses.state import PersistentState
 from tests.harnesses.features.worked import features
@@ -46,7 +46,8 @@ def test_and_so_it_is_the_next_time():
     object.__setattr__(odd, "steps", steps)
     kept.update_state(lambda state: evolve(state, features=(odd, *state.features[1:])))
 
-    kept.state.features[0].steps.append("and more")
+    with pytest.raises(HarnessMisuse):
+        kept.state.features[0].steps.append("and more")
     kept.update_state(lambda state: evolve(state, version=1))
 
     assert kept.state.features[0].steps == ["it is there"]

@@ -25,6 +25,7 @@ from orchestrator import Handle, Orchestrator, OrchestratorError, Outcome, Outco
 from tests.orchestrator.scripted import Scripted, Steps, numbers
 
 FAILED, STOPPED, EXHAUSTED = OutcomeKind.FAILED, OutcomeKind.STOPPED, OutcomeKind.EXHAUSTED
+BLOCKED = OutcomeKind.BLOCKED
 
 
 @frozen
@@ -327,6 +328,14 @@ async def changes_in_place_what_it_has_yielded(harness: Scripted) -> Steps:
     yield shared, shared
 
 
+@fault(FAILED, "the state is read-only", steps=1)
+async def changes_its_state_in_place(harness: Scripted) -> Steps:
+    harness.update_state(lambda state: evolve(state, items=(1,)))
+    yield 1, 1
+    harness.state.total += 1
+    yield 2, 2
+
+
 @fault(EXHAUSTED, "", steps=3)
 async def yields_five_megabytes_a_step(harness: Scripted) -> Steps:
     for number in range(3):
@@ -586,7 +595,7 @@ def is_no_generator(harness: Scripted) -> None:
     return None
 
 
-@fault(FAILED, "expected `async def` with a `yield` in it, was coroutine", steps=0)
+@fault(FAILED, "expected `async def` with a `yield` in it, got a coroutine", steps=0)
 async def is_a_coroutine(harness: Scripted) -> None:
     await trio.lowlevel.checkpoint()
 
@@ -609,6 +618,28 @@ async def starts_trio_within_trio(harness: Scripted) -> Steps:
 async def closes_its_own_generator(harness: Scripted) -> Steps:
     yield 1, 1
     await harness.generator.aclose()
+    yield 2, 2
+
+
+@fault(FAILED, "called asyncio", steps=1)
+async def calls_asyncio(harness: Scripted) -> Steps:
+    yield 1, 1
+    await asyncio.sleep(1)
+    yield 2, 2
+
+
+@fault(BLOCKED, "is not installed", steps=1)
+async def imports_what_is_not_installed(harness: Scripted) -> Steps:
+    yield 1, 1
+    import there_is_no_such_module  # type: ignore[import-not-found]  # noqa: F401
+
+    yield 2, 2
+
+
+@fault(BLOCKED, "was not found", steps=1)
+async def runs_a_program_that_is_not_there(harness: Scripted) -> Steps:
+    yield 1, 1
+    await trio.run_process(["there-is-no-such-program"])
     yield 2, 2
 
 
