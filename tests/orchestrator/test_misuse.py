@@ -132,7 +132,10 @@ def run_file(command: Command, cls: str) -> Path:
     )
 
 
-@pytest.mark.parametrize(("cls", "code"), [*((cls, 1) for cls in MISUSE), *((cls, 4) for cls in NOT_READY)])
+@pytest.mark.parametrize(
+    ("cls", "code"),
+    [*((cls, 1) for cls in MISUSE if cls != "UnknownRecipient"), *((cls, 4) for cls in NOT_READY)],
+)
 def test_the_command_tells_it_in_one_line(command, cls, code):
     file = run_file(command, cls)
 
