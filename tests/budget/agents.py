@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, claude_code, codex
 from harnesses.coding import CodingHarness
 from harnesses.features.feature import Feature, Verdict
 from harnesses.features.health import NoHealthCheck
+from harnesses.pipeline import PipelineHarness
+from harnesses.pipeline.assignments import PipelineAgent
+from harnesses.pools import Account
+from orchestrator.store import SqliteReader
 from tests.harnesses.coding.repositories import make_repository
 
 SPENDER = Path(__file__).with_name("spending_agent.py")
@@ -57,3 +63,25 @@ def told(folder: Path) -> int:
     """Return the tokens of the messages that agents have told of."""
     place = folder / "told.txt"
     return sum(int(line.split()[2]) for line in place.read_text().splitlines()) if place.exists() else 0
+
+
+def plain() -> CommandAgent:
+    """Return an agent that writes text for people: nothing is known of what it uses."""
+    return CommandAgent(["true"])
+
+
+def pipeline(folder: Path) -> PipelineHarness:
+    """Return a pipeline whose maker knows of no guardrails."""
+
+    async def nothing(_: object) -> str:
+        return ""
+
+    builder: PipelineAgent = Agent(nothing, name="builder")
+    judge: PipelineAgent = Agent(nothing, name="judge")
+    return PipelineHarness(agents=builder, validators=judge, workspace=folder, goal="Try it.")
+
+
+def books_of(store: Path) -> dict[str, Account]:
+    """Return where every pool of a store stands."""
+    with closing(SqliteReader(store)) as reader:
+        return dict(reader.accounts())

@@ -72,13 +72,14 @@ def claude() -> None:
 def codex() -> None:
     thread = sys.argv[-2] if sys.argv[-3] == "resume" else str(uuid.uuid4())
     event(type="thread.started", thread_id=thread)
+    place = TOLD.with_name(f"thread-{thread}")
+    total = int(place.read_text()) if place.exists() else 0
     for number in range(PLAN["messages"]):
         event(type="item.completed", item={"id": f"item_{number}", "type": "command_execution", "command": f"make {number}"})
+        total += PLAN["tokens"]
+        place.write_text(str(total))
         tell(number)
         work(number)
-    place = TOLD.with_name(f"thread-{thread}")
-    total = (int(place.read_text()) if place.exists() else 0) + PLAN["tokens"] * PLAN["messages"]
-    place.write_text(str(total))
     while PLAN["hangs"]:
         time.sleep(60)
     usage = {"input_tokens": total - 60, "cached_input_tokens": 20, "output_tokens": 60}

@@ -7,13 +7,15 @@ from contextlib import closing
 from decimal import Decimal
 
 from harnesses.budget import NOTHING, Budget, Denied, Later, Spend
+from harnesses.charging import Charged
 from harnesses.errors import HarnessMisuse
 from harnesses.pools import Account
+from harnesses.usage import Usage
 from orchestrator import events
 from orchestrator.codec import decode
 from orchestrator.errors import OwnershipLost
 from orchestrator.lifecycle import Status
-from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.budgets import Charge, Fund, Reserve, SettleSpend
 from orchestrator.store.conformance.tools import TIME_US, Law, Open, claim, do, event_row, step_row
 from orchestrator.store.protocol import Claimed, Store
 
@@ -44,6 +46,64 @@ def tokens(store: Store, pool: str = "all") -> tuple[int, int]:
     """Return the tokens spent and reserved."""
     account = store.accounts()[pool]
     return account.spent.tokens, account.reserved.tokens
+
+
+def charge(store: Store, claimed: Claimed, usage: Usage, *, thread: str = "", epoch: int | None = None) -> object:
+    """Charge what an agent reports to the pool `all`, and return what came of it."""
+    row = Charge(
+        pools=("all",),
+        teller="agents/one",
+        harness=claimed.harness,
+        epoch=claimed.epoch if epoch is None else epoch,
+        attempt=claimed.attempt + 1,
+        step=1,
+        time_us=TIME_US,
+        agent="a",
+        usage=usage,
+        turns=1,
+        thread=thread,
+    )
+    return do(store, row)
+
+
+def what_an_agent_reports_is_charged_past_the_limit_too(open_store: Open) -> None:
+    with closing(open_store()) as store:
+        one = claim(store, "one")
+        fund(store, "all", Budget(tokens=100))
+
+        first, second = charge(store, one, Usage(tokens=90)), charge(store, one, Usage(tokens=90))
+
+        assert isinstance(first, Charged)
+        assert isinstance(second, Charged)
+        assert (bool(first.near), first.over) == (True, "")
+        assert (second.near, bool(second.over), second.over_pool) == ((), True, "all")
+        assert tokens(store) == (180, 0)
+        assert store.accounts()["agents/one"].spent == Spend(turns=2, tokens=180)
+        body = decode(store.records()[-1].body)
+        assert (body["change"], body["pools"], body["spent"]) == ("charged", ["all", "agents/one"], {"tokens": 90})
+
+
+def the_total_of_a_conversation_is_charged_for_what_it_has_grown(open_store: Open) -> None:
+    with closing(open_store()) as store:
+        one = claim(store, "one")
+        totals = [Usage(input_tokens=read, output_tokens=10 * at) for at, read in enumerate((100, 250, 250), 1)]
+
+        charged = [charge(store, one, total, thread="t") for total in totals]
+
+        used = [each.usage for each in charged if isinstance(each, Charged)]
+        assert [each.tokens for each in used] == [110, 160, 10]
+        assert [each.output_tokens for each in used] == [10, 10, 10]
+        assert tokens(store) == (280, 0)
+
+
+def nothing_is_charged_for_a_harness_that_was_taken_over(open_store: Open) -> None:
+    with closing(open_store()) as store:
+        one = claim(store, "one")
+
+        result = charge(store, one, Usage(tokens=5), epoch=one.epoch - 1)
+
+        assert isinstance(result, OwnershipLost)
+        assert "all" not in store.accounts()
 
 
 def what_is_settled_is_charged_and_the_rest_comes_back(open_store: Open) -> None:
@@ -306,6 +366,9 @@ LAWS: tuple[Law, ...] = (
     what_is_funded_is_on_record,
     some_pools_are_shown_without_the_others,
     a_step_and_its_settlement_are_one_commit,
+    what_an_agent_reports_is_charged_past_the_limit_too,
+    the_total_of_a_conversation_is_charged_for_what_it_has_grown,
+    nothing_is_charged_for_a_harness_that_was_taken_over,
 )
 
 LAWS_BETWEEN_RUNS: tuple[Law, ...] = (

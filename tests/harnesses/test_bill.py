@@ -1,0 +1,176 @@
+"""What agents report is charged once, at once, and stops them at a limit; what cannot be held is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import trio
+
+from harnesses import BaseHarness
+from harnesses.agent import Agent, AgentRun
+from harnesses.budget import Budget
+from harnesses.errors import BudgetExhausted, HarnessMisuse
+from harnesses.features.feature import TurnResult
+from harnesses.runtime import LocalRuntime
+from harnesses.usage import Usage
+
+
+class Asking(BaseHarness[int, int, object]):
+    """Asks an agent once in each step."""
+
+    def __init__(self, agent: Any, *, reserves: int = 0, steps: int = 1, declares: bool = False) -> None:
+        super().__init__(0)
+        self.agent, self.reserves, self.steps, self.declares = agent, reserves, steps, declares
+        self.answers: list[Any] = []
+
+    def asked_agents(self) -> tuple[Any, ...]:
+        return (self.agent,) if self.declares else ()
+
+    async def execute(self) -> AsyncIterator[tuple[int, object]]:
+        for step in range(self.steps):
+            if self.reserves:
+                async with self.spending(tokens=self.reserves) as spend:
+                    self.answers.append(await self.run_agent(self.agent, step))
+                    spend.settle(tokens=self.reserves)
+            else:
+                self.answers.append(await self.run_agent(self.agent, step))
+            yield step, None
+
+
+async def run(harness: Asking, budget: Budget) -> LocalRuntime:
+    runtime = LocalRuntime("asking", budget=budget)
+    await harness.run(runtime)
+    return runtime
+
+
+def spent(runtime: LocalRuntime) -> Any:
+    assert runtime.till is not None
+    return runtime.till.accounts()[0].spent
+
+
+def charging(*usages: Usage, thread: str = "", after: Callable[[], None] = lambda: None) -> Agent[Any, Any, Any]:
+    async def work(run: AgentRun[Any, Any]) -> TurnResult:
+        for usage in usages:
+            run.charge(usage, thread=thread)
+            await trio.sleep(1)
+        after()
+        return TurnResult(message="done")
+
+    return Agent(work, name="worker", reports=["tokens", "tool_calls", "money"])
+
+
+async def test_an_agent_at_its_limit_is_cancelled_and_what_it_reported_is_charged(autojump_clock: object) -> None:
+    ended: list[bool] = []
+    agent = charging(*[Usage(tokens=60)] * 5, after=lambda: ended.append(True))
+    runtime = LocalRuntime("asking", budget=Budget(tokens=100))
+
+    with pytest.raises(BudgetExhausted, match="limit 100 tokens, spent 120, 60 of it just reported"):
+        await Asking(agent).run(runtime)
+
+    assert spent(runtime).tokens == 120
+    assert not ended
+
+
+async def test_an_agent_that_catches_its_cancellation_does_not_answer_all_the_same(autojump_clock: object) -> None:
+    async def stubborn(run: AgentRun[Any, Any]) -> str:
+        run.charge(Usage(tokens=200))
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1)
+        return "done"
+
+    with pytest.raises(BudgetExhausted):
+        await run(Asking(Agent(stubborn)), Budget(tokens=100))
+
+
+async def test_an_error_of_an_agent_over_its_limit_is_the_budgets(autojump_clock: object) -> None:
+    async def failing(run: AgentRun[Any, Any]) -> str:
+        run.charge(Usage(tokens=200))
+        raise ValueError("it was cut off")
+
+    with pytest.raises(BudgetExhausted) as caught:
+        await run(Asking(Agent(failing)), Budget(tokens=100))
+    within = caught.value.__cause__
+    assert within is not None
+    assert isinstance(within.__cause__, ValueError)
+
+
+async def test_a_report_that_meets_the_limit_is_within_it_and_the_next_turn_is_not_begun(autojump_clock: object) -> None:
+    agent = charging(Usage(tokens=100))
+    harness = Asking(agent, steps=2)
+
+    with pytest.raises(BudgetExhausted, match="nothing is left of its budget of tokens: limit 100, spent 100"):
+        await run(harness, Budget(tokens=100))
+
+    assert len(harness.answers) == 1
+
+
+@pytest.mark.parametrize(("reports", "spent_tokens"), [((100, 250, 400), 400), ((100, 250, 250), 250), ((400, 150), 550)])
+async def test_of_a_thread_what_it_has_grown_is_charged(
+    reports: tuple[int, ...], spent_tokens: int, autojump_clock: object
+) -> None:
+    agents = iter([charging(Usage(tokens=total), thread="t") for total in reports])
+
+    class Several(Asking):
+        async def run_agent(self, agent: Any, input: Any) -> Any:
+            return await super().run_agent(next(agents), input)
+
+    runtime = await run(Several(None, steps=len(reports)), Budget(tokens=10_000))
+
+    assert spent(runtime).tokens == spent_tokens
+
+
+async def test_the_usage_of_an_answer_is_charged_if_nothing_was_reported_before(autojump_clock: object) -> None:
+    async def answer(run: AgentRun[Any, Any]) -> TurnResult:
+        return TurnResult(tokens=70)
+
+    harness = Asking(Agent(answer), steps=2)
+    runtime = LocalRuntime("asking", budget=Budget(tokens=100))
+
+    with pytest.raises(BudgetExhausted):
+        await harness.run(runtime)
+
+    assert spent(runtime).tokens == 140
+
+
+async def test_what_a_harness_settles_itself_is_not_charged_twice(autojump_clock: object) -> None:
+    agent = charging(Usage(tokens=50, tool_calls=2, money=Decimal("0.1")))
+
+    runtime = await run(Asking(agent, reserves=80), Budget(tokens=100, tool_calls=10))
+
+    assert (spent(runtime).tokens, spent(runtime).tool_calls, spent(runtime).money) == (80, 2, Decimal("0.1"))
+
+
+async def test_an_agent_that_cannot_be_told_where_to_report_works_as_before(autojump_clock: object) -> None:
+    class Older(Agent[Any, Any, Any]):
+        async def run(self, *, input: Any, log: Any = None, **told: Any) -> Any:  # type: ignore[override]
+            assert "charge" in told
+            return "done"
+
+    class Oldest:
+        name = "oldest"
+
+        async def run(
+            self, *, input: Any, context: Any, step_number: int, step_history: Any, constraints: Any, log: Any
+        ) -> str:
+            return "done"
+
+    for agent in (Older(charging), Oldest()):  # type: ignore[arg-type]
+        harness = Asking(agent)
+        await run(harness, Budget(tokens=1))
+        assert harness.answers == ["done"]
+
+
+async def test_a_limit_that_cannot_be_held_is_refused_alone_too() -> None:
+    async def silent(run: AgentRun[Any, Any]) -> str:
+        return ""
+
+    with pytest.raises(HarnessMisuse, match=r"its budget of tokens, money cannot be held: .* got 'silent', which"):
+        await run(Asking(Agent(silent, name="silent"), declares=True), Budget(tokens=1, money=Decimal(1), steps=3, turns=3))
+
+
+def test_what_cannot_be_reported_cannot_be_declared() -> None:
+    with pytest.raises(HarnessMisuse, match="reports: expected some of money, tokens, tool_calls, got 'turns'"):
+        Agent(charging, reports=["turns"])  # type: ignore[arg-type]
