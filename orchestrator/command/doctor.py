@@ -77,7 +77,7 @@ def findings(patient: Patient) -> Iterator[Check]:
     elif store.exists():
         yield warn("work", "what is in the store was not looked at", "mend the store first")
     if patient.file is not None:
-        yield from examined([Examination("run file", partial(doctor_file.run_file, patient.file))])
+        yield from examined([Examination("run file", partial(doctor_file.run_file, patient.file, store))])
 
 
 def _of_machine() -> Sequence[Examination]:

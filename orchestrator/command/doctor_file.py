@@ -21,8 +21,8 @@ LOAD_S = 30.0
 """What loading the code of a run file and making its harnesses may take."""
 
 
-def run_file(path: Path, *, load_s: float = LOAD_S) -> Iterator[Check]:
-    """Look whether a run file can be read, and each of its harnesses made."""
+def run_file(path: Path, store: Path | None = None, *, load_s: float = LOAD_S) -> Iterator[Check]:
+    """Look whether a run file can be read, each of its harnesses made, and gone on with from what the store has of it."""
     if path.suffix != ".py":
         try:
             file = read_run_file(path)
@@ -32,7 +32,7 @@ def run_file(path: Path, *, load_s: float = LOAD_S) -> Iterator[Check]:
         yield well("run file", f"{path} lists {len(file.harnesses)}")
     mark = secrets.token_hex(8)
     said: list[str] = []
-    command = [sys.executable, "-m", "orchestrator.command.doctor_probe", mark, str(path)]
+    command = [sys.executable, "-m", "orchestrator.command.doctor_probe", mark, str(path), str(store or "run.db")]
 
     async def probe() -> Ran:
         return await run_bounded(command, limit_s=load_s, on_line=lambda line: said.append(line) if mark in line else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from orchestrator.command.loading import find_modules_in, load_script
 from orchestrator.command.making import make
 from orchestrator.command.runfile import read_run_file
 from orchestrator.command.script import is_program, read_script
-from orchestrator.errors import OrchestratorError
+from orchestrator.declared import HarnessTypes
+from orchestrator.errors import OrchestratorError, StateChanged, StoreUnusable, UnknownHarness
+from orchestrator.migrating import ready, version_for
+from orchestrator.store.sqlite_reader import SqliteReader
 
 
-def main(mark: str, path: Path) -> None:
+def main(mark: str, path: Path, store: Path) -> None:
     """Write a line of JSON for each harness, after `mark`, and one at the end."""
     if path.suffix == ".py" and is_program(path):
         load_script(path)
@@ -26,13 +30,36 @@ def main(mark: str, path: Path) -> None:
     else:
         find_modules_in(path.parent, Path.cwd())
         for table in read_run_file(path).harnesses:
+            name = table.config.name
             try:
                 made = make(table).harness
+                resumes = _resumes(store, name, HarnessTypes.of(made))
             except OrchestratorError as error:
                 _say(mark, {"problem": str(error)})
             else:
-                _say(mark, {"made": f"{table.config.name}: {type(made).__qualname__} can be made"})
+                _say(mark, {"made": f"{name}: {type(made).__qualname__} can be made{resumes}"})
     _say(mark, {"end": True})
+
+
+def _resumes(store: Path, name: str, types: HarnessTypes) -> str:
+    """Return what becomes of the state on record when the harness is started; nothing is written.
+
+    Raises:
+        StateChanged: it does not fit.
+    """
+    if not store.exists():
+        return ""
+    with closing(SqliteReader(store)) as reader:
+        try:
+            version, text = reader.goes_on_with(name)
+        except (UnknownHarness, StoreUnusable):
+            return ""
+    try:
+        readied = ready(types, text, version)
+    except StateChanged as error:
+        raise StateChanged(f"harness {name!r}: {error}") from error
+    current = version_for(types)
+    return "" if readied.migrated is None else f"; its state will be migrated from version {version} to {current}"
 
 
 def _say(mark: str, fields: dict[str, Any]) -> None:
@@ -42,7 +69,7 @@ def _say(mark: str, fields: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1], Path(sys.argv[2]))
+        main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
     except OrchestratorError as error:
         _say(sys.argv[1], {"problem": str(error)})
         _say(sys.argv[1], {"end": True})

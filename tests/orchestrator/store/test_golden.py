@@ -1,0 +1,180 @@
+"""G10: a store of every layout that there has been is opened, read, verified and gone on with by today's program.
+
+How the files were made: `golden/README.md`.
+"""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import trio
+from attrs import evolve, field, frozen
+
+from harnesses import BaseHarness, migrates
+from orchestrator import Orchestrator
+from orchestrator.cli import main
+from orchestrator.codec import decode
+from orchestrator.command.doctor_file import run_file
+from orchestrator.command.doctor_nouns import Level
+from orchestrator.errors import StateChanged
+from orchestrator.store import SqliteReader, SqliteStore
+from orchestrator.store.head import head_path
+from orchestrator.store.proof import prove
+from orchestrator.store.schema import VERSION
+
+GOLDEN = Path(__file__).with_name("golden")
+VERSIONS = range(2, VERSION + 1)
+
+
+@frozen
+class Leg:
+    price: int
+    note: str = ""
+
+
+@frozen
+class Book:
+    total: int = 0
+    legs: list[Leg] = field(factory=list[Leg])
+
+
+@frozen
+class NewLeg:
+    amount: int
+    note: str = ""
+
+
+@frozen
+class Renamed:
+    total: int = 0
+    legs: list[NewLeg] = field(factory=list[NewLeg])
+
+
+@frozen
+class Migrated:
+    schema_version: ClassVar[int] = 2
+    sum: int = 0
+    prices: list[int] = field(factory=list[int])
+
+    @staticmethod
+    @migrates(from_version=1)
+    def shorten(stored: dict[str, Any]) -> dict[str, Any]:
+        return {"sum": stored["total"], "prices": [leg["price"] for leg in stored["legs"]]}
+
+
+class Trading(BaseHarness[Any, int, Any]):
+    """Makes one more step."""
+
+    name: ClassVar[str] = "total"
+
+    async def execute(self):
+        self.update_state(lambda state: evolve(state, **{self.name: getattr(state, self.name) + 7}))
+        yield 7, 7
+
+
+class Summing(Trading):
+    name = "sum"
+
+
+@pytest.fixture(params=VERSIONS)
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "run.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"version-{request.param}.db.gz").read_bytes()))
+    return path
+
+
+def go_on(path: Path, harness: BaseHarness[Any, Any, Any]) -> Any:
+    """Resume it, and return its state."""
+
+    async def run() -> None:
+        async with Orchestrator(path) as orchestrator:
+            orchestrator.start(harness, name="one")
+
+    trio.run(run)
+    return harness.state
+
+
+def test_there_is_a_golden_store_of_every_layout() -> None:
+    assert sorted(path.name for path in GOLDEN.glob("*.gz")) == sorted(f"version-{version}.db.gz" for version in VERSIONS)
+
+
+def test_its_harness_goes_on_from_its_last_step(golden: Path) -> None:
+    harness = Trading(Book())
+
+    assert go_on(golden, harness) == Book(28, [Leg(number) for number in range(1, 7)])
+    assert harness.current_step == 7
+
+
+def test_its_state_is_migrated_and_the_states_before_are_as_they_were(golden: Path) -> None:
+    assert go_on(golden, Summing(Migrated())) == Migrated(28, [1, 2, 3, 4, 5, 6])
+
+    with closing(SqliteReader(golden)) as reader:
+        assert [decode(reader.state_at("one", step))["total"] for step in range(7)] == [0, 1, 3, 6, 10, 15, 21]
+        assert decode(reader.state_at("one", 7)) == {"sum": 28, "prices": [1, 2, 3, 4, 5, 6]}
+    assert prove(golden, head_path(golden).read_text(), deep=True).findings == []
+
+
+def test_a_class_of_another_shape_is_refused_and_named_however_deep(golden: Path) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        go_on(golden, Trading(Renamed()))
+
+    (error,) = caught.value.exceptions
+    assert isinstance(error, StateChanged)
+    assert "legs[].price" in str(error)
+    assert "legs[].amount" in str(error)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["status"],
+        ["steps", "one"],
+        ["state", "one", "3"],
+        ["verify", "--deep"],
+        ["export"],
+        ["effects"],
+        ["budgets"],
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_commands_read_it(golden: Path, verb: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(SqliteStore(golden)):
+        pass  # brings it up to date
+    monkeypatch.chdir(tmp_path)
+
+    assert main([*verb, "--store", str(golden)]) == 0
+
+
+MADE = """
+from tests.orchestrator.store.test_golden import Book, Migrated, Renamed, Summing, Trading
+
+def same(): return Trading(Book())
+def renamed(): return Trading(Renamed())
+def migrated(): return Summing(Migrated())
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "said"),
+    [
+        ("same", 0, "one: Trading can be made"),
+        ("renamed", 1, "legs[].price"),
+        ("migrated", 0, "its state will be migrated from version 1 to 2"),
+    ],
+)
+def test_doctor_says_beforehand_what_becomes_of_the_state(make: str, code: int, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"version-{VERSION}.db.gz").read_bytes()))
+    (tmp_path / "made.py").write_text(MADE)
+    (tmp_path / "run.toml").write_text(f'store = "run.db"\n[[harness]]\nname = "one"\nharness = "made:{make}"\n')
+
+    found = list(run_file(tmp_path / "run.toml", path))
+
+    assert said in found[-1].finding
+    assert [check.level is Level.FAIL for check in found][-1] is bool(code)
+    with closing(SqliteReader(path)) as reader:
+        assert "migrated" not in [record.kind for record in reader.records()]
