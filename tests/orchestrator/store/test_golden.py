@@ -6,6 +6,9 @@ How the files were made: `golden/README.md`.
 from __future__ import annotations
 
 import gzip
+import signal
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,6 +29,7 @@ from orchestrator.store.head import head_path
 from orchestrator.store.proof import prove
 from orchestrator.store.schema import VERSION
 
+ROOT = Path(__file__).parents[3]
 GOLDEN = Path(__file__).with_name("golden")
 VERSIONS = range(2, VERSION + 1)
 
@@ -178,3 +182,42 @@ def test_doctor_says_beforehand_what_becomes_of_the_state(make: str, code: int, 
     assert [check.level is Level.FAIL for check in found][-1] is bool(code)
     with closing(SqliteReader(path)) as reader:
         assert "migrated" not in [record.kind for record in reader.records()]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from orchestrator.store import SqliteStore
+from orchestrator.store.protocol import Migrate
+from tests.orchestrator.store.test_golden import Migrated, Summing, go_on
+
+commit = SqliteStore.commit
+
+def killing(self, steps, operations=(), **options):
+    is_it = any(isinstance(one, Migrate) for one in operations)
+    if is_it and sys.argv[2] == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    done = commit(self, steps, operations, **options)
+    if is_it:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done
+
+SqliteStore.commit = killing
+go_on(Path(sys.argv[1]), Summing(Migrated()))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_around_a_migration_it_is_on_record_once_and_the_state_is_the_same(when: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"version-{VERSION}.db.gz").read_bytes()))
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(path), when], cwd=ROOT, check=False)
+    assert ran.returncode == -signal.SIGKILL
+
+    assert go_on(path, Summing(Migrated())) == Migrated(28, [1, 2, 3, 4, 5, 6])
+
+    with closing(SqliteReader(path)) as reader:
+        kinds = [record.kind for record in reader.records()]
+        assert decode(reader.state_at("one", 6))["total"] == 21
+    assert kinds.count("migrated") == 1
+    assert prove(path, head_path(path).read_text(), deep=True).findings == []
