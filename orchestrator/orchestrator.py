@@ -191,6 +191,7 @@ class Orchestrator:
         take_over: bool = False,
         supervisor: Supervisor | None = None,
         budget: Budget | Pool | None = None,
+        pool: Pool | None = None,
         governor: Governor | None = None,
         approve: ApprovalRule | None = None,
         renew: Renew | None = None,
@@ -206,6 +207,7 @@ class Orchestrator:
             supervisor: from `supervisor()`; default is the root.
             budget: what it may spend, over all runs and restarts; or a pool, from `pool()`, that it spends from with others.
                 It spends from its supervisors' budgets, and from the orchestrator's, too.
+            pool: what it spends from with others, beside a budget of its own.
             governor: who watches its steps, such as a `harnesses.governance.Watch`; one for each harness.
             approve: says which of its effects need a person's approval, besides those that say so themselves: gets key and
                 arguments, returns an `Action`, a category, or None.
@@ -225,8 +227,11 @@ class Orchestrator:
         parent = supervisor or self._root
         if name in parent.supervisors:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
+        if isinstance(budget, Pool) and pool is not None:
+            raise UsageError(f"start {name!r}: expected one pool, got {budget.name!r} as budget and {pool.name!r}; choose one")
         self._check_limits(name, harness, budget, parent)
-        own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget)
+        self._check_limits(name, harness, pool, parent)
+        own = budget if isinstance(budget, Pool) else self._fund(pool_name("harness", name), budget, pool) or pool
         child = Child(name, harness, terms, parent, self._common, self._chain(own, parent), governor, approve)
         child.renew = renew
         child.claim()

@@ -170,6 +170,7 @@ HARNESSES = (
     ("trading.book", "trading.ccxt_nouns", "trading.paper_books"),
     ("trading.ccxt_broker", "trading.ccxt_feed", "trading.matching", "trading.paper_ledger"),
     ("trading.paper",),
+    ("trading.paper_later",),
     ("trading.feed_conformance", "trading.polling_bars", "trading.strategies.market"),
     ("trading.polling_http", "trading.polling_slices", "trading.replay"),
     ("trading.polling", "trading.strategies.cross", "trading.strategies.portfolio", "trading.strategies.rsi"),
@@ -185,10 +186,13 @@ HARNESSES = (
     ("trading.harness",),
     ("coding.site",),
     ("coding.tries",),
-    ("coding.described_reading",),
+    ("coding.described_reading", "described", "described.references"),
     ("coding.described_parts", "coding.harness"),
     ("coding.described",),
     ("coding", "trading"),
+    ("described.signatures",),
+    ("described.features_table", "described.memory_table", "described.programs", "described.trading_table"),
+    ("described.pipeline_table",),
 )
 
 ORCHESTRATOR = (
@@ -334,7 +338,8 @@ ORCHESTRATOR = (
     ("store.conformance",),
     # the command
     ("command",),
-    ("command.exits", "command.streams"),
+    ("command.exits", "command.ready_made", "command.streams"),
+    ("command.groups",),
     ("command.lines", "command.loading", "command.parsing", "command.progress", "command.runfile", "command.writing"),
     ("command.targets",),
     (

@@ -146,7 +146,7 @@ def _fail_fast(data: object, problems: Problems) -> FailFast:
     return evolve(DEFAULT_POLICY.fail_fast, **_given(found)) if found else DEFAULT_POLICY.fail_fast
 
 
-def _health_check(data: object, _: Path, problems: Problems) -> NoHealthCheck | CommandHealthCheck | None:
+def health_check_of(data: object, _: Path, problems: Problems) -> NoHealthCheck | CommandHealthCheck | None:
     if data is False:
         return NoHealthCheck()
     found = read(data, _HealthCheck, "health_check", problems)
@@ -156,7 +156,7 @@ def _health_check(data: object, _: Path, problems: Problems) -> NoHealthCheck | 
     return None if found is None else CommandHealthCheck(limit_s=found.limit_s, env=found.env)
 
 
-def _init_plan(data: object, _: Path, problems: Problems) -> InitPlan | None:
+def init_plan_of(data: object, _: Path, problems: Problems) -> InitPlan | None:
     if not isinstance(data, list):
         problems.add("init_plan", f"expected a list of commands, was {data!r:.100}; write one")
         return None
@@ -191,7 +191,7 @@ _PARTS: Mapping[str, Callable[[object, Path, Problems], object]] = {
     "features": features_of,
     "validator": validator_of,
     "policy": _policy,
-    "health_check": _health_check,
-    "init_plan": _init_plan,
+    "health_check": health_check_of,
+    "init_plan": init_plan_of,
     "identity": _identity,
 }

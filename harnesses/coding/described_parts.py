@@ -3,6 +3,7 @@
     agent      command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
                dialect = "claude_code"                   or codex, aider; or a table with `name` and the arguments of that
                scripted = "attempts.toml"                attempts that are written down
+               function = "module:name"                  what only code can say, with `arguments`; so everywhere below
     features   "TODO.md"                                 a file in the repository, or a whole path
                file = "lists/features.toml"              a file beside the run file
                failing_tests = true                      and the arguments of `FailingTests`
@@ -34,6 +35,7 @@ from harnesses.coding.sources.entries import check_ids, check_order, entry_of
 from harnesses.coding.sources.problems import Problems, meant
 from harnesses.coding.sources.protocol import FeatureSource
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
+from harnesses.described.references import called
 from harnesses.errors import HarnessError
 from harnesses.features.feature import Feature
 from harnesses.features.protocols import OutcomeValidator
@@ -103,7 +105,7 @@ class ByDialect(ByProgram):
     dialect: str | dict[str, Any]
 
     def made(self, beside: Path) -> FeatureAgent:
-        return self.run_by(beside, dialect=_dialect(self.dialect))
+        return self.run_by(beside, dialect=dialect_of(self.dialect))
 
 
 class ByScript(Part):
@@ -224,14 +226,28 @@ class OfNothing(Part):
         return accept_all()
 
 
-_AGENTS = (ByCommand, ByDialect, ByScript)
-_SOURCES = (InFile, OfTests)
-_VALIDATORS = (OfCommand, OfPytest, OfPaths, OfTestsKept, OfSuiteKept, OfNothing)
+class ByFunction(Part):
+    """What a function returns."""
+
+    key = "function"
+    function: str
+    arguments: dict[str, Any] = {}
+
+    def made(self, beside: Path) -> Any:
+        return called(self.function, self.arguments)
 
 
-def agent_of(data: object, beside: Path, problems: Problems) -> FeatureAgent | None:
-    """Return the agent that a table describes; None, with the problems noted, if it describes none."""
-    return cast("FeatureAgent | None", _one_of(data, "agent", _AGENTS, beside, problems))
+AGENTS = (ByCommand, ByDialect, ByScript, ByFunction)
+SOURCES = (InFile, OfTests, ByFunction)
+VALIDATORS = (OfCommand, OfPytest, OfPaths, OfTestsKept, OfSuiteKept, OfNothing, ByFunction)
+
+
+def agent_of(
+    data: object, beside: Path, problems: Problems, where: str = "agent", kinds: Sequence[type[Part]] = AGENTS
+) -> FeatureAgent | None:
+    """Return the agent that a table, or the name of a dialect, describes; None, with the problems noted, if none is."""
+    table = {"dialect": data} if isinstance(data, str) and ByDialect in kinds else data
+    return cast("FeatureAgent | None", part_of(table, where, kinds, beside, problems))
 
 
 def features_of(data: object, beside: Path, problems: Problems) -> FeatureSource | tuple[Feature, ...] | None:
@@ -245,20 +261,25 @@ def features_of(data: object, beside: Path, problems: Problems) -> FeatureSource
         if len(entries) == len(found):
             check_order(entries, problems)
         return tuple(entry.feature for entry in entries)
-    return cast("FeatureSource | None", _one_of(data, "features", _SOURCES, beside, problems))
+    return cast("FeatureSource | None", part_of(data, "features", SOURCES, beside, problems))
 
 
 def validator_of(data: object, beside: Path, problems: Problems) -> Validator | None:
     """Return the validator that a table describes, or all of a list of tables together."""
     if not isinstance(data, list):
-        return cast("Validator | None", _one_of(data, "validator", _VALIDATORS, beside, problems))
+        return cast("Validator | None", part_of(_flagged(data), "validator", VALIDATORS, beside, problems))
     tables = list(enumerate(cast(list[object], data), 1))
-    found = [_one_of(one, f"validator {number}", _VALIDATORS, beside, problems) for number, one in tables]
+    found = [part_of(_flagged(one), f"validator {number}", VALIDATORS, beside, problems) for number, one in tables]
     parts = [cast(Validator, part) for part in found if part is not None]
     return tried(lambda: all_of(*parts), "validator", problems) if len(parts) == len(found) else None
 
 
-def _one_of(data: object, where: str, kinds: Sequence[type[Part]], beside: Path, problems: Problems) -> object | None:
+def _flagged(data: object) -> object:
+    """Return `"pytest"` as the table `{ pytest = true }`."""
+    return {data: True} if isinstance(data, str) else data
+
+
+def part_of(data: object, where: str, kinds: Sequence[type[Part]], beside: Path, problems: Problems) -> object | None:
     """Return what a table stands for that is of one of several kinds; None, with the problems noted, if it is of none."""
     keys = [kind.key for kind in kinds]
     table = cast(Mapping[str, object], data if isinstance(data, Mapping) else {})
@@ -289,7 +310,7 @@ def _sandbox(given: str | dict[str, list[str] | bool] | None, beside: Path) -> B
     return Bubblewrap(writable=places["writable"], hidden=places["hidden"], network=network)
 
 
-def _dialect(given: str | dict[str, Any]) -> Dialect:
+def dialect_of(given: str | dict[str, Any]) -> Dialect:
     table = {"name": given} if isinstance(given, str) else dict(given)
     name = str(table.pop("name", "")).replace("-", "_")
     if name not in _DIALECTS:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, convert
 
 from harnesses.coding.sources.problems import Problems, meant
-from harnesses.errors import HarnessError
+from harnesses.errors import OrchestratorError
 from harnesses.features.errors import FeatureError
 
 PartT = TypeVar("PartT", bound=Struct)
@@ -26,6 +26,8 @@ _WORDS = {
     "bool": "true or false",
     "float": "a number",
     "int": "a whole number",
+    "decimal": 'a number, or a text such as "0.1"',
+    "datetime": "a time with a zone",
 }
 _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`")
 
@@ -68,7 +70,7 @@ def tried(make: Callable[[], MadeT], where: str, problems: Problems) -> MadeT | 
     """Return what a function makes; None, with the problem noted, if it refuses."""
     try:
         return make()
-    except (HarnessError, OSError) as error:
+    except (OrchestratorError, OSError, ValueError) as error:
         said = str(error)
         problems.add(where, said.removeprefix(f"{error.kind}: ") if isinstance(error, FeatureError) else said)
         return None

@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from harnesses.described.programs import missing_programs
 from orchestrator.command.loading import find_modules_in, load_script
 from orchestrator.command.making import make
+from orchestrator.command.ready_made import READY_MADE
 from orchestrator.command.runfile import read_run_file
 from orchestrator.command.script import is_program, read_script
 from orchestrator.declared import HarnessTypes
@@ -32,12 +34,15 @@ def main(mark: str, path: Path, store: Path) -> None:
         for table in read_run_file(path).harnesses:
             name = table.config.name
             try:
-                made = make(table).harness
+                made = make(table, store).harness
                 resumes = _resumes(store, name, HarnessTypes.of(made))
             except OrchestratorError as error:
                 _say(mark, {"problem": str(error)})
             else:
                 _say(mark, {"made": f"{name}: {type(made).__qualname__} can be made{resumes}"})
+            if table.config.harness in READY_MADE:
+                for missing in missing_programs(table.config.arguments, table.beside):
+                    _say(mark, {"problem": f"{table.where}: {table.config.harness}: {missing}"})
     _say(mark, {"end": True})
 
 

@@ -14,10 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from orchestrator.command.exits import EndedBySignal
+from orchestrator.command.ready_made import READY_MADE
 from orchestrator.errors import OrchestratorError, UsageError
-
-READY_MADE = {"coding": "harnesses.coding.described:described"}
-"""Harnesses that a run file can describe without any Python, by the word for them."""
 
 
 def find_modules_in(*folders: Path) -> None:

@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any, ForwardRef, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from attrs import field, frozen
@@ -25,7 +26,10 @@ from harnesses.runtime import ApprovalRule
 from harnesses.values import fields_of
 from orchestrator.again import Renew
 from orchestrator.codec import encode
+from orchestrator.command.groups import Opened
 from orchestrator.command.loading import guarded, load_attribute
+from orchestrator.command.parsing import DEFAULT_STORE
+from orchestrator.command.ready_made import READY_MADE
 from orchestrator.command.runfile import RunFile, Table, convert
 from orchestrator.command.task_limits import hold_task_limits
 from orchestrator.errors import UsageError
@@ -38,6 +42,9 @@ _ARGUMENTS = ("initial_state", "max_context_steps", "constraints")
 _WANTED = "expected a class that takes initial_state, or a function that makes the harness"
 
 
+_NO_GROUPS = Opened()
+
+
 @frozen
 class Made:
     """A harness, and on what terms it is started."""
@@ -47,12 +54,15 @@ class Made:
     budget: Budget | None = None
     guardrails: Guardrails = field(factory=Guardrails)
     rule: ApprovalRule | None = None
+    supervisor: str | None = None
+    pool: str | None = None
 
-    def start(self, orchestrator: Orchestrator, renew: Renew | None = None) -> Handle:
+    def start(self, orchestrator: Orchestrator, renew: Renew | None = None, groups: Opened = _NO_GROUPS) -> Handle:
         """Start it.
 
         Args:
             renew: makes it anew when it is started again.
+            groups: the supervisors and pools of the run file.
         """
         config = self.config
         return orchestrator.start(
@@ -62,6 +72,8 @@ class Made:
             step_timeout_s=config.step_timeout_s,
             approve=self.rule,
             renew=renew,
+            supervisor=groups.supervisor(self.supervisor, config.name),
+            pool=groups.pool(self.pool, config.name),
             **self._terms(),
         )
 
@@ -76,22 +88,26 @@ class Made:
         )
 
 
-def make_all(file: RunFile) -> tuple[Made, ...]:
+def make_all(file: RunFile, store: Path | str = DEFAULT_STORE) -> tuple[Made, ...]:
     """Make every harness of a run file.
+
+    Args:
+        store: where the run is recorded; ready-made ones put what is theirs beside it.
 
     Raises:
         UsageError: one of them can not be made; nothing is started yet.
     """
-    return tuple(map(make, file.harnesses))
+    return tuple(make(table, store) for table in file.harnesses)
 
 
-def make(table: Table) -> Made:
+def make(table: Table, store: Path | str = DEFAULT_STORE) -> Made:
     """Make the harness of one table, and all that it is started with.
 
     Raises:
         UsageError: it can not be made as the table says.
     """
-    return Made(_guarded(table), table.config, table.budget, table.guardrails, _rule(table))
+    harness, rule = _guarded(table, store), _rule(table)
+    return Made(harness, table.config, table.budget, table.guardrails, rule, table.supervisor, table.pool)
 
 
 def _rule(table: Table) -> ApprovalRule | None:
@@ -105,9 +121,9 @@ def _rule(table: Table) -> ApprovalRule | None:
     return cast(ApprovalRule, rule)
 
 
-def _guarded(table: Table) -> AnyHarness:
+def _guarded(table: Table, store: Path | str) -> AnyHarness:
     """Make the harness of one table, and see that its guardrails can be held."""
-    harness = make_harness(table)
+    harness = make_harness(table, store)
     money = sorted(name for name in MONEY_LIMITS if getattr(table.guardrails, name) is not None)
     if money and not callable(getattr(harness, "figures", None)):
         raise UsageError(
@@ -133,7 +149,7 @@ def _check_ignored(table: Table, harness: AnyHarness) -> None:
             )
 
 
-def make_harness(table: Table) -> AnyHarness:
+def make_harness(table: Table, store: Path | str = DEFAULT_STORE) -> AnyHarness:
     """Make the harness of one table.
 
     Raises:
@@ -143,7 +159,7 @@ def make_harness(table: Table) -> AnyHarness:
     maker = load_attribute(where, reference)
     if not callable(maker) or (isinstance(maker, type) and not issubclass(maker, BaseHarness)):
         raise UsageError(f"{where}: {reference} is {maker!r:.100}: {_WANTED}; name one")
-    made = _called(cast(Maker, maker), table)
+    made = _called(cast(Maker, maker), table, store)
     if inspect.iscoroutine(made):
         made.close()
     if not isinstance(made, BaseHarness):
@@ -159,12 +175,12 @@ def make_harness(table: Table) -> AnyHarness:
     return harness
 
 
-def _called(maker: Maker, table: Table) -> object:
-    arguments = _arguments(table, maker)
+def _called(maker: Maker, table: Table, store: Path | str) -> object:
+    arguments = _arguments(table, maker, store)
     return guarded(f"{table.where}: {table.config.harness}", lambda: maker(**arguments))
 
 
-def _arguments(table: Table, maker: Maker) -> dict[str, Any]:
+def _arguments(table: Table, maker: Maker, store: Path | str) -> dict[str, Any]:
     """Return what of the table the maker is called with: what the file gives, and no more."""
     where, reference = table.where, table.config.harness
     given = {name: getattr(table.config, name) for name in _ARGUMENTS if name in table.given}
@@ -172,12 +188,16 @@ def _arguments(table: Table, maker: Maker) -> dict[str, Any]:
         given["initial_state"] = _state(given["initial_state"], _state_type(maker), f"{where}: initial_state")
     for name, value in table.config.arguments.items():
         if name in given or name in _ARGUMENTS:
-            raise UsageError(f"{where}: arguments: {name} has a key of its own: expected it there; move it out of `arguments`")
+            inside = reference if reference in READY_MADE else "arguments"
+            raise UsageError(f"{where}: {inside}: {name} has a key of its own: expected it there; move it out of `{inside}`")
         given[name] = value
     signature = _signature(maker, f"{where}: {reference}")
     takes = signature.parameters
     if "beside" in takes:
         given.setdefault("beside", table.beside)
+    if reference in READY_MADE:
+        surroundings = {"name": table.config.name, "store": store, "memory": table.memory}
+        given.update({key: value for key, value in surroundings.items() if key in takes and key not in given})
     if "guardrails" in takes:
         given.setdefault("guardrails", table.guardrails)
     for name in given:

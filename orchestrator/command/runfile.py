@@ -6,6 +6,8 @@
     strategy = "one_for_one"            and the other options of `Orchestrator`
     budget = { money = "50.00" }        of all harnesses together; the fields of `harnesses.budget.Budget`
     guardrails = { max_steps = 1000 }   of each of them; the fields of `harnesses.governance.Guardrails`
+    memory = { project = "shop" }       of its pipelines; see `harnesses.described.memory_table`
+    [[supervisor]] and [[pool]]         see `groups`
 
     [[harness]]                         the fields of `harnesses.HarnessConfig`
     name = "eurusd"
@@ -16,6 +18,10 @@
     budget = { steps = 100 }            of this one
     guardrails = { max_task_attempts = 3, no_progress = { steps = 5, policy = "block" } }     of this one; the tighter limit
                                         of each holds; handed on as `guardrails` if it asks for them
+    supervisor = "desk"                 which it is started under, and
+    pool = "models"                     what it spends from with others
+
+Instead of `harness`, one of `trading`, `features`, `coding` and `pipeline`: a table that describes a ready-made one.
 
 Every mistake is a `UsageError` of one line with the place in the file.
 """
@@ -24,7 +30,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
@@ -36,11 +42,14 @@ from msgspec import UNSET, Meta
 
 from harnesses.budget import Budget, budget_of
 from harnesses.config import HarnessConfig
+from harnesses.described.memory_table import memory_of
 from harnesses.errors import HarnessMisuse
 from harnesses.governance.errors import GuardrailError
 from harnesses.governance.guardrail_tables import read_guardrails, read_together
 from harnesses.governance.guardrails import Guardrails
 from harnesses.record_size import CEILING_BYTES, MAX_RECORD_BYTES
+from orchestrator.command.groups import Groups, PoolTable, SupervisorTable, in_order
+from orchestrator.command.ready_made import READY_MADE, take_word, way_out
 from orchestrator.errors import UsageError
 from orchestrator.restart import Backoff, Restart, Strategy
 
@@ -60,6 +69,7 @@ class RunFile:
     log: Path | None = None
     options: Mapping[str, Any] = field(factory=dict[str, Any])
     """Keyword arguments of `Orchestrator`."""
+    groups: Groups = field(factory=Groups)
 
 
 @frozen
@@ -82,6 +92,10 @@ class Table:
     """The names of those of all harnesses."""
     shared_budget: Budget | None = None
     """Of all harnesses together."""
+    supervisor: str | None = None
+    pool: str | None = None
+    memory: Mapping[str, Any] | None = None
+    """That of all pipelines."""
 
 
 @frozen(kw_only=True)
@@ -103,6 +117,29 @@ class _Top:
     control: bool = True
     metrics: str | int | None = None
     traces: str | bool | None = None
+    supervisor: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+    pool: list[dict[str, Any]] = field(factory=list[dict[str, Any]])
+    memory: dict[str, Any] | None = None
+
+
+@frozen(kw_only=True)
+class _Member:
+    """Where a harness belongs."""
+
+    supervisor: str | None = None
+    pool: str | None = None
+
+
+@frozen
+class Shared:
+    """What all harnesses of a file have."""
+
+    budget: Budget | None
+    groups: Groups
+    memory: Mapping[str, Any] | None
+
+
+_NOT_OPTIONS = ("store", "log", "harness", "supervisor", "pool", "memory")
 
 
 def read_run_file(path: Path) -> RunFile:
@@ -141,38 +178,97 @@ def parse_run_file(text: str, path: Path) -> RunFile:
     if isinstance(data.get("backoff"), dict):
         _check_keys(data["backoff"], Backoff, f"{where}: backoff")
     top = convert(data, _Top, where)
+    groups = _groups(top, where)
+    _check_memory(top.memory, where, path.parent)
     tables = tuple(
-        _table(table, f"{where}: harness {_called(table, place)}", path.parent, everyone, budget)
+        _table(table, f"{where}: harness {_called(table, place)}", path.parent, everyone, Shared(budget, groups, top.memory))
         for place, table in enumerate(top.harness, 1)
     )
     _check_names(tables, where)
-    plain = {name: getattr(top, name) for name in data if name not in ("store", "log", "harness")}
+    plain = {name: getattr(top, name) for name in data if name not in _NOT_OPTIONS}
     if budget is not None:
         plain["budget"] = budget
-    return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=_beside(path, top.log), options=plain)
+    log = _beside(path, top.log)
+    return RunFile(path=path, harnesses=tables, store=_beside(path, top.store), log=log, options=plain, groups=groups)
 
 
-def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, Any], shared: Budget | None) -> Table:
+def _groups(top: _Top, where: str) -> Groups:
+    supervised, pooled = dict[str, Budget | None](), dict[str, Budget]()
+    supervisors, pools = list[SupervisorTable](), list[PoolTable]()
+    for place, data in enumerate(top.supervisor, 1):
+        at = f"{where}: supervisor {_called(data, place)}"
+        budget = _taken_budget(data, at)
+        supervisors.append(_group(data, SupervisorTable, at))
+        supervised[supervisors[-1].name] = budget
+    for place, data in enumerate(top.pool, 1):
+        at = f"{where}: pool {_called(data, place)}"
+        own: dict[str, Any] = {key: data.pop(key) for key in ("name", "parent") if key in data}
+        budget = _taken_budget({"budget": data}, at)
+        pools.append(_group(own, PoolTable, at))
+        pooled[pools[-1].name] = cast(Budget, budget)
+    ordered = in_order(supervisors, "supervisor", where, _check_name(f"{where}: supervisor"))
+    return Groups(ordered, in_order(pools, "pool", where, _check_name(f"{where}: pool")), supervised, pooled)
+
+
+def _group(data: dict[str, Any], cls: type[_ConvertedT], where: str) -> _ConvertedT:
+    _check_keys(data, cls, where)
+    if not data.get("name"):
+        raise UsageError(f"{where} has no name: expected one; add it")
+    return convert(data, cls, where)
+
+
+def _check_name(where: str) -> Callable[[str], None]:
+    def check(name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{where}: name: expected letters, digits, '.', '_' and '-', beginning with a letter or digit, "
+                f"was {name!r}; choose another"
+            )
+
+    return check
+
+
+def _check_memory(table: Mapping[str, Any] | None, where: str, beside: Path) -> None:
+    if table is not None:
+        try:
+            memory_of(table, beside)
+        except HarnessMisuse as error:
+            raise UsageError(f"{where}: {error}") from error
+
+
+def _table(data: dict[str, Any], where: str, beside: Path, everyone: dict[str, Any], shared: Shared) -> Table:
+    take_word(data, where)
+    member = convert({key: data.pop(key) for key in ("supervisor", "pool") if key in data}, _Member, where)
+    shared.groups.check("supervisor", member.supervisor, where)
+    shared.groups.check("pool", member.pool, where)
     budget = _taken_budget(data, where)
     own = _taken_guardrails(data, where)
     _check_keys(data, HarnessConfig, where)
     for key in ("name", "harness"):
         if not data.get(key):
-            raise UsageError(f"{where} has no {key}: expected each [[harness]] to have one; add it")
+            ready = f", or one of {', '.join(READY_MADE)}" if key == "harness" else ""
+            raise UsageError(f"{where} has no {key}{ready}: expected each [[harness]] to have one; add it")
     config: HarnessConfig[Any] = convert({"initial_state": UNSET, **data}, HarnessConfig[Any], where)
-    if not _NAME.fullmatch(config.name):
-        raise UsageError(
-            f"{where}: name: expected letters, digits, '.', '_' and '-', beginning with a letter or digit, "
-            f"was {config.name!r}; choose another"
-        )
+    _check_name(where)(config.name)
     _check(config.restart in tuple(Restart), f"{where}: restart: expected {_either(Restart)}", config.restart)
     _check(config.max_context_steps >= 0, f"{where}: max_context_steps: expected 0 or more", config.max_context_steps)
     for key in ("step_timeout_s", "deadline_s"):
         seconds = getattr(config, key)
         _check(seconds is None or 0 < seconds <= 1e9, f"{where}: {key}: expected seconds above 0", seconds)
-    rails = read_together(everyone, own)
+    guardrails = read_together(everyone, own)
     return Table(
-        config, frozenset(data), where, budget, beside, rails, frozenset(own), frozenset(everyone), shared_budget=shared
+        config,
+        frozenset(data),
+        where,
+        budget,
+        beside,
+        guardrails,
+        frozenset(own),
+        frozenset(everyone),
+        shared.groups.tightest(shared.budget, member.supervisor, member.pool),
+        member.supervisor,
+        member.pool,
+        shared.memory,
     )
 
 
@@ -246,10 +342,18 @@ def _at(data: Any, path: str) -> Any:
 
 def _check_keys(data: Mapping[str, Any], cls: type, where: str) -> None:
     known = [attribute.name for attribute in attrs.fields(cls)]
-    known += ["budget", "guardrails"] if cls in (_Top, HarnessConfig) else []
+    known += ALSO.get(cls, ())
     for key in data:
         if key not in known:
-            raise UsageError(f"{where}: unknown key {key!r}: expected one of {', '.join(known)}; correct or remove it")
+            raise UsageError(f"{where}: unknown key {key!r}: expected one of {', '.join(known)}{way_out(key, known)}")
+
+
+ALSO: Mapping[type, tuple[str, ...]] = {
+    _Top: ("budget", "guardrails"),
+    HarnessConfig: ("budget", "guardrails", "supervisor", "pool", *READY_MADE),
+    SupervisorTable: ("budget",),
+}
+"""Keys that are read by themselves."""
 
 
 def _check_names(tables: tuple[Table, ...], where: str) -> None:

@@ -18,6 +18,7 @@ from attrs import define, field, frozen
 from harnesses.links import open_own
 from orchestrator.command.display import EventLines, JsonLines, LiveTable, View, can_be_drawn_on, follow
 from orchestrator.command.exits import EndedBySignal, ExitCode
+from orchestrator.command.groups import Opened
 from orchestrator.command.latching import in_words
 from orchestrator.command.loading import find_modules_in
 from orchestrator.command.making import Made, make, make_all
@@ -103,7 +104,7 @@ def run(options: RunOptions) -> int:
         )
     keep_talking()
     with _heed_signals() as phase:
-        program = read_program(options.file)
+        program = read_program(options.file, options)
         log = Path(options.log) if options.log else program.log
         path = Path(options.store or program.store or options.default_store)
         if log is not None:
@@ -148,7 +149,7 @@ def _check_plain(options: RunOptions) -> None:
             )
 
 
-def read_program(file: Path) -> Program:
+def read_program(file: Path, options: RunOptions) -> Program:
     """Load a run file or a supervisor script.
 
     Raises:
@@ -162,31 +163,46 @@ def read_program(file: Path) -> Program:
         return Program(supervise=read_script(file), is_script=True)
     run_file = read_run_file(file)
     find_modules_in(file.parent, Path.cwd())
-    all_made = make_all(run_file)
+    store = options.store or run_file.store or options.default_store
+    all_made = make_all(run_file, store)
 
     path = file.absolute()
 
     async def supervise(orchestrator: Orchestrator) -> None:
+        groups = run_file.groups.open(orchestrator)
         for made in all_made:
-            _start(made, orchestrator, path)
+            _start(made, orchestrator, Origin(path, store, groups))
 
     return Program(supervise=supervise, store=run_file.store, log=run_file.log, options=run_file.options)
 
 
-def _start(made: Made, orchestrator: Orchestrator, file: Path) -> Handle:
-    return made.start(orchestrator, partial(_renew, file, made.config.name, orchestrator))
+@frozen
+class Origin:
+    """Where a harness of a run file comes from, and what it belongs to."""
+
+    file: Path
+    store: Path | str
+    groups: Opened
 
 
-def _renew(file: Path, name: str, orchestrator: Orchestrator) -> Callable[[], Handle]:
+def _start(made: Made, orchestrator: Orchestrator, origin: Origin) -> Handle:
+    return made.start(orchestrator, partial(_renew, made.config.name, orchestrator, origin), origin.groups)
+
+
+def _renew(name: str, orchestrator: Orchestrator, origin: Origin) -> Callable[[], Handle]:
     """Make one harness as its run file says now, and return what starts it; imported code stays as it is.
 
     Raises:
         UsageError: the file can not be read, or the harness can not be made.
     """
+    file = origin.file
     table = next((table for table in read_run_file(file).harnesses if table.config.name == name), None)
     if table is None:
         raise UsageError(f"{file} has no harness {name!r} any more: expected its table; put it back, or leave it ended")
-    return partial(_start, make(table), orchestrator, file)
+    made = make(table, origin.store)
+    origin.groups.supervisor(made.supervisor, name)
+    origin.groups.pool(made.pool, name)
+    return partial(_start, made, orchestrator, origin)
 
 
 def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:

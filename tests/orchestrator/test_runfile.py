@@ -149,7 +149,11 @@ def test_a_mistake_in_a_run_file_is_told_with_its_place(text: str, said: str) ->
         (":Mood", "", "expected a class that takes initial_state"),
         (":Missing", "", " has no 'Missing': expected one of Account, Blocking, Calm"),
         ("no_such_module:X", "", "there is no module 'no_such_module': expected it beside the file"),
-        ("commanded", "", "expected \"package.module:attribute\" or 'coding', was 'commanded'"),
+        (
+            "commanded",
+            "",
+            "expected \"package.module:attribute\" or 'trading' or 'features' or 'coding' or 'pipeline', was 'commanded'",
+        ),
         ("../commanded:X", "", 'expected "package.module:attribute"'),
     ],
 )

@@ -58,6 +58,14 @@ class FeatureFile:
         """Return what the file says, its objective included."""
         return await trio.to_thread.run_sync(self._read, checkout)
 
+    def read_here(self) -> FeatureList:
+        """Return what a file outside of any repository says, at once.
+
+        Raises:
+            InvalidRequest: it can not be read, or something in it is not as expected.
+        """
+        return self._read(Path())
+
     def validator(self) -> OutcomeValidator[Candidate] | None:
         """Return None: what proves a text has to be chosen."""
         return None

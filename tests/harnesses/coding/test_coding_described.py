@@ -187,10 +187,13 @@ def test_the_rest_is_read_as_well():
         ({"repository": None}, "has no repository: expected one; add it"),
         ({"repository": 7}, "repository: expected a text, was 7; correct it"),
         ({"agent": None}, "has no agent: expected one; add it"),
-        ({"agent": "claude"}, "agent: expected a table with one of command, dialect, scripted, was 'claude'"),
+        (
+            {"agent": "claude"},
+            "agent: dialect: expected one of claude_code, codex, aider, was 'claude'; did you mean 'claude_code'?",
+        ),
         (
             {"agent": {"command": ["a"], "dialect": "codex"}},
-            "agent: expected a table with one of command, dialect, scripted, was ",
+            "agent: expected a table with one of command, dialect, scripted, function, was ",
         ),
         ({"agent": {"command": "a b"}}, "agent: command: expected a list, was 'a b'; correct it"),
         (
@@ -205,7 +208,7 @@ def test_the_rest_is_read_as_well():
         ),
         ({"agent": {"dialect": {"name": "codex", "mode": "x"}}}, "agent: dialect: unknown key 'mode': expected one of name, "),
         ({"agent": {"scripted": "nowhere.json"}}, "agent: [Errno 2] No such file or directory: '/somewhere/nowhere.json'"),
-        ({"features": 7}, "features: expected a table with one of file, failing_tests, was 7"),
+        ({"features": 7}, "features: expected a table with one of file, failing_tests, function, was 7"),
         ({"features": "list.yaml"}, "features: features file 'list.yaml': expected a name that ends with .toml"),
         ({"features": {"failing_tests": False}}, "features: failing_tests: expected true, was False; leave the table out"),
         ({"features": [{"id": "a", "description": "A"}]}, "feature 1 'a': has no steps: expected at least one text"),

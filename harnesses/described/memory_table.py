@@ -1,0 +1,67 @@
+"""The memory of a pipeline as a table: where it is kept, whose it is, and the settings of `EpisodicMemory`.
+
+[memory]
+project = "shop"                  default: the name of the run file's folder
+path = "memory.db"                relative to the run file; default: the place that `orchestrator memory` looks in
+top = 3                           and the other fields of `MemorySettings`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from attrs import define
+
+from harnesses.coding.described_reading import placed
+from harnesses.described.signatures import keys_of
+from harnesses.errors import HarnessMisuse
+from harnesses.governance.memory import EpisodicMemory, MemorySettings, read_settings
+from harnesses.pipeline.episodes import EpisodesOfPipeline
+from harnesses.pipeline.memory import Asked, Finished, Recalled
+
+_OWN = ("project", "path")
+KEYS: Mapping[str, tuple[str, ...]] = {"memory": (*_OWN, *keys_of(MemorySettings))}
+"""What may be said where: for documentation."""
+
+
+@define(slots=False)
+class MemoryLater:
+    """A pipeline's memory whose file is opened when it is first asked: a run file that is only looked at makes none."""
+
+    project: str
+    path: Path | None
+    settings: MemorySettings
+    harness: str = ""
+    """The durable name of the pipeline."""
+
+    @cached_property
+    def _episodes(self) -> EpisodesOfPipeline:
+        memory = EpisodicMemory(self.path, project=self.project, settings=self.settings)
+        return EpisodesOfPipeline(memory, harness=self.harness)
+
+    async def recall(self, asked: Asked) -> Recalled:
+        return await self._episodes.recall(asked)
+
+    async def remember(self, finished: Finished) -> str:
+        return await self._episodes.remember(finished)
+
+
+def memory_of(table: Mapping[str, object], beside: Path, harness: str = "") -> MemoryLater:
+    """Return the memory that a table describes.
+
+    Args:
+        beside: the directory that the path is relative to.
+        harness: the durable name of the pipeline.
+
+    Raises:
+        HarnessMisuse: a key is not known, or a value not as expected.
+    """
+    for key in _OWN:
+        if key in table and not (isinstance(table[key], str) and str(table[key]).strip()):
+            raise HarnessMisuse(f"memory: {key}: expected a text, got {table[key]!r:.100}; correct it")
+    settings = read_settings({key: value for key, value in table.items() if key not in _OWN})
+    project = str(table.get("project") or beside.resolve().name or "project")
+    path = placed(str(table["path"]), beside) if "path" in table else None
+    return MemoryLater(project, path, settings, harness)
