@@ -2,12 +2,13 @@
 
     python examples/feature_queue.py
 
-`harnesses.features.FeatureHarness` is the whole of it, with policies, verdicts and hand-off; this is the pattern.
+`harnesses.features.FeatureHarness` is the whole of it, with policies, verdicts and hand-off.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import trio
 from attrs import evolve, frozen
@@ -22,7 +23,12 @@ TESTS = {"double": "double(4) == 8", "square": "square(4) == 16", "negate": "neg
 class Work:
     queue: tuple[str, ...] = tuple(TESTS)
     done: tuple[str, ...] = ()
-    tries: int = 0
+
+
+def move(work: Work, *, passed: bool) -> Work:
+    """Take a feature from the front of the queue; put it to what is done, or to the end."""
+    first, *rest = work.queue
+    return evolve(work, queue=tuple(rest), done=(*work.done, first)) if passed else evolve(work, queue=(*rest, first))
 
 
 async def write(run: AgentRun[Work, str]) -> str:
@@ -44,19 +50,16 @@ class FeatureQueue(BaseHarness[Work, str, str]):
 
     async def execute(self) -> AsyncIterator[tuple[str, str]]:
         while self.state.queue:
-            feature, *rest = self.state.queue
+            feature = self.state.queue[0]
             source = await self.run_agent(CODER, feature)
             scope: dict[str, object] = {}
             exec(source, scope)  # for the example alone: real code is judged in a process of its own
             passed = bool(eval(TESTS[feature], scope))
-            queue = tuple(rest) if passed else (*rest, feature)
-            done = (*self.state.done, feature) if passed else self.state.done
-            self.update_state(lambda work, queue=queue, done=done: evolve(work, queue=queue, done=done, tries=work.tries + 1))
+            self.update_state(partial(move, passed=passed))
             yield feature, f"{feature} {'passed' if passed else 'failed'}"
 
 
 async def main() -> None:
-    """Work until the queue is empty."""
     async with Orchestrator() as orchestrator:
         handle = orchestrator.start(FeatureQueue(Work()), name="queue")
         async for step in handle.steps():

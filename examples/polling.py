@@ -57,7 +57,6 @@ class Polling(BaseHarness[Account, Decimal, str]):
 
 
 async def main() -> None:
-    """Poll eight times, then stop."""
     async with Orchestrator() as orchestrator:
         handle = orchestrator.start(Polling(Account(), max_context_steps=2), name="polling")
         async for step in handle.steps():

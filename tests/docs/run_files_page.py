@@ -1,0 +1,64 @@
+"""The keys of a run file as tables of the page about run files: python -m tests.docs.run_files_page writes it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from harnesses.budget import Budget
+from harnesses.coding import described as coding
+from harnesses.config import HarnessConfig
+from harnesses.described import features_table, memory_table, pipeline_table, trading_table
+from harnesses.governance.guardrails import Guardrails
+from orchestrator.command import runfile
+from orchestrator.command.groups import PoolTable, SupervisorTable
+from orchestrator.command.ready_made import READY_MADE
+from orchestrator.restart import Backoff
+
+PAGE = Path(__file__).parents[2] / "docs" / "run_files.md"
+BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
+_CODING = coding._Table.__struct_fields__
+
+
+def _fields(cls: type) -> tuple[str, ...]:
+    return tuple(one.name for one in attrs.fields(cls))
+
+
+def _without_own(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of a word without those that belong to `[[harness]]`."""
+    return tuple(name for name in names if name not in ("max_context_steps", "constraints"))
+
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "the file": (*_fields(runfile._Top), *runfile.ALSO[runfile._Top]),
+    "backoff": _fields(Backoff),
+    "[[harness]]": (*_fields(HarnessConfig), *runfile.ALSO[HarnessConfig]),
+    "[[supervisor]]": (*_fields(SupervisorTable), "budget"),
+    "[[pool]]": (*_fields(PoolTable), *_fields(Budget)),
+    "budget": _fields(Budget),
+    "guardrails": _fields(Guardrails),
+    **memory_table.KEYS,
+    **{key: _without_own(names) for key, names in trading_table.KEYS.items()},
+    **{key: _without_own(names) for key, names in features_table.KEYS.items()},
+    "coding": _without_own(_CODING),
+    **{key: _without_own(names) for key, names in pipeline_table.KEYS.items()},
+}
+assert set(READY_MADE) <= set(KEYS)
+
+
+def tables() -> str:
+    """Return the part of the page that is generated."""
+    rows = [f"| `{where}` | {', '.join(f'`{key}`' for key in keys)} |\n" for where, keys in KEYS.items()]
+    return "".join([BEGIN, "| where | keys |\n|---|---|\n", *rows, END])
+
+
+def page() -> str:
+    """Return the page with the tables as they are now."""
+    text = PAGE.read_text(encoding="utf-8")
+    return text[: text.index(BEGIN)] + tables() + text[text.index(END) + len(END) :]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
