@@ -1,8 +1,6 @@
 """A coding loop written out by hand: a finite queue, an end of its own, and a state that changes in `execute()`.
 
-    python examples/feature_queue.py
-
-`harnesses.features.FeatureHarness` is the whole of it, with policies, verdicts and hand-off.
+`FeatureHarness` is the whole of it, with policies, verdicts and hand-off.
 """
 
 from __future__ import annotations

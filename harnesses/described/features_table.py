@@ -108,12 +108,11 @@ def _features(value: object, beside: Path, problems: Problems) -> object:
 
 
 def _validator(value: object, where: str, problems: Problems, *, beside: Path) -> object:
-    if isinstance(value, Mapping) and "python_tests" in value:
-        table = dict(cast(Mapping[str, object], value))
-        table["tests"] = table.pop("python_tests")
+    flagged: Mapping[str, object] = {value: True} if isinstance(value, str) else _table(value)
+    if "python_tests" in flagged:
+        table = {"tests" if key == "python_tests" else key: one for key, one in flagged.items()}
         readers: Mapping[str, Reader] = {"tests": partial(_tests, beside=beside)}
         return made_from(table, PythonTests, where, problems, readers=readers)
-    flagged: Mapping[str, object] = {value: True} if isinstance(value, str) else _table(value)
     if not {"accept_all", "function"} & flagged.keys():
         problems.add(where, f"expected a table with one of python_tests, accept_all, function, got {value!r:.100}; write one")
         return None

@@ -162,3 +162,34 @@ def test_run_as_a_program_it_takes_orders_too(tmp_path):
         program.send_signal(signal.SIGTERM)
         program.communicate(timeout=60)
     assert (stopped.code, stopped.err.split()[:3]) == (0, ["coding", "is", "stopped"])
+
+
+def test_the_run_file_runs_it_too_and_takes_orders_answers_and_a_restart(tmp_path):
+    """A terminal runs it; another approves, pauses, resumes and stops; Ctrl-C; run again, it goes on to its end."""
+    text = (ROOT / "examples" / "side_by_side.toml").read_text(encoding="utf-8")
+    for before, after in (
+        ('"data/', f'"{ROOT}/examples/data/'),
+        ('splits = "', 'limit = 400, splits = "'),
+        ('"side_by_side:list_features"', '"side_by_side:list_features", arguments = { limit = 50 }'),
+        ("# approve =", "approve ="),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    store = tmp_path / "run.db"
+    with Command(tmp_path) as command:
+        (tmp_path / "side_by_side.py").symlink_to(ROOT / "examples" / "side_by_side.py")
+        command.write("run.toml", text)
+        process = command.start("run", "run.toml", "--quiet")
+        wait_until(lambda: heads(store).get("coding", 0) > 1 and sockets(store))
+        paused, resumed, stopped = command.each(["pause", "coding"], ["resume", "coding"], ["stop", "coding"])
+        asked = wait_until(lambda: command("approvals", "--json").objects, seconds=60)
+        approved = command("approve", asked[0]["id"], "--by", "ada", "--reason", "small")
+        process.send_signal(signal.SIGINT)
+        interrupted = ended(process)
+        command.write("run.toml", text.replace("approve =", "# approve ="))
+        again = command("run", "run.toml", "--quiet")
+
+        assert [one.code for one in (paused, resumed, stopped, approved)] == [0, 0, 0, 0]
+        assert interrupted.code == 130
+        assert again.code == 0, again.err
+        assert {name: number for name, number in heads(store).items() if name != "coding"} == {"trading": 401, "flaky": 7}
