@@ -5,6 +5,7 @@ The law: what is attached is on disk if the step is, and only then.
     evidence     what speaks for or against work
     task         what has happened to a task
     guardrail    what a guardrail has found
+    child        a harness that it has started: `start_child`, and nothing else, attaches that
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from harnesses.errors import HarnessMisuse, RecordTooLarge, Unstorable
 from harnesses.values import detach, explain
 
 KINDS = ("evidence", "task", "guardrail")
+CHILD = "child"
 MAX_ATTACHED = 1_000
 """To one step: more of it belongs into the state or an artifact."""
 MAX_CHARACTERS = 100_000
@@ -31,7 +33,7 @@ class Attachment:
     """Something recorded beside a step."""
 
     kind: str
-    """One of `KINDS`."""
+    """One of `KINDS`, or `CHILD`."""
     body: str
     """JSON object."""
 

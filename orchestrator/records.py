@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from attrs import frozen
 
 from harnesses.approval import Case
@@ -75,6 +76,33 @@ class EffectRecord:
     def is_open(self) -> bool:
         """Whether nobody knows what became of it; of a harness that runs, it may be under way."""
         return self.outcome in OPEN and not self.idempotent
+
+
+@frozen
+class ChildRecord:
+    """A harness that another has started, as of the step it was started with."""
+
+    harness: str
+    """Who has started it."""
+    step_number: int
+    seq: int
+    name: str
+    """Its durable name; empty if the record is not what was written."""
+    body: str
+    """JSON object: `child`, `factory`, and whatever else it was started with."""
+    status: Status | None = None
+    """Where it is in its life; None if it has not begun."""
+    harness_class: str = ""
+    """Of it, when it was last started."""
+
+
+def name_in(body: str) -> str:
+    """Return the name of the harness that the body of a record of one tells of; empty if it tells of none."""
+    try:
+        found: object = msgspec.json.decode(body)["child"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 @frozen

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harnesses.attachments import CHILD
 from harnesses.secrets import MARK, LineRedactor, redact_text, suspects
 from orchestrator.codec import decode, encode, with_fields, without_secrets
 from orchestrator.slot import Slot
@@ -63,6 +64,9 @@ def redact_slots(slots: Sequence[Slot]) -> None:
 def _redact_row(slot: Slot, note: int) -> None:
     if note >= 0:
         notes = list(slot.notes)
+        if notes[note].kind == CHILD:
+            # What a child is started with has to come back as it was, as the arguments of an effect have.
+            return
         notes[note] = notes[note]._replace(body=_searched(notes[note].body))
         slot.notes = tuple(notes)
     elif slot.row is not None:

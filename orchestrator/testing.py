@@ -24,7 +24,7 @@ from orchestrator.errors import HarnessFailed, StoreError, StoreLost
 from orchestrator.handle import Handle
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome
-from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
 from orchestrator.store.memory import MemoryStore
 from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Message, Operation, StepRow, Store, VersionRow
@@ -196,6 +196,9 @@ class FaultyStore:
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
         return self.store.approvals(name)
+
+    def children(self, name: str | None = None) -> Sequence[ChildRecord]:
+        return self.store.children(name)
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         return self.store.accounts(pools)

@@ -28,10 +28,11 @@ view/effects/5e09abb6b81d2db0 view/events/6b364628ae1101c2 table/pools/58eb01afb
 table/open_reservations/39bc12a7855fa41b index/open_reservations_of/14ff8272e7c6209f view/budgets/9416765b7e448a12
 view/reservations/82247be1ff548223 table/seals/5377dd9267c1e6e7 table/approval_index/c423099bedaa90a6
 index/approval_index_of/cc54a08d2c409a6a index/approval_index_for/7ff46a810b4d40e8 index/approval_records/fcf2fdb96f58fe96
-view/approvals/957a0f2c489b6af1 table/state_versions/e7ec7639085f893a
+view/approvals/957a0f2c489b6af1 table/state_versions/e7ec7639085f893a index/child_records/a23060315102d044
+view/children/039259ea6333c2d3
 """
 SHAPE = OBJECTS.split()
-SHAPES = {5: SHAPE[:21], 6: SHAPE[:26], 7: SHAPE}
+SHAPES = {5: SHAPE[:21], 6: SHAPE[:26], 7: SHAPE[:27], 8: SHAPE}
 SCHEMA = "SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master ORDER BY rowid"
 SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) > 8000000 THEN 0 ELSE {0} END"  # 0: it is large
 RECORDS = f"""SELECT seq, harness, epoch, attempt, step, time_us, kind, {SMALL.format("body")}, {SMALL.format("state")}

@@ -6,7 +6,7 @@ that a state cannot be passed off as a result. Which record a field belongs to i
 
     body of a step              `delta`                     columns   `records.state`, `harnesses.initial_state`
     body of an intent           `arguments`                 body of a request for approval   `arguments`
-    body of an outcome          `result`
+    body of an outcome          `result`                    body of a `child`   `arguments`
 
 An encrypted field is the text `encrypted:v1:<base64 of nonce and ciphertext>`: a JSON string within a body, and in a column
 what no JSON text begins with. Not encrypted: inputs, outputs and messages, which are redacted or meant for others.
@@ -31,7 +31,13 @@ from orchestrator.store.protocol import StepRow
 KEY_FILE = "ORCHESTRATOR_STORE_KEY_FILE"
 """Environment variable: the file of the key for stores that are opened without one."""
 _NONCE_BYTES = 12
-_FIELDS = {"step": "delta", "intent": "arguments", "outcome": "result", "approval_requested": "arguments"}
+_FIELDS = {
+    "step": "delta",
+    "intent": "arguments",
+    "outcome": "result",
+    "approval_requested": "arguments",
+    "child": "arguments",
+}
 """The field of a record's body that is encrypted, by the kind of record."""
 _NEEDED = ("approval_requested",)
 """Kinds that cannot be judged without the key: their signature covers the field."""

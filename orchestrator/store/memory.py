@@ -11,13 +11,14 @@ from typing import Any
 
 from attrs import define, evolve, field
 
+from harnesses.attachments import CHILD
 from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError
 from orchestrator.events import Forked, Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
-from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord, name_in
 from orchestrator.store.approval_desk import ApprovalDesk, Filed, MemoryApprovalShelf, approval_records
 from orchestrator.store.approvals import Ask, Respond, TakeUp
 from orchestrator.store.budget_books import Books, MemoryShelf
@@ -69,6 +70,7 @@ class _Harness:
     versions: list[VersionRow] = field(factory=list[VersionRow])
     migrated: str | None = None
     """What the state after its last step was migrated to; None if nothing was since."""
+    children: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
 
     def is_held(self, epoch: int) -> bool:
         return self.owned and self.epoch == epoch
@@ -198,6 +200,13 @@ class MemoryStore:
             records = approval_records(self._approvals.all())
         return [record for record in records if name is None or record.harness == name]
 
+    def children(self, name: str | None = None) -> tuple[ChildRecord, ...]:
+        """Return the harnesses that one harness, or all of them, have started, in the order in which they were."""
+        with self._lock:
+            chosen = list(self._harnesses.values()) if name is None else [self._named(name)]
+            found = [child for harness in chosen for child in self._children_of(harness)]
+        return tuple(sorted(found, key=lambda child: child.seq))
+
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         """Return where pools stand, all or some, by name."""
         with self._lock:
@@ -211,6 +220,15 @@ class MemoryStore:
         """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
         with self._lock:
             return self._records[max(after, 0) : max(after, 0) + limit]
+
+    def _children_of(self, harness: _Harness) -> tuple[ChildRecord, ...]:
+        found: list[ChildRecord] = []
+        for seq, row in harness.children:
+            name = name_in(row.body)
+            child = self._by_name.get(name)
+            status, of_class = (None, "") if child is None else (child.status, child.harness_class)
+            found.append(ChildRecord(harness.name, row.step, seq, name, row.body, status, of_class))
+        return tuple(found)
 
     def _named(self, name: str) -> _Harness:
         harness = self._by_name.get(name)
@@ -235,6 +253,8 @@ class MemoryStore:
         seq = self._add(harness.name, row.attempt, row.step, row.time_us, row.kind, row.body, ours=row.epoch > 0)
         if row.kind in EFFECT_KINDS:
             harness.effects.append((seq, row))
+        elif row.kind == CHILD:
+            harness.children.append((seq, row))
         return seq
 
     def _add(self, name: str, attempt: int, step: int, time_us: int, kind: str, body: str, *, ours: bool = True) -> int:
@@ -309,6 +329,7 @@ class MemoryStore:
             state_version=harness.versions[-1].version if harness.versions else 1,
             migrated=harness.migrated is not None,
             kept=kept_of(harness.steps[-1][1].body) if harness.steps else {},
+            children=self._children_of(harness),
         )
 
     def _make(self, name: str, harness_class: str, initial_state: str) -> _Harness:

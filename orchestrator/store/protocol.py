@@ -23,7 +23,7 @@ from attrs import frozen
 from harnesses.pools import Account
 from orchestrator.events import Event
 from orchestrator.lifecycle import Status
-from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.approvals import ApprovalOperation
 from orchestrator.store.budgets import BudgetOperation
 
@@ -57,7 +57,7 @@ class EffectRow(NamedTuple):
     """JSON object: `key`; of an intent `arguments`, `idempotent` if it is; of an outcome `outcome`, `result`, `reason`. Of
     output: `line`, and `source` if it has one."""
     kind: str
-    """`intent`, `outcome` or `output`; or one of `harnesses.attachments.KINDS`, of the step in the same commit."""
+    """`intent`, `outcome` or `output`; or one of `harnesses.attachments.KINDS`, or `child`, of the step in the same commit."""
 
 
 EFFECT_KINDS = ("intent", "outcome")
@@ -247,6 +247,8 @@ class Claimed:
     """Whether `state` is what the one after `step` was migrated to: no step has it in its delta yet."""
     kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """What was kept with the last step, by its name: `ticks`, where the tickers of the harness stood; `governance`."""
+    children: Sequence[ChildRecord] = ()
+    """The harnesses that it has started, oldest first."""
 
 
 class Committed(NamedTuple):
@@ -361,6 +363,14 @@ class Store(Protocol):
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
         """Return all that was asked of people, by one harness or by all, in the order in which it was asked.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
+
+    def children(self, name: str | None = None) -> Sequence[ChildRecord]:
+        """Return the harnesses that one harness, or all of them, have started, in the order in which they were.
 
         Raises:
             UnknownHarness: there is no such harness.

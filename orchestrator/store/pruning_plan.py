@@ -5,6 +5,7 @@ stays   every step from a harness's *floor* on: the newest snapshot up to the fi
         last start says, or more. With it all that belongs to these steps: effects, output, what is attached, spends, the
         messages that they have used up
 stays   what people have said: requests, answers and uses of approvals, latches, for ever; what concerns all harnesses
+stays   which harnesses a harness has started, for ever: they are found by it when the program is started again
 stays   a message that waits, a reservation that is open, the last lifecycle event of each harness and its last start, the
         newest record; intents and outcomes of an effect of which nobody knows whether it has happened: a person is asked
 goes    the rest: steps below the floor, and what belongs to them; by age also lifecycle events, wherever they are: a harness
@@ -20,6 +21,7 @@ from enum import StrEnum
 import msgspec
 from attrs import field, frozen
 
+from harnesses.attachments import CHILD
 from harnesses.effects import OPEN
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.events import EVENTS, Started
@@ -29,8 +31,8 @@ from orchestrator.store.approvals import KINDS as APPROVALS
 LOOKED_BACK_AT = 100
 """Steps of a harness that can go on which stay in any case: ten times what `max_context_steps` is unless it is said."""
 LIFECYCLE = frozenset(event.kind for event in EVENTS)
-SAID = frozenset({*APPROVALS, "latch", "pruned", "repaired", "forked"})
-"""Kinds of what people have said: it stays for ever."""
+SAID = frozenset({*APPROVALS, CHILD, "latch", "pruned", "repaired", "forked"})
+"""Kinds of what people have said, and of what harnesses have started: it stays for ever."""
 
 
 @frozen

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from orchestrator.store.approval_schema import APPROVAL_TABLES
 from orchestrator.store.budget_schema import BUDGET_TABLES
+from orchestrator.store.child_schema import CHILD_TABLES
 from orchestrator.store.seal_schema import SEAL_TABLES
 from orchestrator.store.version_schema import VERSION_TABLES
 
@@ -158,7 +159,7 @@ CREATE VIEW events AS
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES, APPROVAL_TABLES, VERSION_TABLES)
+MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES, APPROVAL_TABLES, VERSION_TABLES, CHILD_TABLES)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
 

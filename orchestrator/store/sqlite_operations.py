@@ -27,6 +27,7 @@ from orchestrator.store.schema import HEAD, MARKS
 from orchestrator.store.settling import settling, unknown_harness
 from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
 from orchestrator.store.sqlite_budgets import SqliteShelf
+from orchestrator.store.sqlite_children import read_children
 from orchestrator.store.sqlite_states import find_state
 from orchestrator.store.sqlite_versions import add_version, goes_on_with
 from orchestrator.store.versions import check_migrate, migration_body, versions_until
@@ -151,6 +152,7 @@ class Operations:
             state_version=version,
             migrated=migrated is not None,
             kept=self._kept(harness, step),
+            children=read_children(self._db, self._cipher, harness),
         )
 
     def _make(self, claim: Claim, holdings: Holdings) -> Claimed:

@@ -15,7 +15,7 @@ from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, effect_record
 from orchestrator.errors import UnknownHarness
 from orchestrator.lifecycle import Status
-from orchestrator.records import ApprovalRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.approval_desk import approval_records
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_value, revealed_row
 from orchestrator.store.folding import Mark, effects_of
@@ -24,6 +24,7 @@ from orchestrator.store.protocol import Message, StepRow, VersionRow
 from orchestrator.store.schema_shape import Connection
 from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
+from orchestrator.store.sqlite_children import read_children
 from orchestrator.store.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite_states import check_found, find_state
 from orchestrator.store.sqlite_versions import goes_on_with, versions_of
@@ -223,6 +224,11 @@ class SqliteReader:
                 "WHERE i.seq > ? AND r.kind = 'approval_answered' ORDER BY i.seq LIMIT ?",
                 (after, limit),
             ).fetchall()
+
+    def children(self, name: str | None = None) -> tuple[ChildRecord, ...]:
+        """Return the harnesses that one harness, or all of them, have started, in the order in which they were."""
+        with self._reading() as db:
+            return read_children(db, self._cipher, None if name is None else self._number(db, name))
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
         """Return where pools stand, all or some, by name."""

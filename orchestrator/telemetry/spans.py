@@ -22,7 +22,7 @@ from orchestrator.telemetry.span import Moment, Span, Value, id_of, text_of
 INTERRUPTED = "interrupted"
 _ENDS = frozenset(("failed", "completed", "exhausted", "stopped", "gave_up", "blocked", "budget_spent"))
 _ERRORS = frozenset(("failed", "gave_up", INTERRUPTED))
-_MOMENTS = frozenset(("paused", "resumed", "guardrail", "task", "evidence"))
+_MOMENTS = frozenset(("paused", "resumed", "guardrail", "task", "evidence", "child"))
 _MOST_MOMENTS = 128
 """Of one span, as OpenTelemetry's own limit is."""
 _MOST_PENDING = 10_000

@@ -68,7 +68,8 @@ def _outputs(source: Source) -> str:
 def _attachments(source: Source) -> str:
     return f"""
         SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, body
-        FROM ({source.but(("step", "intent", "outcome", "output", "message"))}) WHERE kind IN ('evidence', 'task', 'guardrail')
+        FROM ({source.but(("step", "intent", "outcome", "output", "message"))})
+        WHERE kind IN ('evidence', 'task', 'guardrail', 'child')
     """
 
 

@@ -27,7 +27,7 @@ TYPES = {
     "kind": "VARCHAR",
 }
 KINDS = (
-    *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "budget"),
+    *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "child", "budget"),
     *("approval_requested", "approval_answered", "approval_used", "pruned", "repaired"),
     *(event.kind for event in EVENTS),
 )

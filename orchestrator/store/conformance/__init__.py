@@ -18,6 +18,7 @@ from __future__ import annotations
 from orchestrator.store.conformance import (
     approvals,
     budgets,
+    children,
     commits,
     effects,
     forks,
@@ -34,6 +35,7 @@ from orchestrator.store.conformance.tools import (
     Open,
     assert_raises,
     attached_row,
+    child_row,
     claim,
     do,
     event_row,
@@ -55,6 +57,7 @@ LAWS: tuple[Law, ...] = (
     *approvals.LAWS,
     *budgets.LAWS,
     *versions.LAWS,
+    *children.LAWS,
 )
 """What every store keeps. Each opens one."""
 
@@ -74,6 +77,7 @@ __all__ = [
     "Open",
     "assert_raises",
     "attached_row",
+    "child_row",
     "claim",
     "do",
     "event_row",

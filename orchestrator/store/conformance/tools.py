@@ -68,6 +68,11 @@ def attached_row(claimed: Claimed, step: int, kind: str) -> EffectRow:
     return _effect_row(claimed, step, kind, {"of": step})
 
 
+def child_row(claimed: Claimed, step: int, name: str) -> EffectRow:
+    """Return the record of a harness that is started with a step."""
+    return _effect_row(claimed, step, "child", {"child": name, "factory": "example:Harness"})
+
+
 def _effect_row(claimed: Claimed, step: int, kind: str, said: dict[str, object]) -> EffectRow:
     return EffectRow(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US + step, encode(said), kind)
 
