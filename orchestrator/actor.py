@@ -18,6 +18,7 @@ from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.base import BaseHarness
 from harnesses.bill import Charger
+from harnesses.child_order import ChildOrder
 from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
@@ -32,6 +33,7 @@ from harnesses.spending import Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.approvals import Approvals, Asker
+from orchestrator.children import Family
 from orchestrator.codec import decode, encode_step
 from orchestrator.failure import contained, parted
 from orchestrator.mailbox import Mailbox
@@ -70,6 +72,7 @@ class Actor(Slot):
         charger: where what its agents report is charged.
         governor: who watches its steps.
         approvals: where people are asked.
+        family: the harnesses that it has started.
         rule: says which effects need an approval.
         redacted: whether secrets are taken out of what is recorded.
         most: bytes that one record may have.
@@ -83,6 +86,7 @@ class Actor(Slot):
         "_check_latch",
         "_epoch",
         "_exit",
+        "_family",
         "_harness",
         "_lost",
         "_mailbox",
@@ -125,6 +129,7 @@ class Actor(Slot):
         charger: Charger | None = None,
         governor: Governor | None = None,
         approvals: Approvals,
+        family: Family,
         rule: ApprovalRule | None = None,
         redacted: bool = True,
         most: int = MAX_RECORD_BYTES,
@@ -153,6 +158,7 @@ class Actor(Slot):
         self._attached: list[Attachment] | None = None
         self._attached_characters = 0
         self._approvals = approvals
+        self._family = family
         self.rule = rule
         self._exit: Exit | None = None
         self._lost = False
@@ -250,6 +256,8 @@ class Actor(Slot):
             self._lost = True
             raise
         self.row, self.notes = None, ()
+        if self._family.expected:
+            self._family.settle()
         if governance is not None:
             self.savings.governance = governance
         if self._output is not None:
@@ -280,8 +288,13 @@ class Actor(Slot):
             raise HarnessMisuse(f"attach: expected at most {self._most:,} characters to one step; yield in between")
         self._attached.append(attached)
 
+    def start_child(self, order: ChildOrder) -> str:
+        """Have a harness started with the next step; return its name."""
+        return self._family.order(order, self.attach)
+
     def end_attempt(self) -> None:
         """Give back what was taken for a step that was not recorded."""
+        self._family.drop()
         self._output = self._attached = None
         self.effects.end_attempt()
         if self.savings.ticks is not None:

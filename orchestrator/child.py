@@ -37,6 +37,7 @@ from orchestrator import events
 from orchestrator.actor import Actor, Exit
 from orchestrator.approvals import Approvals
 from orchestrator.bell import Bell
+from orchestrator.children import Birth, Families, Family
 from orchestrator.codec import encode_private
 from orchestrator.declared import HarnessTypes
 from orchestrator.errors import OwnershipError, StateChanged, StoreError, UsageError
@@ -52,7 +53,7 @@ from orchestrator.savings import Savings
 from orchestrator.slot import Receipt
 from orchestrator.store.protocol import Append, Claim, Claimed, Migrate
 from orchestrator.supervisor import Action, Supervisor, Verdict, judge
-from orchestrator.terms import Terms
+from orchestrator.terms import Terms, restart_of, terms_of
 from orchestrator.till import StoreTill, Teller
 
 
@@ -67,6 +68,7 @@ class Common:
     clock: WallClock
     teller: Teller
     approvals: Approvals
+    families: Families
     lag_s: float
     """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
     redacted: bool = True
@@ -116,6 +118,7 @@ class Child:
         "attempt",
         "bell",
         "by_order",
+        "family",
         "harness",
         "has_begun",
         "mailbox",
@@ -140,8 +143,10 @@ class Child:
         pools: tuple[str, ...] = (),
         governor: Governor | None = None,
         rule: ApprovalRule | None = None,
+        ancestors: tuple[str, ...] = (),
     ) -> None:
         self.name = name
+        self.family = Family(common.families, name, ancestors)
         self.harness = harness
         self.types = HarnessTypes.of(harness)
         self.restart = terms.restart
@@ -299,6 +304,33 @@ class Child:
 
     # life
 
+    def bear(self, birth: Birth, own: tuple[str, ...]) -> Child:
+        """Return a child that this harness has started: under its supervisor, on its terms, charged to its budgets too.
+
+        Args:
+            own: the pool of the child itself, if it has one.
+        """
+        spec, terms = birth.spec, self._terms
+        terms = terms_of(
+            restart_of(spec.restart),
+            terms.backoff,
+            terms.grace_s if spec.grace_s is None else spec.grace_s,
+            spec.step_timeout_s,
+            spec.deadline_s,
+            # Whoever takes a harness from another process takes what it has started there as well.
+            terms.take_over and birth.resumed,
+        )
+        pools = tuple(dict.fromkeys((*own, *birth.pools, *self._pools)))
+        return Child(
+            spec.child, birth.harness, terms, self.parent, self._common, pools, rule=self._rule, ancestors=birth.ancestors
+        )
+
+    def reject(self, error: BaseException) -> None:
+        """End it before it has begun: it can not be claimed."""
+        self.outcome = Outcome(OutcomeKind.FAILED, str(error), error=error)
+        self.status = Status.FAILED
+        self.bell.ring()
+
     def claim(self) -> None:
         """Ask the store for the harness.
 
@@ -381,6 +413,8 @@ class Child:
         claimed: Claimed = await self._claiming
         readied = self._readied(claimed, self._claim)
         await self._restore(claimed, self._claim, readied)
+        self.family.take_up(claimed.children)
+        self._restore(claimed, self._claim)
         if claimed.status is Status.COMPLETED and self.harness.reopens():
             self._reopened = True
             claimed = await self._common.recorder.submit(evolve(self._claim, reopen=True))
@@ -461,6 +495,7 @@ class Child:
             charger=till,
             governor=self._governor,
             approvals=self._common.approvals,
+            family=self.family,
             rule=self._rule,
             redacted=self._common.redacted,
             most=self._common.most,

@@ -161,3 +161,8 @@ def _convert_or_keep(data: Any, cls: Any) -> Any:
         return _convert(data, cls)
     except (msgspec.ValidationError, ValueError, TypeError):
         return data
+
+
+def state_type(cls: type) -> Any:
+    """Return the type that a harness class declares for its state; `Any` where that is left open."""
+    return _declared(cls)[0]

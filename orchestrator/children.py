@@ -1,0 +1,321 @@
+"""Harnesses that harnesses start: recorded with the step, started after it, and again when the program is started again.
+
+    start_child ──► checked, made ──► attached to the step ──► committed ──► started under the parent's supervisor
+                                                                   ▲
+    the program is started again ──► the parent is taken up ───────┘  each child on record that has not ended for good
+
+The laws: a child is started exactly if its step is recorded; a name runs once, whoever starts it first; what can not be made
+again is told as that child's failure, and hurts neither its parent nor its siblings.
+
+A child goes on when its parent ends. It has ended for good when it is completed, unless it reopens, or its `execute()` has
+returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, cast
+
+from attrs import asdict, define, evolve, field, frozen
+
+from harnesses.attachments import CHILD, MAX_CHARACTERS, Attachment
+from harnesses.base import BaseHarness
+from harnesses.budget import Budget, budget_of
+from harnesses.child_order import ChildOrder
+from harnesses.errors import HarnessMisuse, NoRestart, OrchestratorError
+from orchestrator.codec import decode, encode, encode_private
+from orchestrator.declared import HarnessTypes
+from orchestrator.errors import UsageError
+from orchestrator.factories import AnyHarness, load_factory, make_harness, reference_of, stored_arguments
+from orchestrator.lifecycle import Status
+from orchestrator.records import ChildRecord
+from orchestrator.restart import Restart
+from orchestrator.terms import check_name, check_seconds, restart_of
+
+MAX_DEPTH = 8
+"""Levels of children below a harness that the program has started."""
+MAX_CHILDREN = 10_000
+"""Harnesses started by harnesses that have not ended, in one program."""
+_SECONDS = ("grace_s", "step_timeout_s", "deadline_s")
+
+
+@frozen(kw_only=True)
+class ChildSpec:
+    """What is on record of a child: all that it takes to make it again, and its terms."""
+
+    child: str
+    """Its name."""
+    factory: str
+    arguments: list[Any]
+    """By position, and by name."""
+    restart: str
+    grace_s: float | None = None
+    step_timeout_s: float | None = None
+    deadline_s: float | None = None
+    budget: dict[str, Any] | None = None
+
+    def body(self) -> str:
+        """Return its record's body."""
+        return encode_private({name: value for name, value in asdict(self).items() if value is not None})
+
+    def limits(self) -> Budget | None:
+        """Return its own budget."""
+        return None if self.budget is None else budget_of(self.budget)
+
+
+def spec_of(order: ChildOrder) -> ChildSpec:
+    """Return what is recorded of a child.
+
+    Raises:
+        HarnessMisuse: it could not be made again.
+        UsageError: a name or an option is not as expected.
+    """
+    check_name(order.name)
+    restart = restart_of(order.restart).value
+    check_seconds(**{name: getattr(order, name) for name in _SECONDS})
+    if order.budget is not None and not isinstance(cast(object, order.budget), Budget):
+        raise UsageError(f"budget: expected a Budget, was {order.budget!r:.100}")
+    reference = reference_of(order.factory)
+    return ChildSpec(
+        child=order.name,
+        factory=reference,
+        arguments=stored_arguments(order.factory, order.args, order.arguments),
+        restart=restart,
+        budget=None if order.budget is None else decode(encode(order.budget.plain())),
+        **{name: getattr(order, name) for name in _SECONDS},
+    )
+
+
+def read_spec(record: ChildRecord) -> ChildSpec:
+    """Return what is on record of a child.
+
+    Raises:
+        UsageError: the record is not what was written.
+    """
+    try:
+        spec = ChildSpec(**decode(record.body))
+        if not isinstance(cast(object, spec.arguments), list):
+            raise UsageError("what it is started with is encrypted, and there is no key")
+        return spec
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"its record can not be read: {error}") from error
+
+
+@frozen(kw_only=True)
+class Birth:
+    """A child that is to be started."""
+
+    spec: ChildSpec
+    harness: AnyHarness
+    heir_of: str
+    """The harness, known to this program, whose supervisor, budgets and rules it has."""
+    ancestors: tuple[str, ...]
+    """Its parent last."""
+    pools: tuple[str, ...] = ()
+    """Of parents in between that have ended, and do not run."""
+    resumed: bool = False
+    begun: bool = True
+    """Whether there is something to resume, or something to start; if not, it is only told that it failed."""
+
+
+class Starter(Protocol):
+    """Who runs harnesses: the orchestrator."""
+
+    def running(self, name: str) -> AnyHarness | None:
+        """Return the harness that runs under a name now."""
+        ...
+
+    def bear(self, birth: Birth) -> None:
+        """Start a child."""
+        ...
+
+    def children_of(self, name: str) -> Sequence[ChildRecord]:
+        """Return what is on record of the children of a harness."""
+        ...
+
+
+@define(eq=False)
+class Families:
+    """All parents and children that one program knows of."""
+
+    starter: Starter
+    parents: dict[str, str] = field(factory=dict[str, str])
+    """Who has started, or is about to start, the child of a name."""
+    started: set[str] = field(factory=set[str])
+    """Names of children that were started here, by their parents."""
+
+    def check_room(self, name: str) -> None:
+        """Refuse one child too many.
+
+        Raises:
+            HarnessMisuse: there are as many as there may be.
+        """
+        if len(self.started) >= MAX_CHILDREN:
+            self.started = {name for name in self.started if self.starter.running(name) is not None}
+            if len(self.started) >= MAX_CHILDREN:
+                raise HarnessMisuse(
+                    f"start_child {name!r}: expected at most {MAX_CHILDREN:,} harnesses started by others at once; "
+                    "let some of them end"
+                )
+
+    def bear(self, birth: Birth) -> None:
+        """Start a child, unless a harness of its name runs."""
+        self.parents[birth.spec.child] = birth.ancestors[-1]
+        if self.starter.running(birth.spec.child) is None:
+            self.started.add(birth.spec.child)
+            self.starter.bear(birth)
+
+    def resume(
+        self, records: Iterable[ChildRecord], heir_of: str, ancestors: tuple[str, ...], pools: tuple[str, ...] = ()
+    ) -> None:
+        """Start again what is on record and has not ended for good, and the children of what has."""
+        for record in records:
+            if record.name in ancestors or self.starter.running(record.name) is not None:
+                continue
+            self.parents.setdefault(record.name, ancestors[-1])
+            if _has_ended(record):
+                below = (f"harness/{record.name}", *pools) if '"budget"' in record.body else pools
+                self.resume(self.starter.children_of(record.name), heir_of, (*ancestors, record.name), below)
+                continue
+            birth = _born_again(record, heir_of, ancestors)
+            self.bear(evolve(birth, pools=pools))
+
+
+class Family:
+    """The children of one harness.
+
+    Args:
+        ancestors: the names of who has started it, and of who has started that, itself not included, oldest first.
+    """
+
+    __slots__ = ("_all", "_name", "_recorded", "ancestors", "expected")
+
+    def __init__(self, families: Families, name: str, ancestors: tuple[str, ...] = ()) -> None:
+        self._all = families
+        self._name = name
+        self.ancestors = ancestors
+        self._recorded: dict[str, ChildSpec] = {}
+        self.expected: dict[str, Birth] = {}
+        """Those of the step that is being made."""
+
+    def take_up(self, records: Sequence[ChildRecord]) -> None:
+        """Start again what the record says; once, when the harness is taken up."""
+        for record in records:
+            try:
+                self._recorded[record.name] = read_spec(record)
+            except UsageError:
+                continue
+        if records:
+            self._all.resume(records, self._name, (*self.ancestors, self._name))
+
+    def order(self, order: ChildOrder, attach: Callable[[Attachment], None]) -> str:
+        """Have a child started with the step that is being made; return its name.
+
+        Raises:
+            HarnessMisuse: it can not be.
+        """
+        where = f"start_child {order.name!r:.100}"
+        try:
+            spec = spec_of(order)
+            known = self.expected[order.name].spec if order.name in self.expected else self._recorded.get(order.name)
+            if known is not None:
+                self._check_same(known, spec)
+                return order.name
+            self._check_free(order.name)
+            harness = make_harness(order.factory, spec.arguments)
+            HarnessTypes.of(harness).check(encode(harness.state))
+            running = self._all.starter.running(order.name)
+            if running is not None and type(running) is not type(harness):
+                raise HarnessMisuse(f"expected a name of its own, {type(running).__name__} runs under it; choose another")
+            body = spec.body()
+            if len(body) > MAX_CHARACTERS:
+                raise HarnessMisuse(f"expected arguments of at most {MAX_CHARACTERS:,} characters; store them, and pass the place")
+        except OrchestratorError as error:
+            raise HarnessMisuse(f"{where}: {error}") from error
+        attach(Attachment(CHILD, body))
+        ancestors = (*self.ancestors, self._name)
+        self.expected[order.name] = Birth(spec=spec, harness=harness, heir_of=self._name, ancestors=ancestors)
+        self._all.parents[order.name] = self._name
+        return order.name
+
+    def settle(self) -> None:
+        """Start the children of the step, which is recorded."""
+        born, self.expected = self.expected, {}
+        for name, birth in born.items():
+            self._recorded[name] = birth.spec
+            self._all.bear(birth)
+
+    def drop(self) -> None:
+        """Forget the children of a step that was not recorded."""
+        for name in self.expected:
+            self._all.parents.pop(name, None)
+        self.expected = {}
+
+    def _check_same(self, known: ChildSpec, spec: ChildSpec) -> None:
+        if known != spec:
+            differing = [name for name, value in asdict(spec).items() if value != getattr(known, name)]
+            raise HarnessMisuse(
+                f"it was started before with another {' and '.join(differing)}: expected the same again, or another name; "
+                "choose a name that nobody has"
+            )
+
+    def _check_free(self, name: str) -> None:
+        if name == self._name or name in self.ancestors:
+            raise HarnessMisuse("expected another harness, was itself or who has started it; choose another name")
+        parent = self._all.parents.get(name)
+        if parent is not None and parent != self._name:
+            raise HarnessMisuse(f"{parent!r} has started it: expected a name of its own for each; f'{{self.name}}.…' is one")
+        if len(self.ancestors) >= MAX_DEPTH:
+            raise HarnessMisuse(f"expected at most {MAX_DEPTH} levels of harnesses that start harnesses; start it from above")
+        self._all.check_room(name)
+
+
+def _born_again(record: ChildRecord, heir_of: str, ancestors: tuple[str, ...]) -> Birth:
+    """Make a child again from its record; what can not be made is a stand-in that fails with the cause."""
+    begun = True
+    spec = ChildSpec(child=record.name, factory="", arguments=[[], {}], restart="transient")
+    harness: AnyHarness
+    try:
+        spec = read_spec(record)
+        harness = make_harness(load_factory(spec.factory), spec.arguments)
+        HarnessTypes.of(harness).check(encode(harness.state))
+    except OrchestratorError as error:
+        told = f"child {record.name!r} of {record.harness!r} can not be made again: {error}; put {spec.factory or 'it'} back"
+        harness, begun = _stand_in(record.harness_class, told), record.status is not None
+    return Birth(spec=spec, harness=harness, heir_of=heir_of, ancestors=ancestors, resumed=True, begun=begun)
+
+
+class Unmade(BaseHarness[Any, Any, Any]):
+    """Stands in for a harness that can not be made: it fails with the cause, and its record stays as it is."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(None)
+        self.cause = cause
+
+    async def execute(self) -> Any:
+        raise NoRestart(self.cause)
+        yield
+
+
+def _stand_in(harness_class: str, cause: str) -> AnyHarness:
+    """Return a stand-in that goes by the name of the class that is on record, so that this stays there."""
+    module, _, name = harness_class.partition(":")
+    cls = type(Unmade)(name or "Unmade", (Unmade,), {"__module__": module or __name__, "__qualname__": name or "Unmade"})
+    return cast(AnyHarness, cls(cause))
+
+
+def _has_ended(record: ChildRecord) -> bool:
+    """Return whether a child has ended for good."""
+    if record.status is Status.COMPLETED:
+        return not _may_reopen(record)
+    # A permanent one is started again whenever it has returned; the program may have been killed before that.
+    return record.status is Status.EXHAUSTED and f'"{Restart.PERMANENT}"' not in record.body
+
+
+def _may_reopen(record: ChildRecord) -> bool:
+    """Return whether a completed child may say that there is more to do."""
+    try:
+        cls: Any = load_factory(record.harness_class)
+        return cls.reopens is not BaseHarness.reopens
+    except (HarnessMisuse, AttributeError):
+        return False

@@ -1,0 +1,172 @@
+"""Harnesses made from plain data: a class or function by its place, `package.module:attribute`, and what it is called with.
+
+The law: what is made now from values can be made again, by another start of the program, from the JSON of the same values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast, get_type_hints
+
+import msgspec
+
+from harnesses.base import BaseHarness
+from harnesses.errors import HarnessMisuse, OrchestratorError
+from orchestrator.codec import decode, encode
+from orchestrator.declared import state_type
+
+AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
+Factory: TypeAlias = Callable[..., object]
+_REMEDY = "define it at the top of a module that can be imported"
+
+
+def reference_of(factory: object) -> str:
+    """Return where a factory is found: `package.module:attribute`.
+
+    Raises:
+        HarnessMisuse: another start of the program could not import it.
+    """
+    module, name = getattr(factory, "__module__", None), getattr(factory, "__qualname__", None)
+    wanted = "expected a class, or a function that returns a harness, that another start of the program can import"
+    if not callable(factory) or not isinstance(module, str) or not isinstance(name, str):
+        raise HarnessMisuse(f"factory {factory!r:.100}: {wanted}; pass the class or function itself")
+    if module == "__main__":
+        raise HarnessMisuse(f"factory {name}: {wanted}, was defined in the program's own file (`__main__`); {_REMEDY}")
+    reference = f"{module}:{name}"
+    try:
+        found = load_factory(reference)
+    except HarnessMisuse as error:
+        raise HarnessMisuse(f"factory {reference}: {wanted}; {_REMEDY} ({error})") from error
+    if found is not factory:
+        raise HarnessMisuse(f"factory {factory!r:.100}: {wanted}, is not what {reference} names; {_REMEDY}")
+    return reference
+
+
+def load_factory(reference: str) -> Factory:
+    """Return what `package.module:attribute` names.
+
+    Raises:
+        HarnessMisuse: it can not be imported, or is not there.
+    """
+    module_name, _, path = reference.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise HarnessMisuse(f"{module_name} can not be imported: {type(error).__name__}: {error}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise HarnessMisuse(f"{module_name} has no {path!r}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise HarnessMisuse(f"{reference} is {found!r:.100}: expected a class or function")
+    return cast(Factory, found)
+
+
+def stored_arguments(factory: Factory, args: Sequence[object], named: Mapping[str, object]) -> list[Any]:
+    """Return arguments as plain data: a list of those by position, and a dict of those by name.
+
+    Raises:
+        HarnessMisuse: the factory does not take them, or one would not come back as it is.
+        Unstorable: JSON can not carry one.
+    """
+    plain: list[Any] = decode(encode([list(args), dict(named)]))
+    try:
+        read = read_arguments(factory, plain)
+    except TypeError as error:
+        raise HarnessMisuse(f"{_named(factory)} can not be called so: {error}; pass what it takes") from error
+    for key, given, back in (
+        *((f"argument {place}", *pair) for place, pair in enumerate(zip(args, read[0], strict=True), 1)),
+        *((f"argument {key!r}", value, read[1][key]) for key, value in named.items()),
+    ):
+        if not _is_same(given, back):
+            raise HarnessMisuse(
+                f"{_named(factory)}: {key} would come back from the store as {back!r:.80}, was {given!r:.80}: expected plain "
+                "data, or a value of the type that the parameter is annotated with; annotate it, or pass plain data"
+            )
+    return plain
+
+
+def read_arguments(factory: Factory, plain: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return arguments from plain data, each as its parameter's annotation says.
+
+    Raises:
+        TypeError: the factory does not take them.
+        HarnessMisuse: one does not fit its type any more.
+    """
+    args, named = list(plain[0]), dict(plain[1])
+    bound = inspect.signature(factory).bind(*args, **named)
+    hints = _hints(factory)
+    positions = {place: name for name, places in _places(bound).items() for place in places}
+    read = [_convert(value, hints.get(positions.get(place, "")), factory) for place, value in enumerate(args)]
+    various = next((one.name for one in bound.signature.parameters.values() if one.kind is one.VAR_KEYWORD), "")
+    known = bound.signature.parameters
+    return read, {key: _convert(value, hints.get(key if key in known else various), factory) for key, value in named.items()}
+
+
+def make_harness(factory: Factory, plain: Sequence[Any]) -> AnyHarness:
+    """Call a factory with stored arguments.
+
+    Raises:
+        HarnessMisuse: it does not take them, raises, or makes no harness.
+    """
+    try:
+        args, named = read_arguments(factory, plain)
+        made = factory(*args, **named)
+    except OrchestratorError:
+        raise
+    except Exception as error:
+        raise HarnessMisuse(f"{_named(factory)} could not be called: {type(error).__name__}: {error}; correct it") from error
+    if inspect.iscoroutine(made):
+        made.close()
+    if not isinstance(made, BaseHarness):
+        raise HarnessMisuse(f"{_named(factory)} returned {made!r:.100}: expected a harness; have it return one")
+    return cast(AnyHarness, made)
+
+
+def _places(bound: inspect.BoundArguments) -> dict[str, list[int]]:
+    """Return which parameter each argument that is given by position goes to."""
+    found: dict[str, list[int]] = {}
+    place = 0
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            found[name] = list(range(place, len(bound.args)))
+            break
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            found[name] = [place]
+            place += 1
+    return found
+
+
+def _hints(factory: Factory) -> dict[str, Any]:
+    """Return the annotated types of the parameters; that of a state which a base class takes is what the class declares."""
+    try:
+        hints = get_type_hints(cast(Any, factory).__init__ if isinstance(factory, type) else factory)
+    except (NameError, TypeError, AttributeError):
+        return {}
+    state: Any = state_type(factory) if isinstance(factory, type) else None
+    return {name: state if isinstance(hint, TypeVar) else hint for name, hint in hints.items()}
+
+
+def _convert(value: Any, hint: Any, factory: Factory) -> Any:
+    if hint in (None, Any, object):
+        return value
+    try:
+        return msgspec.convert(value, hint, str_keys=True)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise HarnessMisuse(f"{_named(factory)}: {error}, for an argument of type {hint}; pass what it takes") from error
+    except TypeError:
+        # A type that plain data can not be read as: the value is what it is.
+        return value
+
+
+def _is_same(given: Any, back: Any) -> bool:
+    try:
+        return bool(given == back)
+    except Exception:
+        return False
+
+
+def _named(factory: Factory) -> str:
+    return str(getattr(factory, "__qualname__", factory))
