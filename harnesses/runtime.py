@@ -17,6 +17,7 @@ from harnesses.approval import Action, Grant
 from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.bill import Charger
 from harnesses.budget import UNLIMITED, Budget
+from harnesses.child_order import ChildOrder
 from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
@@ -76,6 +77,10 @@ class Runtime(Journal, Protocol):
 
     def attach(self, attached: Attachment) -> None:
         """Have something recorded in one commit with the next step."""
+        ...
+
+    def start_child(self, order: ChildOrder) -> str:
+        """Have another harness started with the next step; return its name."""
         ...
 
     @property
@@ -192,6 +197,12 @@ class LocalRuntime:
         if len(self._attaching) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
         self._attaching.append(attached)
+
+    def start_child(self, order: ChildOrder) -> str:
+        raise HarnessMisuse(
+            f"start_child {order.name!r}: {self.name!r} runs alone, and nobody would run it: "
+            f"start {self.name!r} in an Orchestrator"
+        )
 
     async def approve(self, key: str, action: Action) -> Grant:
         if self._approver is None:

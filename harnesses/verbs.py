@@ -5,7 +5,7 @@ The law: each asks the runtime of the attempt under way; outside of one it is an
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar, cast, overload
@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from harnesses.approval import Action, Grant, action_of
 from harnesses.attachments import attachment
 from harnesses.budget import NOTHING, UNLIMITED, Budget, Spend
+from harnesses.child_order import ChildOrder
 from harnesses.effects import Effect, EffectOutcome, Reconcile
 from harnesses.entries import check_key
 from harnesses.errors import HarnessError, HarnessMisuse, located
@@ -65,6 +66,51 @@ class Verbs:
             value: an object that JSON can carry: a dict or an attrs class.
         """
         self._surroundings("attach").attach(attachment(kind, value))
+
+    def start_child(
+        self,
+        factory: Callable[..., object],
+        *args: object,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        restart: str = "transient",
+        grace_s: float | None = None,
+        step_timeout_s: float | None = None,
+        deadline_s: float | None = None,
+        budget: Budget | None = None,
+    ) -> str:
+        """Start another harness with the step being made; return its name. Without a `yield` it did not happen.
+
+            self.start_child(Hedger, "EURUSD", name=f"{self.name}.hedger")
+
+        It runs beside this one, under the same supervisor and approval rules, charged to the budgets of this one too, and goes
+        on when this one ends. When the program is started again, it is started again with this one, until it is completed or
+        its `execute()` has returned. Called again with the same name and the same terms it changes nothing.
+
+        Args:
+            factory: a class, or a function that returns a harness, that another start of the program can import.
+            args: what it is called with: plain data, or values of the types that its parameters are annotated with.
+            name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`.
+            arguments: what it is called with by name.
+            restart: `permanent`, `transient` or `temporary`.
+            deadline_s: seconds by which it must have ended, from each time that it is started.
+            budget: what it may spend by itself.
+
+        Raises:
+            HarnessMisuse: it can not be started so.
+        """
+        order = ChildOrder(
+            factory=factory,
+            name=name,
+            args=args,
+            arguments=arguments or {},
+            restart=restart,
+            grace_s=grace_s,
+            step_timeout_s=step_timeout_s,
+            deadline_s=deadline_s,
+            budget=budget,
+        )
+        return self._surroundings("start_child").start_child(order)
 
     def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
         """Reserve what is about to be spent, the most that it can be, for the time of an `async with`.

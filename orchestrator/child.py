@@ -193,7 +193,8 @@ class Child:
 
     def anew(self) -> Child:
         """Return another life of the same object, on the same terms. It is claimed, and does not run yet."""
-        made = Child(self.name, self.harness, self._terms, self.parent, self._common, self._pools, self._governor, self._rule)
+        own = (self._terms, self.parent, self._common, self._pools, self._governor, self._rule)
+        made = Child(self.name, self.harness, *own, self.family.ancestors)
         made.claim()
         return made
 
@@ -411,10 +412,9 @@ class Child:
         assert self._claiming is not None
         assert self._claim is not None
         claimed: Claimed = await self._claiming
+        self.family.take_up(claimed.children)
         readied = self._readied(claimed, self._claim)
         await self._restore(claimed, self._claim, readied)
-        self.family.take_up(claimed.children)
-        self._restore(claimed, self._claim)
         if claimed.status is Status.COMPLETED and self.harness.reopens():
             self._reopened = True
             claimed = await self._common.recorder.submit(evolve(self._claim, reopen=True))

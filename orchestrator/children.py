@@ -13,7 +13,8 @@ returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from types import new_class
 from typing import Any, Protocol, cast
 
 from attrs import asdict, define, evolve, field, frozen
@@ -22,7 +23,7 @@ from harnesses.attachments import CHILD, MAX_CHARACTERS, Attachment
 from harnesses.base import BaseHarness
 from harnesses.budget import Budget, budget_of
 from harnesses.child_order import ChildOrder
-from harnesses.errors import HarnessMisuse, NoRestart, OrchestratorError
+from harnesses.errors import HarnessError, HarnessMisuse, NoRestart, OrchestratorError
 from orchestrator.codec import decode, encode, encode_private
 from orchestrator.declared import HarnessTypes
 from orchestrator.errors import UsageError
@@ -57,6 +58,19 @@ class ChildSpec:
     def body(self) -> str:
         """Return its record's body."""
         return encode_private({name: value for name, value in asdict(self).items() if value is not None})
+
+    def make(self) -> AnyHarness:
+        """Make the harness again.
+
+        Raises:
+            UsageError: it can not be.
+        """
+        try:
+            harness = make_harness(load_factory(self.factory), self.arguments)
+            HarnessTypes.of(harness).check(encode(harness.state))
+        except HarnessError as error:
+            raise UsageError(str(error)) from error
+        return harness
 
     def limits(self) -> Budget | None:
         """Return its own budget."""
@@ -94,11 +108,11 @@ def read_spec(record: ChildRecord) -> ChildSpec:
     """
     try:
         spec = ChildSpec(**decode(record.body))
-        if not isinstance(cast(object, spec.arguments), list):
-            raise UsageError("what it is started with is encrypted, and there is no key")
-        return spec
     except (TypeError, ValueError) as error:
         raise UsageError(f"its record can not be read: {error}") from error
+    if not isinstance(cast(object, spec.arguments), list):
+        raise UsageError("what it is started with is encrypted, and there is no key")
+    return spec
 
 
 @frozen(kw_only=True)
@@ -125,7 +139,7 @@ class Starter(Protocol):
         """Return the harness that runs under a name now."""
         ...
 
-    def bear(self, birth: Birth) -> None:
+    def bear(self, birth: Birth) -> object:
         """Start a child."""
         ...
 
@@ -229,7 +243,9 @@ class Family:
                 raise HarnessMisuse(f"expected a name of its own, {type(running).__name__} runs under it; choose another")
             body = spec.body()
             if len(body) > MAX_CHARACTERS:
-                raise HarnessMisuse(f"expected arguments of at most {MAX_CHARACTERS:,} characters; store them, and pass the place")
+                raise HarnessMisuse(
+                    f"expected arguments of at most {MAX_CHARACTERS:,} characters; store them, and pass the place"
+                )
         except OrchestratorError as error:
             raise HarnessMisuse(f"{where}: {error}") from error
         attach(Attachment(CHILD, body))
@@ -277,8 +293,7 @@ def _born_again(record: ChildRecord, heir_of: str, ancestors: tuple[str, ...]) -
     harness: AnyHarness
     try:
         spec = read_spec(record)
-        harness = make_harness(load_factory(spec.factory), spec.arguments)
-        HarnessTypes.of(harness).check(encode(harness.state))
+        harness = spec.make()
     except OrchestratorError as error:
         told = f"child {record.name!r} of {record.harness!r} can not be made again: {error}; put {spec.factory or 'it'} back"
         harness, begun = _stand_in(record.harness_class, told), record.status is not None
@@ -292,7 +307,7 @@ class Unmade(BaseHarness[Any, Any, Any]):
         super().__init__(None)
         self.cause = cause
 
-    async def execute(self) -> Any:
+    async def execute(self) -> AsyncIterator[tuple[Any, Any]]:
         raise NoRestart(self.cause)
         yield
 
@@ -300,8 +315,9 @@ class Unmade(BaseHarness[Any, Any, Any]):
 def _stand_in(harness_class: str, cause: str) -> AnyHarness:
     """Return a stand-in that goes by the name of the class that is on record, so that this stays there."""
     module, _, name = harness_class.partition(":")
-    cls = type(Unmade)(name or "Unmade", (Unmade,), {"__module__": module or __name__, "__qualname__": name or "Unmade"})
-    return cast(AnyHarness, cls(cause))
+    own = {"__module__": module or __name__, "__qualname__": name or "Unmade"}
+    cls = cast(type[Unmade], new_class(own["__qualname__"], (Unmade,), exec_body=lambda namespace: namespace.update(own)))
+    return cls(cause)
 
 
 def _has_ended(record: ChildRecord) -> bool:
@@ -316,6 +332,6 @@ def _may_reopen(record: ChildRecord) -> bool:
     """Return whether a completed child may say that there is more to do."""
     try:
         cls: Any = load_factory(record.harness_class)
-        return cls.reopens is not BaseHarness.reopens
-    except (HarnessMisuse, AttributeError):
+    except HarnessMisuse:
         return False
+    return getattr(cls, "reopens", None) is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)

@@ -10,15 +10,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import reduce
+from functools import partial, reduce
 from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO, cast
 
 import trio
+from attrs import evolve
 
 from harnesses.base import BaseHarness
 from harnesses.budget import UNLIMITED, Budget
@@ -31,8 +32,9 @@ from harnesses.runtime import ApprovalRule
 from orchestrator.again import Again, Renew
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
+from orchestrator.children import Birth, Families, Unmade
 from orchestrator.control.beside import Beside, Wanted
-from orchestrator.errors import AlreadyRunning, ScopeError, StoreLost, SystemTaskFailed, UsageError
+from orchestrator.errors import AlreadyRunning, OrchestratorError, ScopeError, StoreLost, SystemTaskFailed, UsageError
 from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle, Order, answered
 from orchestrator.latch import Latch, NoLatch
@@ -41,6 +43,7 @@ from orchestrator.mailbox import Mailbox
 from orchestrator.pool import RUN, Pool, chain_of, pool_name
 from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder
+from orchestrator.records import ChildRecord
 from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.signals import heed_signals, say
 from orchestrator.store import MemoryStore, SqliteStore, Store
@@ -199,7 +202,8 @@ class Orchestrator:
         """Start a harness, or resume it if the store knows the name. Does not wait.
 
         Args:
-            name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`.
+            name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`. Where a harness runs under it that another one has
+                started (`start_child`), it is that one: a handle on it is returned.
             restart: when it is started again after it has ended: `permanent`, `transient` or `temporary`.
             step_timeout_s: seconds that it may take from one `yield` to the next.
             deadline_s: seconds from now by which it must have ended.
@@ -220,6 +224,9 @@ class Orchestrator:
             Unstorable: the initial state can not be stored.
         """
         self._open_nursery("start")
+        limits = (step_timeout_s, deadline_s, supervisor, budget, governor, approve)
+        if (started := self._started_by_parent(name, harness, limits)) is not None:
+            return started
         self._check_name(name)
         self._check_harness(name, harness)
         grace_s = self._grace_s if grace_s is None else grace_s
@@ -247,6 +254,9 @@ class Orchestrator:
                 before.parent.children.remove(before)
             child.parent.children.append(child)
         self._children[child.name] = child
+        if child.done:
+            # It could not be claimed.
+            return self._handle(child)
         nursery.start_soon(child.live, name=child.name)
         if child.has_deadline and self._services is not None:
             self._services.start_soon(_expire, child)
@@ -275,6 +285,46 @@ class Orchestrator:
         check_seconds(grace=grace)
         self._open_nursery("restart")
         return self._again.order(name, grace)
+
+    def _started_by_parent(self, name: str, harness: object, limits: tuple[object, ...]) -> Handle | None:
+        """Return a handle on a child of another harness that runs under a name: it is the one that is to be started."""
+        child = self._children.get(name)
+        if child is None or child.done or name not in self._common.families.started:
+            return None
+        parent = self._common.families.parents.get(name)
+        if type(child.harness) is not type(harness) or any(limit is not None for limit in limits):
+            raise AlreadyRunning(
+                f"harness {name!r} runs already, {parent!r} has started it: expected one of the same class without limits of "
+                f"its own; start it before {parent!r}, or leave it to {parent!r}"
+            )
+        return self._handle(child)
+
+    # children of harnesses: the `Starter` of their families
+
+    def running(self, name: str) -> BaseHarness[Any, Any, Any] | None:
+        """Return the harness that runs under a name now."""
+        child = self._children.get(name)
+        return None if child is None or child.done else child.harness
+
+    def bear(self, birth: Birth) -> Handle:
+        """Start a harness that another has started. For that one's `Family`."""
+        spec, above = birth.spec, self._children[birth.heir_of]
+        name, own = spec.child, self._fund(pool_name("harness", spec.child), spec.limits())
+        child = above.bear(birth, () if own is None else own.chain)
+        try:
+            if not birth.begun:
+                raise UsageError(cast(Unmade, birth.harness).cause)
+            if name in above.parent.supervisors:
+                raise UsageError(f"child {name!r}: a supervisor has its name; choose another")
+            child.claim()
+        except OrchestratorError as error:
+            child.reject(error)
+        child.renew = lambda: partial(self.bear, evolve(birth, harness=birth.spec.make(), begun=True))
+        return self._put(child)
+
+    def children_of(self, name: str) -> Sequence[ChildRecord]:
+        """Return what is on record of the harnesses that one has started."""
+        return self.store.children(name)
 
     def supervisor(
         self,
@@ -441,6 +491,7 @@ class Orchestrator:
                 clock,
                 self._teller,
                 approvals,
+                Families(self),
                 lag_s,
                 redacted=self._redact,
                 most=self._most,

@@ -20,7 +20,7 @@ HARNESSES = (
     ("diagnosis", "usage"),
     ("agent", "values"),
     ("approval", "private_files", "read_only"),
-    ("attachments", "delta", "effects", "migrations", "pools", "returned"),
+    ("attachments", "child_order", "delta", "effects", "migrations", "pools", "returned"),
     ("charging", "entries", "held"),
     ("governor",),
     # what is not to be written or shown
@@ -239,6 +239,8 @@ ORCHESTRATOR = (
     # what runs
     ("declared", "mailbox", "savings", "shapes", "slot"),
     ("migrating",),
+    ("factories",),
+    ("children",),
     ("redaction",),
     ("output", "recorder"),
     ("approvals",),

@@ -19,7 +19,8 @@ CREATE VIEW children AS
 """A script for the migrations."""
 
 CHILDREN = """
-SELECT h.name, r.step, r.seq, r.body, c.name, c.status, c.class FROM records r JOIN harnesses h ON h.id = r.harness
+SELECT h.name, r.step, r.seq, r.body, c.name, c.status, c.class
+FROM records r INDEXED BY child_records JOIN harnesses h ON h.id = r.harness
 LEFT JOIN harnesses c ON c.name = CASE WHEN json_valid(r.body) THEN r.body ->> '$.child' END
 WHERE r.kind = 'child' ORDER BY r.seq
 """
