@@ -61,7 +61,8 @@ def load_factory(reference: str) -> Factory:
         found = getattr(found, part)
     if not callable(found):
         raise HarnessMisuse(f"{reference} is {found!r:.100}: expected a class or function")
-    return found
+    factory: Factory = found
+    return factory
 
 
 def stored_arguments(factory: Factory, args: Sequence[object], named: Mapping[str, object]) -> list[Any]:
@@ -122,7 +123,7 @@ def make_harness(factory: Factory, plain: Sequence[Any]) -> AnyHarness:
         made.close()
     if not isinstance(made, BaseHarness):
         raise HarnessMisuse(f"{_named(factory)} returned {made!r:.100}: expected a harness; have it return one")
-    return made
+    return made  # pyright: ignore[reportUnknownVariableType]  (a harness of any types)
 
 
 def _places(bound: inspect.BoundArguments) -> dict[str, list[int]]:

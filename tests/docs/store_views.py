@@ -76,6 +76,15 @@ STORE_VIEWS: dict[str, tuple[str, dict[str, str]]] = {
             "used": "1 if the action was begun on the strength of it",
         },
     ),
+    "children": (
+        "a row for each harness that another has started; `harness` is who has",
+        HEAD
+        | {
+            "child": "the name of the one that was started",
+            "factory": "what it is made by: `package.module:attribute`",
+            "status": "where it is in its life; null if that has not begun",
+        },
+    ),
     "budgets": (
         "a row for each budget, as it is at this moment",
         {
