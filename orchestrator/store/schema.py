@@ -159,7 +159,16 @@ CREATE VIEW events AS
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES, _VIEWS, _EFFECTS, BUDGET_TABLES, SEAL_TABLES, APPROVAL_TABLES, VERSION_TABLES, CHILD_TABLES)
+MIGRATIONS: tuple[str, ...] = (
+    _TABLES,
+    _VIEWS,
+    _EFFECTS,
+    BUDGET_TABLES,
+    SEAL_TABLES,
+    APPROVAL_TABLES,
+    VERSION_TABLES,
+    CHILD_TABLES,
+)
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 
 
