@@ -219,7 +219,7 @@ class Denied(_Short):
     """It does not fit, whatever comes back; or the asker may not wait for it."""
 
     def __str__(self) -> str:
-        return f"{super().__str__()}; raise the budget and start again"
+        return f"{super().__str__()}; raise the budget, then `orchestrator start NAME`, or `orchestrator run FILE`"
 
 
 def judge(limit: Budget, spent: Spend, reserved: Spend, asked: Spend, *, pool: str = "") -> Granted | Later | Denied:

@@ -109,6 +109,11 @@ class Control:
         return self._parked is not None
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the harness is in a wait of its own, for a message, a moment or a person, or is held between two steps."""
+        return bool(self._naps) or self._gate is not None
+
+    @property
     def deadline(self) -> float:
         """The moment on Trio's clock at which the harness must have ended."""
         return self._deadline
@@ -298,7 +303,9 @@ class Control:
         if trio.current_time() >= self._deadline:
             return DeadlineExceeded("its deadline has passed: give it a later `deadline_s`, or have it stop in time")
         if self._overworked or trio.current_time() >= self.work_until:
-            return BudgetExhausted("its working time is used up; raise the budget and start again")
+            return BudgetExhausted(
+                "its working time is used up; raise the budget, then `orchestrator start NAME`, or `orchestrator run FILE`"
+            )
         if self.step_timeout_s is not None:
             return StepTimeout(
                 f"no step within {self.step_timeout_s} s: expected a `yield` by then; "

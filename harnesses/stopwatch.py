@@ -58,6 +58,11 @@ class Stopwatch:
             self.agent = self.effects = self.waiting = self.held = 0.0
             self._counted = False
 
+    @property
+    def age_s(self) -> float:
+        """Seconds since the last step was recorded, the attempt began, or it was let go on."""
+        return self._now() - self._at
+
     def begin(self) -> float:
         """Return what `end` needs to know of the beginning of something."""
         return self._now() - _COUNTED.get()

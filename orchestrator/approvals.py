@@ -81,7 +81,7 @@ class Approvals:
                 return Grant(asked.id, standing.by, standing.reason)
             # Reopened before anybody had looked at the denial: no more often than people say so.
             if standing.word is not Word.REOPENED:
-                raise _refusal(asked.id, key, action, standing)
+                raise _refusal(asker.name, asked.id, key, action, standing)
 
     async def _ask(self, asker: Asker, step: int, key: str, action: Action) -> Asked:
         """Have the request put on record, unless there is one that stands."""
@@ -119,17 +119,17 @@ class Approvals:
         return int(self._clock.now() * 1e6)
 
 
-def _refusal(id: str, key: str, action: Action, standing: Standing) -> HarnessError:
+def _refusal(name: str, id: str, key: str, action: Action, standing: Standing) -> HarnessError:
     """Return the error for what may not be done."""
     what = f"{key!r} ({action.category}: {action.summary})"
     because = f": {standing.reason}" if standing.reason else ""
     if standing.word is Word.DENIED:
         return ApprovalDenied(
-            f"{what} was denied by {standing.by}{because}; `orchestrator approvals reopen {id}` has it asked anew "
-            "when the harness is started again"
+            f"{what} was denied by {standing.by}{because}; `orchestrator approvals reopen {id}` and "
+            f"`orchestrator start {name}` have it asked anew"
         )
     if standing.word is Word.EXPIRED:
-        return ApprovalExpired(f"{what}: its request {id} has expired; the harness asks anew when it is started again")
+        return ApprovalExpired(f"{what}: its request {id} has expired; `orchestrator start {name}` has it asked anew")
     return ApprovalInvalid(
         f"{what}: the record of its approval {id} can not be trusted{because}; find out who has changed the store, "
         "and restore it from a copy"

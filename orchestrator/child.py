@@ -34,6 +34,7 @@ from harnesses.runtime import ApprovalRule
 from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator import events
+from orchestrator.activity import Doing, Live
 from orchestrator.actor import Actor, Exit
 from orchestrator.approvals import Approvals
 from orchestrator.bell import Bell
@@ -202,6 +203,16 @@ class Child:
     def has_deadline(self) -> bool:
         """Whether it is to have ended by some moment."""
         return self._deadline != inf
+
+    @property
+    def doing(self) -> Live | None:
+        """What it is at; None between attempts."""
+        control = self._control
+        if control is None:
+            return None
+        doing = Doing.APPROVAL if control.is_parked else Doing.WAITING if control.is_waiting else Doing.WORKING
+        halted = str(getattr(self.harness, "halted", "") or "")
+        return Live(doing, control.watch.age_s, control.step_timeout_s, halted)
 
     @property
     def done(self) -> bool:

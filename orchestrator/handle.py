@@ -8,6 +8,7 @@ from typing import Any
 import trio
 
 from harnesses.clock import jumps
+from orchestrator.activity import Live
 from orchestrator.child import Child, Common
 from orchestrator.lifecycle import Status
 from orchestrator.outcome import Outcome
@@ -56,6 +57,11 @@ class Handle:
     def current_step(self) -> int:
         """The number of the last recorded step."""
         return self._child.step
+
+    @property
+    def live(self) -> Live | None:
+        """What it is at now, and for how long; None while no attempt of it is under way."""
+        return self._child.doing
 
     @property
     def attempt(self) -> int:

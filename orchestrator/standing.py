@@ -6,15 +6,17 @@ What is shown was audited first: of a record that can not be trusted that is sai
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
-from attrs import frozen
+from attrs import asdict, frozen
 
 from harnesses.approval import Standing, Word, stand
 from harnesses.clock import read_ticks
+from orchestrator.activity import Facts, Live, activity, limit_of, span
 from orchestrator.errors import UsageError
+from orchestrator.hints import command
 from orchestrator.latch import ALL, Latch
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, HarnessRecord
@@ -26,6 +28,9 @@ INTERRUPTED = "interrupted"
 """Shown instead of a status that only a living program can keep."""
 OVER = "over"
 """Instead of `pending`, of a request whose step has been recorded without it: nothing can be done with it any more."""
+NO_LIVES: Mapping[str, Live] = {}
+_RECENT = 10
+"""So many of the last steps say how long one usually takes."""
 _NEEDS_OWNER = (Status.RUNNING, Status.BACKING_OFF)
 
 
@@ -34,29 +39,99 @@ def shown_status(record: HarnessRecord) -> str:
     return INTERRUPTED if record.status in _NEEDS_OWNER and not record.owned else record.status.value
 
 
-def cause(record: HarnessRecord) -> str:
-    """Return why a harness is where it is; empty where its status says it all."""
+def cause(record: HarnessRecord, location: str = "") -> str:
+    """Return why a harness is where it is; empty where its status says it all.
+
+    Args:
+        location: of the store, for the command that is named.
+    """
     if shown_status(record) == INTERRUPTED:
-        return "its program is gone; run it again to go on"
+        return f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`"
     return str(record.event.get("cause") or "")
 
 
-def json_status(reader: SqliteReader) -> Iterator[str]:
-    """Yield what is known of each harness, a line of JSON each."""
-    records, waiting = reader.harnesses(), waiting_for(reader)
+@frozen
+class At:
+    """What a harness is at."""
+
+    record: HarnessRecord
+    activity: str
+    """See `orchestrator.activity`."""
+    live: Live | None = None
+    age_s: float | None = None
+    """Of the step under way, where it runs: since the last one was recorded or the attempt began."""
+    until_us: int = 0
+    """When it is started again, where it backs off."""
+    asks: Shown | None = None
+    """What it waits to be approved."""
+    asks_in_words: str = ""
+
+
+def look(reader: SqliteReader, lives: Mapping[str, Live]) -> list[At]:
+    """Return what each harness is at.
+
+    Args:
+        lives: what the programs that run them say, by name; of others only the age of a step is known.
+    """
+    asked = asked_now(reader)
+    return [_at(reader, record, lives.get(record.name), asked.get(record.name)) for record in reader.harnesses()]
+
+
+def _at(reader: SqliteReader, record: HarnessRecord, live: Live | None, asks: Shown | None) -> At:
+    status = shown_status(record)
+    said = str(record.event.get("cause") or "")
+    until_us = int(record.event.get("due", 0) * 1e6) if status == Status.BACKING_OFF else 0
+    words = "" if asks is None else _asked(asks, reader.location)
+    if status != Status.RUNNING:
+        return At(record, activity(Facts(status, said)), until_us=until_us, asks=asks, asks_in_words=words)
+    recent = [us / 1e6 for us in reader.step_times(record.name, after=record.current_step - _RECENT)]
+    age_s = live.age_s if live else max(time.time() - max([record.last_time_us / 1e6, *recent]), 0.0)
+    word = activity(Facts(status, said, asks is not None, live, limit_of(live.timeout_s if live else None, recent)))
+    return At(record, word, live, age_s, asks=asks, asks_in_words=words)
+
+
+def json_status(reader: SqliteReader, lives: Mapping[str, Live] = NO_LIVES) -> Iterator[str]:
+    """Yield what is known of each harness, a line of JSON each; see `look`."""
     latched = latched_names(Latch(reader.path))
-    yield from (json_line(_fields(record, latched, waiting)) for record in records)
+    yield from (json_line(_fields(at, latched, reader.location)) for at in look(reader, lives))
 
 
-def _fields(record: HarnessRecord, latched: Collection[str], waiting: Mapping[str, str]) -> dict[str, Any]:
+def lives_in(lines: Iterable[str]) -> dict[str, Live]:
+    """Return what a program has said in its own `json_status`, by name; nothing of what is not as it says it."""
+    found: dict[str, Live] = {}
+    for text in lines:
+        try:
+            said = _SAID.decode(text)
+        except msgspec.DecodeError:
+            continue
+        if said.live is not None:
+            found[said.harness] = said.live
+    return found
+
+
+class _Said(msgspec.Struct):
+    harness: str
+    live: Live | None = None
+
+
+_SAID = msgspec.json.Decoder(_Said)
+
+
+def _fields(at: At, latched: Collection[str], location: str) -> dict[str, Any]:
+    record, asks = at.record, at.asks
     return {
         "harness": record.name,
         "status": shown_status(record),
+        "activity": at.activity,
         "attempt": record.attempt,
         "current_step": record.current_step,
         "timestamp": stamp_us(record.last_time_us),
-        "cause": waiting.get(record.name) or cause(record),
-        "waiting": record.name in waiting,
+        "step_age_s": None if at.age_s is None else round(at.age_s, 3),
+        "until": stamp_us(at.until_us),
+        "approval": None if asks is None else {"id": asks.record.id, "left_s": round(asks.left_s, 3)},
+        "live": None if at.live is None else asdict(at.live),
+        "cause": at.asks_in_words or cause(record, location),
+        "waiting": asks is not None,
         "class": record.harness_class,
         "owned": record.owned,
         "latched": ALL in latched or record.name in latched,
@@ -74,6 +149,8 @@ class Shown:
     """Its fields; empty if they can not be read."""
     is_current: bool
     """Whether the step that it was asked in is still being made."""
+    left_s: float = 0.0
+    """For how long it is good yet."""
 
     @property
     def word(self) -> str:
@@ -104,6 +181,7 @@ def known_approvals(reader: SqliteReader, name: str | None, *, every: bool) -> l
             stand(record.case, secret, now_us=now, ticks=read_ticks()),
             _request_of(record),
             record.step_number == steps.get(record.harness, 0) + 1,
+            _left_s(record, now),
         )
         for record in records
     ]
@@ -119,18 +197,24 @@ def pending_approvals(reader: SqliteReader) -> int:
     return len(known_approvals(reader, None, every=False))
 
 
-def waiting_for(reader: SqliteReader) -> dict[str, str]:
-    """Return what harnesses wait for, in words, by name; for the verbs that show harnesses."""
+def asked_now(reader: SqliteReader) -> dict[str, Shown]:
+    """Return what harnesses wait to be approved, by name; nothing where that can not be read."""
     try:
         pending = known_approvals(reader, None, every=False)
     except UsageError:
         return {}
-    return {one.record.harness: _asked(one) for one in pending}
+    return {one.record.harness: one for one in pending}
 
 
-def _asked(one: Shown) -> str:
+def _asked(one: Shown, location: str) -> str:
     what = f"{one.request.get('category', '?')}: {one.request.get('summary', '?')}"
-    return f"waits for an approval: {what}; `orchestrator approve {one.record.id}`"
+    left = f", {span(one.left_s)} left" if one.left_s > 0 else ""
+    return f"waits for an approval: {what}{left}; `{command(location, 'approve', one.record.id)}`"
+
+
+def _left_s(record: ApprovalRecord, now_us: int) -> float:
+    expires_us = _request_of(record).get("expires_us")
+    return max((expires_us - now_us) / 1e6, 0.0) if isinstance(expires_us, int) else 0.0
 
 
 def _request_of(record: ApprovalRecord) -> dict[str, Any]:

@@ -234,7 +234,7 @@ ORCHESTRATOR = (
     ("store.memory", "store.proof", "store.pruning", "store.sqlite_operations", "store.sqlite_reader"),
     ("store.repair", "store.sqlite"),
     ("store",),
-    ("hints", "shown"),
+    ("activity", "hints", "shown"),
     ("standing",),
     # what runs
     ("declared", "mailbox", "savings", "shapes", "slot"),
@@ -491,6 +491,7 @@ PURE = (
     "harnesses.trading.strategies.portfolio",
     "harnesses.trading.strategies.rsi",
     "harnesses.values",
+    "orchestrator.activity",
     "orchestrator.analysis.sql.cells",
     "orchestrator.analysis.sql.described",
     "orchestrator.analysis.sql.errors",

@@ -133,6 +133,12 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
                 self._end(turn)
                 found = await self._reaching(more=True) if turn.is_behind else None
 
+    @property
+    def halted(self) -> str:
+        """Why nothing is done that the strategy wants; empty while something may be."""
+        risk = self.state.risk
+        return (risk.why or "halted") if risk.state is RiskState.HALTED else ""
+
     # at the start of each attempt
 
     async def _start(self) -> None:

@@ -22,6 +22,7 @@ from harnesses.secrets import may_hold_secret, redact_text
 from orchestrator.command.doctor_nouns import Check, Level, fail, few, warn, well
 from orchestrator.command.latching import in_words
 from orchestrator.command.writing import now_us
+from orchestrator.hints import command, ways_to_start
 from orchestrator.latch import Latch
 from orchestrator.lifecycle import Status
 from orchestrator.store.owner import is_alive, pid_of
@@ -103,7 +104,7 @@ def attempts(store: Path) -> Iterator[Check]:
         warn(
             "attempts",
             f"{one_line(name)}: its program is gone in the midst of its work",
-            "run its run file again: it goes on from its last step",
+            f"`{command(store, 'run', 'FILE')}` with its run file: it goes on from its last step",
         )
         for name in cut
     ]
@@ -119,9 +120,10 @@ def standing(store: Path) -> Iterator[Check]:
         why = one_line(str(known.event.get("cause") or known.event.get("error") or "no reason is on record"))
         name = one_line(known.name)
         if known.status == Status.BLOCKED:
-            found.append(warn("harnesses", f"{name} is blocked: {why}", "settle what it waits for, then run it again"))
+            fix = f"settle what it waits for, then {ways_to_start(store, known.name)}"
+            found.append(warn("harnesses", f"{name} is blocked: {why}", fix))
         elif known.status in (Status.FAILED, Status.GAVE_UP):
-            fix = f"orchestrator steps {shlex.quote(name)}; mend what failed, then run it again"
+            fix = f"{command(store, 'steps', known.name)}; mend what failed, then {ways_to_start(store, known.name)}"
             found.append(warn("harnesses", f"{name} has failed: {why}", fix))
     yield from few(found)
     if not found:

@@ -147,5 +147,5 @@ def told(done: Done) -> str:
     if not done.changed:
         return f"the latch was {word} for {whom(done.name)} already"
     effect = "no further effect begins" if done.on else "effects may begin"
-    again = "" if done.on else "; run again what is blocked; what only waits goes on by itself"
+    again = "" if done.on else "; `orchestrator start NAME` starts what is blocked; what only waits goes on by itself"
     return f"the latch is {word} for {whom(done.name)}: {effect}{again}"

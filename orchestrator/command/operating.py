@@ -32,8 +32,9 @@ If the effect's function declares what it returns, --result has to fit that: the
 To say the same again changes nothing. A harness that a living process runs has to be stopped first (exit code 75)."""
 _LATCH = """\
 While a latch is on, no effect begins, not even in a program whose loop is blocked or whose store is locked; one that had
-begun before may still come to its end. Harnesses that come to an effect are blocked (exit code 4), and go on when they are
-run again after `latch off`. Beside a store there is a latch for all harnesses, and one for each.
+begun before may still come to its end. Harnesses that come to an effect are blocked (exit code 4), and after `latch off`
+`orchestrator start NAME` has them go on, or `orchestrator run FILE` where no program runs. Beside a store there is a latch for
+all harnesses, and one for each.
 The latch is a file in PATH-latch; that it could not be recorded in the store is said, and is no failure (exit code 0)."""
 _SEND = """\
 MESSAGE is JSON, or else plain text, which is sent as a string: 12 is a number, '"12"' and --text 12 are strings.
@@ -190,7 +191,7 @@ def _settle(options: argparse.Namespace) -> int:
         streams.say(f"{what} was settled so already")
         return ExitCode.OK
     came = "" if word.said == "not-done" else f"; its result is {one_line(word.result or _NO_RESULT)}"
-    streams.say(f"{what} is settled as {word.said}{came}; run the harness again to go on")
+    streams.say(f"{what} is settled as {word.said}{came}; to go on: {ways_to_start(store_of(options), word.name)}")
     return ExitCode.OK
 
 
@@ -226,7 +227,8 @@ def _post(options: argparse.Namespace, message: object) -> int:
     sent = posting.post(store_of(options), options.name, message)
     if options.json:
         print_all([json_line(sent.fields)])
-    then = "it runs, and has it within a moment" if sent.is_running else "it does not run: it gets it when it is started again"
+    start = ways_to_start(store_of(options), sent.name)
+    then = "it runs, and has it within a moment" if sent.is_running else f"it does not run, and gets it when it does: {start}"
     streams.say(f"{sent.name} has message {sent.seq} in its mailbox; {then}")
     return ExitCode.OK
 

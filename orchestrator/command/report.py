@@ -11,7 +11,6 @@ from attrs import define, field
 
 from orchestrator.command.exits import ExitCode, of_error, of_outcome, of_run
 from orchestrator.command.lines import columns
-from orchestrator.command.parsing import DEFAULT_STORE
 from orchestrator.command.streams import say
 from orchestrator.errors import (
     ApprovalDenied,
@@ -26,6 +25,7 @@ from orchestrator.errors import (
     UsageError,
     Waiting,
 )
+from orchestrator.hints import store_option
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.text import inert, one_line
 
@@ -95,17 +95,19 @@ def summary(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
 
 def ways_on(outcomes: Mapping[str, Outcome], file: Path, store: Path) -> Iterator[str]:
     """Yield what a person does so that harnesses go on which did not come to their end."""
-    where = "" if str(store) == DEFAULT_STORE else f" --store {quote(str(store))}"
+    where = store_option(store)
     errors = [outcome.error for outcome in outcomes.values()]
     if any(isinstance(error, UnknownOutcome) for error in errors):
         yield f"to find out what became of effects: orchestrator effects{where}"
         yield f"and to say so: orchestrator effects settle{where} NAME KEY --as done|not-done --reason TEXT"
+    if any(isinstance(error, ApprovalDenied) for error in errors):
+        yield f"to have asked anew what was denied: orchestrator approvals{where} --all, then its `reopen ID`"
     if any(isinstance(error, Latched) for error in errors):
         yield f"to let effects begin again: orchestrator latch{where}, then orchestrator latch off{where}"
     if any(outcome.kind is OutcomeKind.BUDGET_SPENT for outcome in outcomes.values()):
         yield f"to go on with a budget that is spent: raise it in {quote(str(file))}"
     if any(map(_resumable, outcomes.values())):
-        yield f"to go on: orchestrator run {quote(str(file))}"
+        yield f"to go on: orchestrator run {quote(str(file))}{where}"
 
 
 def failures(outcomes: Mapping[str, Outcome]) -> Iterator[str]:

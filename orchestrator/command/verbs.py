@@ -4,34 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from orchestrator.activity import Live, span
 from orchestrator.codec import decode
 from orchestrator.command import streams
 from orchestrator.command.lines import columns, json_line, json_pretty, stamp_us, step_fields, step_line
 from orchestrator.command.pages import pages
+from orchestrator.control.asking import ask_soon
 from orchestrator.errors import UsageError
-from orchestrator.records import HarnessRecord, StepRecord
-from orchestrator.standing import cause, json_status, shown_status, waiting_for
+from orchestrator.lifecycle import Status
+from orchestrator.records import StepRecord
+from orchestrator.standing import At, cause, json_status, lives_in, look
 from orchestrator.store.settling import pruned
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
 
+_ANSWER_S = 2.0
+"""What `status` waits for a running program."""
+_SHOWN = {"working": Status.RUNNING.value, "backing_off": Status.BACKING_OFF.value}
+
 
 def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
     """Yield what is known of each harness."""
+    lives = _lives(reader)
     if as_json:
-        yield from json_status(reader)
+        yield from json_status(reader, lives)
         return
-    records, waiting = reader.harnesses(), waiting_for(reader)
-    if records:
+    if found := look(reader, lives):
         head = ("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE")
-        yield from columns(head, (_status_cells(record, waiting) for record in records))
+        yield from columns(head, (_status_cells(at, reader.location) for at in found))
 
 
-def _status_cells(record: HarnessRecord, waiting: Mapping[str, str]) -> tuple[str, ...]:
+def _lives(reader: SqliteReader) -> Mapping[str, Live]:
+    """Return what the programs that run on a store say of their harnesses, those that answer at once."""
+    if not any(record.owned and record.status is Status.RUNNING for record in reader.harnesses()):
+        return {}
+    replies, late = ask_soon(reader.path, "/status", _ANSWER_S)
+    if late:
+        streams.say(
+            f"a program that runs on {reader.location} has not answered within {_ANSWER_S:g} s: its loop may be blocked"
+        )
+    return lives_in(text for reply in replies if reply.status == 200 for text in reply.text.splitlines())
+
+
+def _status_cells(at: At, location: str) -> tuple[str, ...]:
+    record = at.record
     time = (stamp_us(record.last_time_us) or "-")[:19].replace("T", " ")
     numbers = (str(record.attempt), str(record.current_step))
-    said = "; ".join(filter(None, (cause(record), waiting.get(record.name))))
-    return (record.name, shown_status(record), *numbers, time, one_line(said, 300))
+    status = _SHOWN.get(at.activity, at.activity).replace("_", " ")
+    until = f"until {stamp_us(at.until_us) or '-'}"[:25].replace("T", " ") if at.until_us else ""
+    age = "" if at.age_s is None else f"step {record.current_step + 1} for {span(at.age_s)}"
+    halted = f"halted: {at.live.halted}" if at.live and at.live.halted else ""
+    said = "; ".join(filter(None, (until, cause(record, location), at.asks_in_words, halted, age)))
+    return (record.name, status, *numbers, time, one_line(said, 300))
 
 
 def steps_lines(reader: SqliteReader, name: str, *, after: int, limit: int | None, as_json: bool) -> Iterator[str]:

@@ -169,7 +169,7 @@ class Watchdog:
         os._exit(of_signal(self.first))
 
     def _message(self) -> str:
-        return f"{self._who()} would not end: ended by force; what is recorded is safe, run it again to go on"
+        return f"{self._who()} would not end: ended by force; what is recorded is safe, to go on: `orchestrator run FILE`"
 
     def _who(self) -> str:
         held = _holder()

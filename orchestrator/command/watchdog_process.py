@@ -103,7 +103,7 @@ def _say(farewell: str, first: int) -> None:
         after = "after SIGINT" if first == _SIGINT else "after SIGTERM"
         text = (
             f"{farewell}orchestrator: the program lets none of its threads run, {after}: ended by force, from outside; "
-            "what is recorded is safe, run it again to go on\n"
+            "what is recorded is safe, to go on: `orchestrator run FILE`\n"
         )
         os.write(2, text.encode(errors="replace"))
         os._exit(0)

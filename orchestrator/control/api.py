@@ -86,7 +86,8 @@ class Api:
     async def _status(self) -> Response:
         store = self.store
         assert store is not None
-        text = await aside(lambda: "".join(f"{line}\n" for line in json_status(store)), self.threads)
+        lives = {handle.name: live for handle in self.handles() if (live := handle.live) is not None}
+        text = await aside(lambda: "".join(f"{line}\n" for line in json_status(store, lives)), self.threads)
         return Response(200, text.encode(), JSON_LINES)
 
     async def _order(self, name: str, verb: str, request: Request) -> Response:

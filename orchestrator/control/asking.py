@@ -8,10 +8,11 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -113,6 +114,30 @@ def ask_all(store: Path, method: str, target: str) -> Iterator[Reply]:
         raise UsageError(
             f"the program at {path} does not answer: {error or type(error).__name__}; ask as the user who runs it"
         ) from error
+
+
+def ask_soon(store: Path, target: str, seconds: float) -> tuple[list[Reply], bool]:
+    """Return what the programs on a store answer to a question within so many seconds, and whether one has not answered.
+
+    One that refuses, is another user's, or is gone, has nothing to say.
+    """
+    heard: SimpleQueue[Reply | None] = SimpleQueue()
+
+    def ask() -> None:
+        with suppress(Exception):
+            for reply in ask_all(store, "GET", target):
+                heard.put(reply)
+        heard.put(None)
+
+    threading.Thread(target=ask, daemon=True).start()
+    replies: list[Reply] = []
+    until = time.monotonic() + seconds
+    try:
+        while (reply := heard.get(timeout=max(until - time.monotonic(), 0.001))) is not None:
+            replies.append(reply)
+    except Empty:
+        return replies, True
+    return replies, False
 
 
 def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:

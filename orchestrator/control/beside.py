@@ -214,7 +214,7 @@ class Beside:
         return (0, 0) if self._spans is None else (self._spans.sent, self._spans.dropped)
 
     def _look(self) -> list[HarnessFigures]:
-        return [HarnessFigures(one.name, one.status.value, one.current_step) for one in self._handles()]
+        return [HarnessFigures(one.name, one.status.value, one.current_step, one.live) for one in self._handles()]
 
 
 def _remove(path: Path) -> None:

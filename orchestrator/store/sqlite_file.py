@@ -120,8 +120,12 @@ def _translate(location: str, error: sqlite3.Error) -> StoreError:
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreUnusable(f"{location} can not be opened: {text}; check the permissions of the file and its folder")
     if code == sqlite3.SQLITE_FULL:
-        return StoreError(f"{location} can not grow: {text}; free some space and start again, nothing recorded is lost")
-    return StoreError(f"{location} failed: {text}; what was recorded before is safe, look at the disk and start again")
+        return StoreError(
+            f"{location} can not grow: {text}; free some space, then `orchestrator run FILE`; nothing recorded is lost"
+        )
+    return StoreError(
+        f"{location} failed: {text}; what was recorded before is safe, look at the disk, then `orchestrator run FILE`"
+    )
 
 
 def _look(path: Path) -> None:

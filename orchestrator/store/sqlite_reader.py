@@ -46,6 +46,12 @@ _TAIL_ROWS = (
     f"SELECT {_ROW} FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) "
     "AND r.harness = ? AND r.kind = 'step' AND r.step > ? ORDER BY r.seq LIMIT ?"
 )
+_STEP_TIMES = (
+    "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step > ? ORDER BY i.step "
+    "LIMIT 1000",
+    "SELECT r.time_us FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.harness = ? AND r.kind = 'step' "
+    "AND r.step > ? ORDER BY r.seq LIMIT 1000",
+)
 
 _WAITING = (
     "SELECT seq, sender, body FROM mailbox WHERE harness = (SELECT id FROM harnesses WHERE name = ?) "
@@ -149,6 +155,12 @@ class SqliteReader:
             if len(rows) < limit:
                 rows += db.execute(_TAIL_ROWS, (number, after, limit - len(rows))).fetchall()
         return [revealed_row(self._cipher, StepRow(*row)) for row in rows]
+
+    def step_times(self, name: str, *, after: int) -> list[int]:
+        """Return when the steps from number `after + 1` were made, microseconds since 1970; at most a thousand."""
+        with self._reading() as db:
+            at = (self._number(db, name), after)
+            return [us for query in _STEP_TIMES for (us,) in db.execute(query, at)]
 
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial one."""

@@ -20,6 +20,7 @@ from harnesses.budget import FIELDS
 from harnesses.charging import AGENTS, THREAD
 from harnesses.effects import EffectOutcome
 from harnesses.pools import Account
+from orchestrator.activity import FEWEST, Facts, Live, activity, limit_of
 from orchestrator.buckets import Buckets
 from orchestrator.lifecycle import Status
 from orchestrator.telemetry.counts import PARTS, Counts
@@ -53,6 +54,12 @@ class HarnessFigures:
     name: str
     status: str
     step: int
+    live: Live | None = None
+    """What its program says of it."""
+    activity: str = ""
+    """See `orchestrator.activity`; where it is empty it follows from the other fields."""
+    age_s: float | None = None
+    """Of the step under way, where it runs."""
 
 
 @frozen
@@ -90,6 +97,7 @@ def families(now: Snapshot) -> Iterator[Family]:
     said = tuple(map(label_of, (now.store, now.run, now.version, source)))
     yield Family("orchestrator_info", "gauge", "What is told of; always 1.", info, [(said, 1.0)])
     yield from _of_harnesses(now.harnesses)
+    yield from _of_activity(now)
     yield from _of_each(now.counts)
     yield from _of_all(now.counts)
     if now.program is not None:
@@ -120,6 +128,31 @@ def _of_harnesses(harnesses: Sequence[HarnessFigures]) -> Iterator[Family]:
 
 def _statuses(harnesses: Iterable[HarnessFigures]) -> list[Sample]:
     return [((label_of(harness.name), label_of(harness.status)), 1.0) for harness in harnesses]
+
+
+def _of_activity(now: Snapshot) -> Iterator[Family]:
+    """Tell apart what the status of a harness does not."""
+    words = [(one, one.activity or _activity_of(one, now.counts)) for one in now.harnesses]
+    name, help = "orchestrator_activity", "What a harness is at: 1 for the one word; `hung` and `halted` are two of them."
+    samples = [((label_of(one.name), label_of(word)), 1.0) for one, word in words]
+    yield Family(name, "gauge", help, ("harness", "activity"), samples)
+    ages = [((label_of(one.name),), age_s) for one in now.harnesses if (age_s := _age_of(one)) is not None]
+    help = "Seconds since the last step was recorded, or the attempt began, of what runs."
+    yield Family("orchestrator_step_age_seconds", "gauge", help, ("harness",), ages)
+
+
+def _age_of(one: HarnessFigures) -> float | None:
+    return one.live.age_s if one.live is not None and one.status == Status.RUNNING else one.age_s
+
+
+def _activity_of(one: HarnessFigures, counts: Counts) -> str:
+    """Return the word for a harness of this program, whose usual time of a step is that of its steps so far."""
+    tally = counts.harnesses.get(one.name)
+    us = (0, 0) if tally is None else (tally.took_us.get("work", 0), tally.steps)
+    mean_s = us[0] / us[1] / 1e6 if us[1] >= FEWEST else None
+    recent = () if mean_s is None else tuple(place * mean_s for place in range(FEWEST))
+    limit_s = limit_of(one.live.timeout_s if one.live else None, recent)
+    return activity(Facts(one.status, live=one.live, limit_s=limit_s))
 
 
 def _of_each(counts: Counts) -> Iterator[Family]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from harnesses.errors import OrchestratorError
 from orchestrator.records import Record
-from orchestrator.standing import pending_approvals, shown_status
+from orchestrator.standing import look, pending_approvals, shown_status
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.telemetry.counts import Counts
 from orchestrator.telemetry.figures import HarnessFigures, Snapshot
@@ -26,7 +26,10 @@ def stored_snapshot(reader: SqliteReader) -> Snapshot:
     """
     counts = Counts()
     counts.take(_all(reader, reader.outlines))
-    harnesses = [HarnessFigures(one.name, shown_status(one), one.current_step) for one in reader.harnesses()]
+    harnesses = [
+        HarnessFigures(at.record.name, shown_status(at.record), at.record.current_step, activity=at.activity, age_s=at.age_s)
+        for at in look(reader, {})
+    ]
     return Snapshot(
         store=reader.location,
         version=own_version(),

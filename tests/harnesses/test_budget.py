@@ -166,5 +166,6 @@ def test_what_can_not_be_waited_for_is_named_before_what_can() -> None:
     verdict = judge(limit, NOTHING, Spend(steps=1), asked, pool="all")
 
     assert str(verdict) == (
-        "budget 'all' does not allow 2 more of money: limit 1, spent 0, reserved 0; raise the budget and start again"
+        "budget 'all' does not allow 2 more of money: limit 1, spent 0, reserved 0; "
+        "raise the budget, then `orchestrator start NAME`, or `orchestrator run FILE`"
     )

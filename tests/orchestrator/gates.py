@@ -38,3 +38,45 @@ class Lenient(Gated):
             yield "push", await self.once("push", push, "main", approval="publish")
         except ApprovalDenied:
             yield "push", "denied"
+
+
+class Working(Gated):
+    """Is at its first step for ever, and in no wait of its own."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        await trio.sleep_forever()
+        yield "never", "made"
+
+
+class Listening(Gated):
+    """Waits for a message."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        yield await self.receive(), "heard"
+
+
+class Halted(Listening):
+    """Does nothing of what it is for."""
+
+    halted = "drawdown"
+
+
+class Ticking(Gated):
+    """Makes steps for ever."""
+
+    def is_complete(self) -> bool:
+        return False
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            await self.sleep(0.05)
+            yield "tick", "tock"
+
+
+class Crashing(Gated):
+    """Crashes at once."""
+
+    async def execute(self) -> AsyncIterator[tuple[str, str]]:
+        if self.current_step < 0:
+            yield "never", "made"
+        raise ValueError("boom")

@@ -336,7 +336,7 @@ async def test_a_step_is_cancelled_when_its_working_time_is_used_up(autojump_clo
         outcome = await orchestrator.start(Spender(work), name="one", budget=Budget(working_time_s=30)).wait()
 
     assert (outcome.kind, outcome.step) == (OutcomeKind.BUDGET_SPENT, 7)
-    assert "its working time is used up; raise the budget and start again" in outcome.cause
+    assert "its working time is used up; raise the budget, then `orchestrator start NAME`" in outcome.cause
     assert trio.current_time() - begin == 30
     assert store.accounts()["harness/one"] == Account(Budget(working_time_s=30), Spend(steps=7, working_time_s=30))
 

@@ -312,4 +312,4 @@ def test_a_running_harness_can_be_read_and_is_interrupted_once_its_program_is_ki
     assert [step["step_number"] for step in steps] == list(range(1, len(steps) + 1))
     assert (dead[0]["status"], dead[0]["owned"]) == ("interrupted", False)
     assert dead[0]["current_step"] >= len(steps)
-    assert dead[0]["cause"] == "its program is gone; run it again to go on"
+    assert dead[0]["cause"] == "its program is gone; to go on: `orchestrator run FILE`"

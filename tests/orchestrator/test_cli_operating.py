@@ -15,6 +15,7 @@ import trio
 from harnesses.trading.harness_verbs import Verb, command_from
 from orchestrator import Orchestrator
 from orchestrator.command.posting import TRADING
+from orchestrator.hints import ways_to_start
 from orchestrator.latch import Latch
 from tests.orchestrator.commanding import Command, ended, harnesses, heads, steps_of, wait_until
 from tests.orchestrator.operated import Ended, Listening, Unsure
@@ -87,7 +88,10 @@ def test_an_effect_that_is_settled_as_done_gives_the_harness_its_result(command:
     run = command("run", "run.toml")
 
     assert (said.code, again.code, none.code, run.code) == (0, 0, 0, 0)
-    assert said.err == "effect 'order/1' of 'unsure' is settled as done; its result is 7; run the harness again to go on\n"
+    assert (
+        said.err
+        == f"effect 'order/1' of 'unsure' is settled as done; its result is 7; to go on: {ways_to_start('run.db', 'unsure')}\n"
+    )
     assert again.err == "effect 'order/1' of 'unsure' was settled so already\n"
     assert steps_of(command.folder / "run.db", "unsure")[-1].output == 7
     assert sum('"by":"operator"' in body for body in records(command, "outcome")) == 1
@@ -166,7 +170,7 @@ def test_a_run_that_ends_with_an_unknown_effect_says_what_to_do(command: Command
     assert done.err.splitlines()[-3:] == [
         "to find out what became of effects: orchestrator effects --store other.db",
         "and to say so: orchestrator effects settle --store other.db NAME KEY --as done|not-done --reason TEXT",
-        "to go on: orchestrator run run.toml",
+        "to go on: orchestrator run run.toml --store other.db",
     ]
     assert "Traceback" not in done.err
     assert quiet.err.startswith("orchestrator: harness 'unsure' blocked: UnknownOutcome: harness 'unsure', step 2: effect")
@@ -194,7 +198,7 @@ def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: C
     assert {one["latched"] for one in as_json.objects} == {True}
     assert shown.out.splitlines()[1].startswith("all harnesses  2")
     assert off.err == (
-        "the latch is off for all harnesses: effects may begin; run again what is blocked; what only waits goes on by itself\n"
+        "the latch is off for all harnesses: effects may begin; `orchestrator start NAME` starts what is blocked; what only waits goes on by itself\n"
     )
     assert off_again.err == "the latch was off for all harnesses already\n"
     assert [body[:10] for body in records(command, "latch")] == ['{"on":true', '{"on":fals']
@@ -280,7 +284,7 @@ def test_a_message_waits_for_a_harness_that_does_not_run(command: Command) -> No
 
     with closing(sqlite3.connect(command.folder / "run.db")) as db:
         waiting = db.execute("SELECT sender, body, consumed_step FROM messages").fetchall()
-    assert sent.err.endswith("in its mailbox; it does not run: it gets it when it is started again\n")
+    assert sent.err.endswith("else `orchestrator run FILE`\n")
     assert waiting == [("@operator", "null", None)]
 
 

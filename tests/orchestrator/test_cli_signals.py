@@ -199,7 +199,7 @@ def test_the_watchdog_names_who_would_not_end_after_the_terminal_is_given_back(c
     assert done.code == 143
     assert done.err.splitlines()[-1] == (
         "bye orchestrator: harness 'a', harness 'b' would not end: ended by force; "
-        "what is recorded is safe, run it again to go on"
+        "what is recorded is safe, to go on: `orchestrator run FILE`"
     )
     assert seconds >= 0.3
 
