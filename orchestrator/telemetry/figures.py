@@ -133,8 +133,11 @@ def _statuses(harnesses: Iterable[HarnessFigures]) -> list[Sample]:
 def _of_activity(now: Snapshot) -> Iterator[Family]:
     """Tell apart what the status of a harness does not."""
     words = [(one, one.activity or _activity_of(one, now.counts)) for one in now.harnesses]
-    name, help = "orchestrator_activity", "What a harness is at: 1 for the one word; `hung` and `halted` are two of them."
-    samples = [((label_of(one.name), label_of(word)), 1.0) for one, word in words]
+    name, help = (
+        "orchestrator_activity",
+        "What a harness is at, such as `hung` or `halted`, where its status does not say it: 1.",
+    )
+    samples = [((label_of(one.name), label_of(word)), 1.0) for one, word in words if word != one.status]
     yield Family(name, "gauge", help, ("harness", "activity"), samples)
     ages = [((label_of(one.name),), age_s) for one in now.harnesses if (age_s := _age_of(one)) is not None]
     help = "Seconds since the last step was recorded, or the attempt began, of what runs."

@@ -198,7 +198,8 @@ def test_a_latch_blocks_what_does_effects_in_a_live_run_and_is_lifted(command: C
     assert {one["latched"] for one in as_json.objects} == {True}
     assert shown.out.splitlines()[1].startswith("all harnesses  2")
     assert off.err == (
-        "the latch is off for all harnesses: effects may begin; `orchestrator start NAME` starts what is blocked; what only waits goes on by itself\n"
+        "the latch is off for all harnesses: effects may begin; `orchestrator start NAME` starts what is blocked; "
+        "what only waits goes on by itself\n"
     )
     assert off_again.err == "the latch was off for all harnesses already\n"
     assert [body[:10] for body in records(command, "latch")] == ['{"on":true', '{"on":fals']
