@@ -54,7 +54,13 @@ class Verbs:
 
         Args:
             source: whose it is. Of one step 10,000 lines are recorded; of the rest, how many there were.
+
+        Raises:
+            HarnessMisuse: what is given is no text.
         """
+        if not isinstance(line, str) or not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            wrong = source if isinstance(line, str) else line
+            raise HarnessMisuse(f"log: expected text, got {wrong!r:.100}; use str() or json.dumps(), or `attach` data")
         if self._runtime is not None:
             self._runtime.log(line, source)
 

@@ -150,7 +150,7 @@ def _add_run(add: Add) -> None:
         help="a .toml file, or a .py file: with `async def supervise(orchestrator)`, or a program that makes an Orchestrator",
     )
     add_common(run, "write every record to standard output when it is committed, as JSON")
-    run.add_argument("--log", metavar="PATH", help="append a JSON line for each record to this file")
+    run.add_argument("--log", metavar="PATH", help="append a JSON line for each record to this file; `-` is stdout")
     run.add_argument(
         "--drain",
         metavar="S",

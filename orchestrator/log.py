@@ -24,6 +24,7 @@ from harnesses.links import open_own
 from harnesses.secrets import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
+from orchestrator.log_target import is_stream, open_target
 from orchestrator.recorder import Recorder
 from orchestrator.records import Record
 from orchestrator.store.protocol import Store
@@ -42,7 +43,8 @@ class LogFollower:
     """Writes a line for every record of a store, past and to come.
 
     Args:
-        target: a path, to which lines are appended, or an open text file. A terminal gets lines for people.
+        target: a path, to which lines are appended, or an open text file. A terminal gets lines for people. An open file, a
+            pipe, a device and `/dev/stdout` get what happens from now on.
     """
 
     def __init__(self, store: Store, target: str | Path | TextIO) -> None:
@@ -53,11 +55,13 @@ class LogFollower:
             raise UsageError(f"log: expected a path or an open text file, was {target!r:.200}")
         _refuse_store(store, target)
         if isinstance(target, str | Path):
-            self._after = _resume_point(Path(target), store)
-            self._file: TextIO = _open(Path(target))
-            self._ours = True
+            path = Path(target)
+            self._after = store.last_seq() if is_stream(path) else _resume_point(path, store)
+            self._file: TextIO = open_target(path)
+            self._ours, self._may_block = True, is_stream(path)
         else:
-            self._after, self._file, self._ours = store.last_seq(), target, False
+            self._after, self._file = store.last_seq(), target
+            self._ours, self._may_block = False, True
         self._put = line_writer(self._file)
 
     async def run(self, recorder: Recorder) -> None:
@@ -95,7 +99,7 @@ class LogFollower:
             self._scope.cancel()
 
     async def _write_page(self) -> bool:
-        if self._store.blocking or not self._ours:
+        if self._store.blocking or self._may_block:
             # A pipe that nobody reads stops the log, and nothing else.
             return await trio.to_thread.run_sync(self._write, abandon_on_cancel=True)
         await trio.lowlevel.checkpoint()
@@ -209,13 +213,6 @@ def _is_same(target: str | Path | TextIO, file: Path) -> bool:
         return os.path.samestat(os.stat(target if isinstance(target, str | Path) else target.fileno()), file.stat())
     except (OSError, ValueError, AttributeError):  # not there yet, or no file at all
         return False
-
-
-def _open(path: Path) -> TextIO:
-    try:
-        return open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"log {path} can not be written: {error.strerror}; check its folder and permissions") from error
 
 
 def _resume_point(path: Path, store: Store) -> int:

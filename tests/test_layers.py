@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 HARNESSES = (
     # nouns
     ("control_characters", "errors", "faults", "moment", "step"),
-    ("budget", "clock", "config", "forks", "frames", "key_file", "links", "record_size", "schedule", "stopwatch"),
+    ("budget", "clock", "config", "drafts", "forks", "frames", "key_file", "links", "record_size", "schedule", "stopwatch"),
     ("diagnosis", "usage"),
     ("agent", "values"),
     ("approval", "private_files", "read_only"),
@@ -241,7 +241,7 @@ ORCHESTRATOR = (
     ("migrating",),
     ("factories",),
     ("children",),
-    ("redaction",),
+    ("log_target", "redaction"),
     ("output", "recorder"),
     ("approvals",),
     ("actor", "log", "till"),

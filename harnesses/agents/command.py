@@ -38,6 +38,8 @@ _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE
 """Of this program's environment, what a command gets that does not inherit it."""
 _LONGEST_ARGUMENT = 131_071
 """Bytes. Source: execve(2), MAX_ARG_STRLEN, less the end of the string."""
+_EXEC = ("sh", "-c", 'exec "$0" "$@"')
+"""What runs a command in a sandbox: a program that is not there ends with 127 then, or 126. Bubblewrap itself ends with 1."""
 _PLACE = re.compile(r"\{(prompt|session|directory)\}")
 
 
@@ -195,7 +197,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         if self._sandbox is None:
             return command
         return self._sandbox.wrap(
-            command,
+            [*_EXEC, *command],
             directory,
             writable=(*self._dialect.keeps, *assignment.writable),
             readable=(folder, *assignment.readable),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ import trio
 from harnesses.agent import Agent, AgentRun
 from harnesses.agents.scripted import ScriptedAttempt
 from harnesses.control_characters import inert_json
+from harnesses.drafts import draft_of
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import TurnResult
 from harnesses.features.record import Assignment, FeatureState
@@ -123,7 +123,5 @@ def _contents(root: Path | None) -> dict[str, str]:
 def _add(path: Path, feature: str, attempt: _Recorded) -> None:
     recorded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     recorded.setdefault(feature, []).append(msgspec.to_builtins(attempt))
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
-    with fresh.open("x", encoding="utf-8") as file:
-        file.write(inert_json(json.dumps(recorded, indent=1, ensure_ascii=False)) + "\n")
-    fresh.replace(path)
+    with draft_of(path) as file:
+        file.write(f"{inert_json(json.dumps(recorded, indent=1, ensure_ascii=False))}\n".encode())

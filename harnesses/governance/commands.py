@@ -64,8 +64,12 @@ class Sandbox(Protocol):
         """Return whether it is set-user-id, and has to gain rights to begin with."""
         ...
 
-    def wrap(self, command: Sequence[str], directory: Path) -> list[str]:
-        """Return the command that runs `command` in it, in `directory`, the only place where it can write."""
+    def wrap(self, command: Sequence[str], directory: Path, *, read_only: bool = False) -> list[str]:
+        """Return the command that runs `command` in it, in `directory`, the only place where it can write.
+
+        Args:
+            read_only: whether it can write nowhere at all.
+        """
         ...
 
 
@@ -119,7 +123,7 @@ class GovernedCommands:
     disposable: Collection[str] = field(default=frozenset(), converter=_names)
     """Names of folders that may be deleted without asking, such as `build`."""
     read_only: bool = False
-    """Whether nothing may be changed: for validators. No approval helps."""
+    """Whether nothing may be changed: for validators. No approval helps. In a sandbox the folder is read-only then."""
     expires_s: float = field(default=DAY_S, validator=_check_seconds)
     """What an approval is waited for."""
     allow: Collection[str] = field(default=frozenset(), converter=_names)
@@ -204,7 +208,7 @@ class GovernedCommands:
         sandbox = self.sandbox
         if sandbox is not None:
             sandbox.check()
-            words = sandbox.wrap(words, Path(cwd))
+            words = sandbox.wrap(words, Path(cwd), read_only=True) if self.read_only else sandbox.wrap(words, Path(cwd))
             env = environment_within(os.environ) if env is None else env
         ran = await run_bounded(
             words,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +103,18 @@ def asked(words: Sequence[str], questions: Sequence[str], default: str) -> Asked
     """
     at = next((place for place, word in enumerate(words) if word in questions), None)
     if at is None:
+        for word in words:
+            _check_run(word, questions)
         return Asked(tuple(words) or (default,), "summary", ())
     return Asked(tuple(words[:at]) or (default,), words[at], tuple(words[at + 1 :]))
+
+
+def _check_run(word: str, questions: Sequence[str]) -> None:
+    """Refuse a word that is neither a question nor can be a run: no file, pattern, or name with a folder or an ending."""
+    if word.isascii() and word.replace("-", "").replace("_", "").isalpha() and not os.path.lexists(word):
+        near = get_close_matches(word, questions, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"no such question: {word!r}, and no run of that name; expected one of {', '.join(questions)}{hint}")
 
 
 def _analyze(options: argparse.Namespace) -> int:

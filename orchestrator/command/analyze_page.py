@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from harnesses.drafts import draft_of
 from orchestrator.command import streams
 from orchestrator.command.targets import check_target
 from orchestrator.errors import UsageError
@@ -39,13 +39,8 @@ class Target:
         if self.path is None:
             sys.stdout.write(text)
             return
-        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.part")
-        try:
-            with part.open("x", encoding="utf-8") as file:
-                file.write(text)
-            part.replace(self.path)
-        finally:
-            part.unlink(missing_ok=True)
+        with draft_of(self.path) as file:
+            file.write(text.encode())
         streams.say(f"written to {self.path}")
 
 

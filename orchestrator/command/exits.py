@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-from orchestrator.errors import OwnershipError, StoreCorrupt, StoreUnusable, UnknownOutcome, UsageError
+from orchestrator.errors import OwnershipError, StoreCorrupt, StoreLost, StoreUnusable, UnknownOutcome, UsageError
 from orchestrator.outcome import Outcome, OutcomeKind
 
 
@@ -57,14 +57,16 @@ def of_signal(number: int) -> int:
 
 def of_error(error: BaseException) -> ExitCode:
     """Return the code that an error stands for; of a chain, the first link that has one of its own."""
-    seen = 0
+    seen, was_open = 0, False
     link: BaseException | None = error
     while link is not None and seen < 20:
         if isinstance(link, OwnershipError):
             return ExitCode.OWNED_ELSEWHERE
         if isinstance(link, StoreCorrupt):
             return ExitCode.INTEGRITY
-        if isinstance(link, StoreUnusable | UsageError):
+        # A store that was lost while the run went on could be used to begin with.
+        was_open = was_open or isinstance(link, StoreLost)
+        if isinstance(link, StoreUnusable | UsageError) and not was_open:
             return ExitCode.USAGE
         link, seen = link.__cause__, seen + 1
     return ExitCode.FAILED

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import csv
 import os
-import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from harnesses.drafts import draft_of
 from orchestrator.codec import decode
 from orchestrator.command.export_sheets import Column, Row, Sheet
 from orchestrator.command.lines import json_line, stamp
@@ -116,24 +116,12 @@ def _table(arrow: Any, schema: Any, rows: list[Row]) -> Any:
 def whole_file(path: Path) -> Generator[IO[bytes], None, None]:
     """Give a file that gets its name when the block has ended well. What is no plain file, say a pipe, is written to."""
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with _naming(path, lambda: target.open("wb")) as file:
-            yield file
-        return
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
-    try:
-        with _naming(path, lambda: beside.open("xb")) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
+    with ExitStack() as opened:
+        whole = not target.exists() or target.is_file()
+        yield _named(path, lambda: opened.enter_context(draft_of(target, is_synced=True) if whole else target.open("wb")))
 
 
-def _naming(path: Path, open_it: Callable[[], IO[bytes]]) -> IO[bytes]:
+def _named(path: Path, open_it: Callable[[], IO[bytes]]) -> IO[bytes]:
     try:
         return open_it()
     except OSError as error:

@@ -38,7 +38,7 @@ all harnesses, and one for each.
 The latch is a file in PATH-latch; that it could not be recorded in the store is said, and is no failure (exit code 0)."""
 _SEND = """\
 MESSAGE is JSON, or else plain text, which is sent as a string: 12 is a number, '"12"' and --text 12 are strings.
-Each call sends one more message."""
+`-` is what stands in standard input, less the line feed at its end. Each call sends one more message."""
 
 
 def add_operating(add: Add) -> None:
@@ -215,7 +215,8 @@ def _show_latches(options: argparse.Namespace, store: str) -> int:
 
 
 def _send(options: argparse.Namespace) -> int:
-    message = posting.message_of(options.message, as_text=options.text)
+    text = posting.read_message() if options.message == "-" else options.message
+    message = posting.message_of(text, as_text=options.text)
     return _post(options, message)
 
 

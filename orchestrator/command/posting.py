@@ -5,6 +5,7 @@ A running program notices them within a moment; a dead one has them when it is s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
+from harnesses.record_size import MAX_RECORD_BYTES
 from orchestrator.codec import encode
 from orchestrator.command.writing import commit, known, now_us
 from orchestrator.errors import UsageError
@@ -48,6 +50,23 @@ class Sent:
     @property
     def fields(self) -> dict[str, Any]:
         return {"seq": self.seq, "harness": self.name, "message": self.message, "running": self.is_running}
+
+
+def read_message() -> str:
+    """Return what stands in standard input, without the line feed at its end.
+
+    Raises:
+        UsageError: it is no UTF-8, or more than one record may have.
+    """
+    given = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_RECORD_BYTES + 1)
+    if len(given) > MAX_RECORD_BYTES:
+        raise UsageError(
+            f"message of standard input: expected at most {MAX_RECORD_BYTES:,} bytes, got more; send a path to it"
+        )
+    try:
+        return given.decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"message of standard input: expected UTF-8, got {error}; send it as JSON or base64") from error
 
 
 def message_of(text: str, *, as_text: bool) -> Any:

@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import trio
 from attrs import define, field, frozen
 
-from harnesses.links import open_own
+from harnesses.faults import leaves
 from orchestrator.command.display import EventLines, JsonLines, LiveTable, View, can_be_drawn_on, follow
 from orchestrator.command.exits import EndedBySignal, ExitCode
 from orchestrator.command.groups import Opened
@@ -32,13 +32,13 @@ from orchestrator.control.beside import control_asked_for
 from orchestrator.errors import SystemTaskFailed, UsageError
 from orchestrator.handle import Handle
 from orchestrator.latch import Latch
+from orchestrator.log_target import is_stream, open_target
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.store.sqlite import SqliteStore
 from orchestrator.system_faults import system_fault
 from orchestrator.telemetry.sdk import is_asked_for
 
-Group: TypeAlias = BaseExceptionGroup[BaseException]
 _DRAIN_S = 10.0
 _MARGIN_S = 5.0 - OUTSIDE_S
 """After the drain bound, until the program is ended by force: for the last commits, the log and the store."""
@@ -105,7 +105,7 @@ def run(options: RunOptions) -> int:
     keep_talking()
     with _heed_signals() as phase:
         program = read_program(options.file, options)
-        log = Path(options.log) if options.log else program.log
+        log = Path("/dev/stdout" if options.log == "-" else options.log) if options.log else program.log
         path = Path(options.store or program.store or options.default_store)
         if log is not None:
             _check_log(log, path)
@@ -266,7 +266,7 @@ async def _supervise(program: Program, orchestrator: Orchestrator, phase: _Phase
         if failure is not None and program.is_script:
             result.script_error = failure
         else:
-            result.errors = _leaves(error)
+            result.errors = list(leaves(error))
 
 
 def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orchestrator) -> None:
@@ -280,12 +280,6 @@ def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orc
     result.errors += [fault, cause] if cause is not error else [fault]
     for handle in orchestrator.handles:
         result.outcomes[handle.name] = Outcome(OutcomeKind.STOPPED, fault.told, handle.current_step, handle.attempt)
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    return [leaf for inner in cast(Group, error).exceptions for leaf in _leaves(inner)]
 
 
 def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptions) -> View | None:
@@ -309,10 +303,8 @@ def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptio
 def _check_log(path: Path, store: Path) -> None:
     if os.path.realpath(path) == os.path.realpath(store):
         raise UsageError(f"log {path} is the store: expected another file; choose one")
-    try:
-        os.close(open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
-    except OSError as error:
-        raise UsageError(f"log {path} can not be written: {error.strerror}; check its folder and permissions") from error
+    if not is_stream(path):  # a pipe would be at its end for its reader
+        open_target(path).close()
 
 
 @contextmanager

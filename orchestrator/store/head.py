@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import msgspec
 from attrs import frozen
 
+from harnesses.drafts import draft_of
 from harnesses.forks import close_unshared, keep_from_forks
 from orchestrator.errors import StoreCorrupt, StoreUnusable
 
@@ -66,19 +66,13 @@ def begin_head(store: Path, noted: Noted) -> None:
     """
     path = head_path(store)
     _check_new(store, path)
-    # A name that nobody can have put a link at: of a file that is made exclusively, none is followed.
-    made = path.with_name(f"{path.name}.{secrets.token_hex(6)}")
     try:
         with suppress(FileNotFoundError):
             os.replace(path, path.with_name(f"{path.name}.before"))
-        with made.open("xb") as file:
+        with draft_of(path, mode=0o660) as file:
             file.write(_line(noted))
-        os.replace(made, path)
     except OSError as error:
         raise StoreUnusable(f"{path} cannot be written: {error.strerror}; make its folder writable") from error
-    finally:
-        with suppress(OSError):
-            made.unlink()
 
 
 def _check_new(store: Path, path: Path) -> None:
@@ -104,7 +98,7 @@ class Head:
         self.path = head_path(store)
         self._wait_s = _WAIT_S
         try:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
         except OSError as error:
             raise StoreUnusable(
                 f"{self.path} can not be written: {error.strerror}; make it a file that is writable"

@@ -55,6 +55,9 @@ class Writing(Connection):
         with _lock:
             _check_not_inherited(path)
             _have_let_go(path)
+            with suppress(OSError):  # it is there, or SQLite says why it cannot be made
+                # What agents write is nobody else's to read. The files that SQLite has beside it get its permissions.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660))
             db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False, factory=cls)
             db._pid = os.getpid()
             _open.add(db)

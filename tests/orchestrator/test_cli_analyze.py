@@ -221,6 +221,9 @@ def test_pictures_are_written_to_a_folder(folder: Path) -> None:
         (["run.db", "--csv", "--json"], "--json, --csv and --html contradict each other"),
         (["run.db", "--format", "png"], "--format is that of pictures"),
         (["run.db", "slow", "--match", "class"], "--match is for two runs: expected the question compare, was 'slow'"),
+        (["sumary"], "no such question: 'sumary', and no run of that name; expected one of summary, timeline, "),
+        (["run.db", "thruput"], "no such question: 'thruput'"),
+        (["run.db", "sumary"], "did you mean 'summary'?"),
         (["pyproject.toml"], "pyproject.toml is not there"),
     ],
 )

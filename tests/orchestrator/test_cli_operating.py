@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +19,7 @@ from orchestrator import Orchestrator
 from orchestrator.command.posting import TRADING
 from orchestrator.hints import ways_to_start
 from orchestrator.latch import Latch
-from tests.orchestrator.commanding import Command, ended, harnesses, heads, steps_of, wait_until
+from tests.orchestrator.commanding import PYTHON, Command, ended, harnesses, heads, steps_of, surroundings, wait_until
 from tests.orchestrator.operated import Ended, Listening, Unsure
 
 TABLE = '[[harness]]\nname = "{name}"\nharness = "tests.orchestrator.operated:{cls}"\ninitial_state = 0\n'
@@ -51,6 +53,12 @@ def command(dead: Path, tmp_path: Path) -> Iterator[Command]:
 
 def run_file(command: Command, *classes: str) -> None:
     command.write("run.toml", "".join(TABLE.format(name=cls.lower(), cls=cls) for cls in classes))
+
+
+def fed(command: Command, given: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command with something in its standard input."""
+    call = [*PYTHON, "-m", "orchestrator", *arguments]
+    return subprocess.run(call, input=given, capture_output=True, cwd=command.folder, env=surroundings(), check=False)
 
 
 def records(command: Command, kind: str) -> list[Any]:
@@ -287,6 +295,30 @@ def test_a_message_waits_for_a_harness_that_does_not_run(command: Command) -> No
         waiting = db.execute("SELECT sender, body, consumed_step FROM messages").fetchall()
     assert sent.err.endswith("else `orchestrator run FILE`\n")
     assert waiting == [("@operator", "null", None)]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        (b'{"a": [1,\n "b"]}\n', [], {"a": [1, "b"]}),
+        (b"plain words\nand more\n", [], "plain words\nand more"),
+        (b"12\n", ["--text"], "12"),
+        ("ä".encode() * 200_000, [], "ä" * 200_000),
+    ],
+)
+def test_a_message_may_come_from_standard_input(command: Command, given: bytes, options: list[str], message: object) -> None:
+    sent = fed(command, given, "send", *options, "listening", "-", "--json")
+
+    assert (sent.returncode, json.loads(sent.stdout)["message"]) == (0, message)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [(b"\xff", "expected UTF-8"), (b"x" * 16_000_001, "expected at most 16,000,000 bytes")]
+)
+def test_standard_input_that_is_no_message_is_refused(command: Command, given: bytes, said: str) -> None:
+    sent = fed(command, given, "send", "listening", "-")
+
+    assert (sent.returncode, said in sent.stderr.decode()) == (2, True)
 
 
 def test_every_verb_of_a_trading_harness_has_a_word() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -210,6 +213,32 @@ def test_the_log_can_not_be_written_into_the_store(command: Command) -> None:
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "log run.db is the store: expected another file" in done.err
     assert (command.folder / "run.db").read_text() == "the store"
+
+
+@pytest.mark.parametrize("log", ["/dev/stdout", "-"])
+def test_the_log_may_be_what_the_command_writes_to(command: Command, log: str) -> None:
+    done = command("run", ROOT / "examples" / "run.toml", "--log", log)
+
+    told = [json.loads(line) for line in done.out.splitlines()]
+    assert done.code == 0
+    assert [line["seq"] for line in told] == list(range(1, len(told) + 1))
+    assert {line["harness"] for line in told} == {"counting", "inspection"}
+    assert not (command.folder / "-").exists()
+
+
+def test_the_log_may_be_a_pipe_with_a_name(command: Command) -> None:
+    pipe = command.folder / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+
+    done = command("run", ROOT / "examples" / "run.toml", "--log", pipe)
+
+    told, _ = reader.communicate(timeout=10)
+    assert done.code == 0
+    assert len(told.splitlines()) >= 10
+
+    unread = command("run", ROOT / "examples" / "run.toml", "--log", pipe)
+    assert (unread.code, "nobody reads it; start its reader first" in unread.err) == (2, True)
 
 
 def test_a_place_that_can_not_be_written_is_told_in_one_line(command: Command) -> None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import stat
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +26,8 @@ from orchestrator.command.doctor import Patient, findings
 from orchestrator.command.doctor_file import run_file
 from orchestrator.command.doctor_nouns import Check, Examination, Level, examined, well
 from orchestrator.latch import Latch
-from orchestrator.store import SqliteReader
+from orchestrator.store import SqliteReader, SqliteStore
+from orchestrator.store.conformance import claim
 from orchestrator.store.secret import secret_path
 from tests.orchestrator.commanded import Ticking
 from tests.orchestrator.commanding import ROOT, Command, heads, wait_until
@@ -151,6 +153,22 @@ def test_a_link_that_leads_nowhere_fails(tmp_path: Path) -> None:
     (tmp_path / "run.db").symlink_to(tmp_path / "gone.db")
 
     assert ("store", Level.FAIL) in not_well(of_store(tmp_path / "run.db", named=False))
+
+
+def test_the_files_of_a_new_store_are_nobody_elses_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    before = os.umask(0o022)
+    try:
+        with closing(SqliteStore(path)) as made:
+            claim(made, "one")
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+            found = about(of_store(path), "permissions")
+    finally:
+        os.umask(before)
+
+    assert {name: mode for name, mode in modes.items() if mode & 0o007} == {}
+    assert {"new.db", "new.db-wal", "new.db-head"} <= set(modes)
+    assert [check.level for check in found] == [Level.PASS]
 
 
 def test_what_others_can_read_is_told_with_how_to_mend_it(store: Path) -> None:

@@ -96,3 +96,13 @@ def test_what_fails_besides_the_harnesses_counts_as_well() -> None:
 
 def test_a_run_of_nothing_is_well() -> None:
     assert of_run([]) == 0
+
+
+@pytest.mark.parametrize("cause", [e.StoreUnusable("it was deleted"), e.UsageError("y"), OSError("disk full"), None])
+def test_a_store_that_is_lost_midway_is_a_failure_of_the_world_and_no_matter_of_usage(cause: Exception | None) -> None:
+    lost = e.StoreLost("x")
+    lost.__cause__ = cause
+    failed = e.HarnessFailed("z")
+    failed.__cause__ = lost
+
+    assert (of_error(lost), of_error(failed)) == (ExitCode.FAILED, ExitCode.FAILED)

@@ -176,6 +176,74 @@ async def test_an_open_stream_gets_what_happens_from_now_on(autojump_clock: Mock
     assert not stream.closed
 
 
+# what is no file
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+@pytest.mark.parametrize("is_file", [False, True])
+async def test_a_descriptor_that_is_open_gets_what_happens_from_now_on(
+    folder: str, is_file: bool, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    store, kept = MemoryStore(), tmp_path / "kept"
+    await record_some(store, None)
+    before = len(seqs(store))
+    given, taken = (os.open(kept, os.O_RDWR | os.O_CREAT),) * 2 if is_file else os.pipe()[::-1]
+    os.write(given, b"title\n")
+
+    await record_some(store, Path(f"{folder}/{given}"), "b")
+
+    os.fstat(given)
+    said = kept.read_text() if is_file else os.read(taken, 1_000_000).decode()
+    for descriptor in {given, taken}:
+        os.close(descriptor)
+    title, *told = said.splitlines()
+    assert title == "title"
+    assert [json.loads(line)["seq"] for line in told] == seqs(store)[before:]
+
+
+async def test_a_pipe_with_a_name_gets_what_happens_from_now_on(tmp_path: Path, autojump_clock: MockClock) -> None:
+    store, pipe = MemoryStore(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    taken = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    await record_some(store, pipe)
+
+    said = os.read(taken, 1_000_000).decode()
+    os.close(taken)
+    assert [json.loads(line)["seq"] for line in said.splitlines()] == seqs(store)
+
+
+async def test_a_pipe_that_nobody_reads_is_an_error_before_anything_is_started(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(UsageError, match="nobody reads it"):
+        async with Orchestrator(log=tmp_path / "pipe", handle_signals=False):
+            pytest.fail("the block was entered")
+
+
+async def test_a_reader_of_a_pipe_that_stands_still_does_not_hurt_the_run(
+    tmp_path: Path, autojump_clock: MockClock, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.orchestrator._LOG_S", 0.1)
+    taken, given = os.pipe()
+
+    async def talk(harness: Scripted) -> Steps:
+        while harness.current_step < 20:
+            yield "x" * 20_000, None
+
+    async with Orchestrator(log=Path(f"/dev/fd/{given}"), handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Scripted(talk), name="a")
+
+    assert handle.current_step == 20
+    assert "nobody reads it" in capfd.readouterr().err
+    os.close(taken)
+    os.close(given)
+
+
+async def test_a_device_is_written_to(autojump_clock: MockClock) -> None:
+    await record_some(MemoryStore(), Path("/dev/null"))
+
+
 # a log that fails
 
 

@@ -8,9 +8,10 @@ import json
 import pytest
 import trio
 
-from harnesses import Agent, BaseHarness
+from harnesses import Agent, BaseHarness, HarnessMisuse
 from orchestrator import Orchestrator
 from orchestrator.output import MAX_LINE, MAX_LINES, Output
+from tests.orchestrator.scripted import to_the_end
 
 
 class Talking(BaseHarness[int, int, int]):
@@ -96,3 +97,27 @@ async def test_a_harness_alone_may_talk_as_well(autojump_clock):
     await harness.run()
 
     assert harness.current_step == 2
+
+
+class Saying(BaseHarness[None, int, int]):
+    """Says one thing, which may be no text."""
+
+    def __init__(self, *said, **more):
+        super().__init__(None)
+        self.said, self.more = said, more
+
+    async def execute(self):
+        self.log(*self.said, **self.more)
+        yield 1, 1
+
+
+@pytest.mark.parametrize("line", [{"a": 1}, None, b"x", 7, ["x"]])
+async def test_what_is_no_text_is_a_misuse_with_the_remedy_alone_as_in_a_program(line, autojump_clock):
+    with pytest.raises(HarnessMisuse, match=r"log: expected text, got .*; use str\(\) or json.dumps\(\), or `attach` data"):
+        await Saying(line).run()
+    async with to_the_end() as (orchestrator, _):
+        one = orchestrator.start(Saying(line), name="one", restart="temporary")
+        two = orchestrator.start(Saying("line", source=line), name="two", restart="temporary")
+
+    assert "log: expected text, got" in one.outcome.cause
+    assert "log: expected text, got" in two.outcome.cause

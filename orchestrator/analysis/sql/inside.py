@@ -10,6 +10,7 @@ import os
 import queue
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -38,6 +39,8 @@ _FULL = f"it needs more than {PROCESS_BYTES >> 20} MB; ask for less at once, wit
 def serve(boot: Mapping[str, Any]) -> None:
     """Answer until nobody asks any more."""
     out = _only_ours()
+    # This process is killed in the end: what it makes on the disk is removed by who has started it.
+    tempfile.tempdir = boot["temporary"]
     asked = _listen(boot["temporary"])
     bound_this_process()
     try:

@@ -47,6 +47,22 @@ def script(text: str, **arguments: object) -> CommandAgent:
 
 
 @bubblewrap
+@pytest.mark.parametrize("command", ["no-such-agent", "./missing", "/etc/hostname"])
+async def test_a_program_that_is_not_there_in_the_sandbox_is_missing_and_did_not_fail(work, command):
+    with pytest.raises(AgentMissing, match=command):
+        await take_turn(CommandAgent([command], sandbox="bwrap"), assigned(work))
+
+
+@bubblewrap
+async def test_words_of_a_command_reach_it_in_the_sandbox_as_they_are(work):
+    words = ["a b", "$HOME", "'", "", "-x", "*"]
+
+    result = await take_turn(CommandAgent(["printf", "[%s]\\n", *words], sandbox="bwrap"), assigned(work))
+
+    assert result.message.splitlines() == [f"[{word}]" for word in words]
+
+
+@bubblewrap
 async def test_it_writes_where_it_works_and_nowhere_else(work):
     outside = f"{work.parent}/outside"
 

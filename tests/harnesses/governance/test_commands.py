@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from harnesses import BaseHarness, HarnessMisuse, LocalRuntime, Waiting
+from harnesses.agents import Bubblewrap
 from harnesses.approval import Action
 from harnesses.errors import ApprovalDenied
 from harnesses.governance.commands import MAX_TAIL, CommandRan, CommandRefused, GovernedCommands
@@ -23,13 +24,15 @@ class Box:
     def __init__(self, *, network: bool | None) -> None:
         self.network = network
         self.ran: list[list[str]] = []
+        self.read_only: bool | None = None
 
     def check(self) -> None: ...
 
     def needs_privileges(self) -> bool:
         return False
 
-    def wrap(self, command: Sequence[str], directory: Path) -> list[str]:
+    def wrap(self, command: Sequence[str], directory: Path, *, read_only: bool = False) -> list[str]:
+        self.read_only = read_only
         self.ran.append(list(command))
         return list(command)
 
@@ -158,6 +161,24 @@ async def test_what_is_not_known_runs_in_a_sandbox_without_asking(tmp_path: Path
     assert len(box.ran) == 1
     with pytest.raises(Waiting):
         await ran(tmp_path, "rm -rf src", sandbox=box)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_the_sandbox_of_one_who_may_only_look_is_read_only(tmp_path: Path, read_only: bool) -> None:
+    box = Box(network=False)
+
+    await ran(tmp_path, "ls", sandbox=box, read_only=read_only)
+
+    assert box.read_only is read_only
+
+
+@pytest.mark.skipif(not Bubblewrap().works(), reason="bubblewrap is not installed, or may not run")
+async def test_what_is_let_through_by_mistake_changes_nothing_where_nothing_may_be_changed(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"read_only": True, "allow": {"run-code", "unknown"}, "sandbox": Bubblewrap(network=False)}
+
+    done = await ran(tmp_path, ["python3", "-c", "open('made', 'w')"], **how)
+
+    assert (done.ok, "Read-only file system" in done.tail, os.listdir(tmp_path)) == (False, True, [])
 
 
 async def test_in_a_sandbox_are_no_secrets_of_the_environment_that_were_not_given(

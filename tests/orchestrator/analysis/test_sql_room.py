@@ -182,6 +182,7 @@ def test_a_query_can_be_stopped_from_another_thread(room: Room) -> None:
 
 def test_nothing_is_left_behind(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with Room(str(folder / "run.jsonl")) as opened:
         rows(opened, "SELECT count(*) FROM (SELECT * FROM range(3000000) ORDER BY hash(range))")
         assert list(tmp_path.iterdir())
