@@ -39,6 +39,8 @@ class Ran:
     duration_s: float
     left: tuple[int, ...] = ()
     """Ids of processes that could not be ended: they hang in the kernel, or belong to another user."""
+    cut_bytes: int = 0
+    """How much it wrote before `tail`; give more `tail_bytes`, or `on_line`, to see it."""
 
 
 async def run_bounded(
@@ -86,7 +88,9 @@ async def run_bounded(
     for reader in readers:
         reader.close()
     ended = await tree.ended()
-    return Ran(ended.code if in_time else None, f"{tail}{_remark(ended)}", trio.current_time() - started, ended.left)
+    return Ran(
+        ended.code if in_time else None, f"{tail}{_remark(ended)}", trio.current_time() - started, ended.left, tail.cut_bytes
+    )
 
 
 async def _see_through(tree: Tree, readers: Sequence[_Reader], input: bytes | None, limit_s: float) -> bool:

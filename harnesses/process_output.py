@@ -18,6 +18,8 @@ class Tail:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept = bytearray()
+        self.cut_bytes = 0
+        """How much came before what is kept."""
 
     def __str__(self) -> str:
         return self._kept.decode(errors="replace")
@@ -25,7 +27,9 @@ class Tail:
     def add(self, chunk: bytes | bytearray) -> None:
         """Take in what comes next."""
         self._kept += chunk
-        del self._kept[: max(0, len(self._kept) - self._limit)]
+        cut = max(0, len(self._kept) - self._limit)
+        self.cut_bytes += cut
+        del self._kept[:cut]
 
 
 class Lines:

@@ -27,6 +27,7 @@ from orchestrator.errors import UsageError
 from orchestrator.log_target import is_stream, open_target
 from orchestrator.recorder import Recorder
 from orchestrator.records import Record
+from orchestrator.store.capabilities import path_of
 from orchestrator.store.protocol import Store
 from orchestrator.text import one_line
 
@@ -195,7 +196,7 @@ def _console(logger: Any, method: str, fields: dict[str, Any]) -> str:
 
 def _refuse_store(store: Store, target: str | Path | TextIO) -> None:
     """Raise if lines would be written into the store's file, or into one that it has beside it."""
-    place: Path | None = getattr(store, "path", None)
+    place = path_of(store)
     if place is None:
         return
     for file in (place.with_name(f"{place.name}{end}") for end in ("", "-wal", "-shm", "-journal", "-head", "-latch")):

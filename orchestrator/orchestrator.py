@@ -48,6 +48,7 @@ from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.signals import heed_signals, say
 from orchestrator.store import MemoryStore, SqliteStore, Store
 from orchestrator.store.budgets import Fund
+from orchestrator.store.capabilities import path_of
 from orchestrator.store.secret import secret_path
 from orchestrator.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.system_faults import raised_so_far, system_fault
@@ -75,7 +76,8 @@ class Orchestrator:
     """Runs many harnesses side by side and never loses a step. An async context manager; leaving it waits for all.
 
     Args:
-        store: a path, a `Store`, or nothing for one in memory.
+        store: a path, a `Store`, or nothing for one in memory. Of a path, the file is closed when the block is left; a
+            `Store` that is given stays open, to be read: whoever has made it closes it, with `close()` or `closing(store)`.
         log: where committed records go as JSON lines: a path, or an open text file.
         strategy, intensity, period_s: of the root supervisor. Under `one_for_one` each harness may be restarted
             `intensity` times within `period_s` seconds; otherwise all together.
@@ -471,7 +473,7 @@ class Orchestrator:
     async def _serve(self) -> AsyncGenerator[None]:
         store, ours = _open(self._given_store)
         concealed = [conceal_file(path) for path in _files_of(store, self._log)]
-        if (path := getattr(store, "path", None)) is not None:
+        if (path := path_of(store)) is not None:
             concealed.append(conceal_key(secret_path(path)))
         failure: BaseException | None = None
         try:
@@ -654,13 +656,13 @@ async def _expire(child: Child) -> None:
 
 
 def _latch_of(store: Store) -> Latch:
-    path = getattr(store, "path", None)
+    path = path_of(store)
     return NoLatch() if path is None else Latch(path)
 
 
 def _files_of(store: Store, log: str | Path | TextIO | None) -> list[str]:
     """Return the files of a run, which nobody in a sandbox is to see."""
-    paths: list[object] = [getattr(store, "path", None), log if isinstance(log, str | Path) else getattr(log, "name", None)]
+    paths: list[object] = [path_of(store), log if isinstance(log, str | Path) else getattr(log, "name", None)]
     named = [os.fspath(path) for path in paths if isinstance(path, str | Path)]
     return [path for path in named if os.path.isfile(path) or (path == str(log) and not os.path.lexists(path))]
 

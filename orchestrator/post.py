@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
 
 import trio
 
@@ -26,27 +25,12 @@ from orchestrator.errors import StoreError
 from orchestrator.mailbox import PAGE, Mailbox
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt
+from orchestrator.store.capabilities import Watched
 from orchestrator.store.protocol import Message, Post, Store
 
 WATCH_S = 0.2
 """Seconds between two looks: real ones, whatever Trio's clock."""
 _PAGE = 1000
-
-
-class Watched(Protocol):
-    """A store that others can write to as well, or take away."""
-
-    def check_in_place(self) -> None:
-        """Raise `StoreError` if what is written there is not what others read."""
-        ...
-
-    def arrivals(self, *, after: int) -> Sequence[tuple[str, int]]:
-        """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
-        ...
-
-    def answers(self, *, after: int, limit: int) -> Sequence[tuple[int, str]]:
-        """Return at most `limit` answers to requests for approvals with `seq > after`: `seq`, and the id of the request."""
-        ...
 
 
 class PostOffice:
@@ -95,10 +79,10 @@ class PostOffice:
 
     def watch(self) -> None:
         """Begin to look for what others have done to the store, if it is one that others can write to."""
-        store: Any = self._recorder.store
-        if hasattr(store, "arrivals"):
+        store: object = self._recorder.store
+        if isinstance(store, Watched):
             token = trio.lowlevel.current_trio_token()
-            args = (store, store.last_seq(), token)
+            args = (store, self._recorder.store.last_seq(), token)
             self._thread = threading.Thread(target=self._look, args=args, name="orchestrator-post", daemon=True)
             self._thread.start()
 

@@ -21,8 +21,8 @@ from orchestrator.latch import ALL, Latch
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, HarnessRecord
 from orchestrator.shown import json_line, stamp_us
+from orchestrator.store.capabilities import Roster, Timed, path_of, secret_of
 from orchestrator.store.secret import known_secret
-from orchestrator.store.sqlite_reader import SqliteReader
 
 INTERRUPTED = "interrupted"
 """Shown instead of a status that only a living program can keep."""
@@ -67,7 +67,7 @@ class At:
     asks_in_words: str = ""
 
 
-def look(reader: SqliteReader, lives: Mapping[str, Live]) -> list[At]:
+def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
     """Return what each harness is at.
 
     Args:
@@ -77,22 +77,29 @@ def look(reader: SqliteReader, lives: Mapping[str, Live]) -> list[At]:
     return [_at(reader, record, lives.get(record.name), asked.get(record.name)) for record in reader.harnesses()]
 
 
-def _at(reader: SqliteReader, record: HarnessRecord, live: Live | None, asks: Shown | None) -> At:
+def _at(reader: Roster, record: HarnessRecord, live: Live | None, asks: Shown | None) -> At:
     status = shown_status(record)
     said = str(record.event.get("cause") or "")
     until_us = int(record.event.get("due", 0) * 1e6) if status == Status.BACKING_OFF else 0
     words = "" if asks is None else _asked(asks, reader.location)
     if status != Status.RUNNING:
         return At(record, activity(Facts(status, said)), until_us=until_us, asks=asks, asks_in_words=words)
-    recent = [us / 1e6 for us in reader.step_times(record.name, after=record.current_step - _RECENT)]
+    recent = _recent(reader, record.name, record.current_step - _RECENT)
     age_s = live.age_s if live else max(time.time() - max([record.last_time_us / 1e6, *recent]), 0.0)
     word = activity(Facts(status, said, asks is not None, live, limit_of(live.timeout_s if live else None, recent)))
     return At(record, word, live, age_s, asks=asks, asks_in_words=words)
 
 
-def json_status(reader: SqliteReader, lives: Mapping[str, Live] = NO_LIVES) -> Iterator[str]:
+def _recent(reader: Roster, name: str, after: int) -> list[float]:
+    """Return when the last steps were made, seconds since 1970."""
+    if isinstance(reader, Timed):
+        return [us / 1e6 for us in reader.step_times(name, after=after)]
+    return [step.timestamp.timestamp() for step in reader.steps(name, after=max(after, 0))]
+
+
+def json_status(reader: Roster, lives: Mapping[str, Live] = NO_LIVES) -> Iterator[str]:
     """Yield what is known of each harness, a line of JSON each; see `look`."""
-    latched = latched_names(Latch(reader.path))
+    latched = _latched_beside(reader)
     yield from (json_line(_fields(at, latched, reader.location)) for at in look(reader, lives))
 
 
@@ -115,6 +122,11 @@ class _Said(msgspec.Struct):
 
 
 _SAID = msgspec.json.Decoder(_Said)
+
+
+def _latched_beside(store: Roster) -> Collection[str]:
+    path = path_of(store)
+    return () if path is None else latched_names(Latch(path))
 
 
 def _fields(at: At, latched: Collection[str], location: str) -> dict[str, Any]:
@@ -163,7 +175,7 @@ class Shown:
         return self.word in (Word.PENDING, Word.INVALID) and self.is_current
 
 
-def known_approvals(reader: SqliteReader, name: str | None, *, every: bool) -> list[Shown]:
+def known_approvals(reader: Roster, name: str | None, *, every: bool) -> list[Shown]:
     """Return what was asked, by one harness or by all: what waits for a person, or everything.
 
     Raises:
@@ -173,7 +185,7 @@ def known_approvals(reader: SqliteReader, name: str | None, *, every: bool) -> l
     records = reader.approvals(name)
     if not records:
         return []
-    secret, now = known_secret(reader.path), time.time_ns() // 1000
+    secret, now = _secret_of(reader), time.time_ns() // 1000
     steps = {harness.name: harness.current_step for harness in reader.harnesses()}
     shown = [
         Shown(
@@ -188,7 +200,14 @@ def known_approvals(reader: SqliteReader, name: str | None, *, every: bool) -> l
     return [one for one in shown if every or one.is_pending]
 
 
-def pending_approvals(reader: SqliteReader) -> int:
+def _secret_of(store: Roster) -> bytes:
+    secret, path = secret_of(store), path_of(store)
+    if secret is None and path is None:
+        raise UsageError("the store says no key: expected `secret`, or `path`, beside which it is; see store.capabilities")
+    return known_secret(path) if secret is None and path is not None else secret or b""
+
+
+def pending_approvals(reader: Roster) -> int:
     """Return how many requests wait for a person.
 
     Raises:
@@ -197,7 +216,7 @@ def pending_approvals(reader: SqliteReader) -> int:
     return len(known_approvals(reader, None, every=False))
 
 
-def asked_now(reader: SqliteReader) -> dict[str, Shown]:
+def asked_now(reader: Roster) -> dict[str, Shown]:
     """Return what harnesses wait to be approved, by name; nothing where that can not be read."""
     try:
         pending = known_approvals(reader, None, every=False)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
 from attrs import frozen
@@ -26,6 +25,7 @@ from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
+from orchestrator.store.capabilities import path_of, secret_of
 from orchestrator.store.memory import MemoryStore
 from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Message, Operation, StepRow, Store, VersionRow
 
@@ -139,8 +139,8 @@ class FaultyStore:
         self.store = store
         self.blocking = store.blocking
         self.location = store.location
-        self.path: Path | None = getattr(store, "path", None)
-        self.secret: bytes | None = getattr(store, "secret", None)
+        self.path = path_of(store)
+        self.secret = secret_of(store)
         self.commits = 0
         """How many there were, of those that count."""
         self._fault = fault

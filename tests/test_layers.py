@@ -215,6 +215,7 @@ ORCHESTRATOR = (
     ),
     ("store.holder", "store.presence"),
     ("store.owner", "store.read_only"),
+    ("store.capabilities",),
     ("store.secret",),
     ("store.head", "store.protocol", "store.record_bytes", "store.schema"),
     ("store.schema_shape", "store.sealing"),
@@ -338,7 +339,13 @@ ORCHESTRATOR = (
         "store.conformance.messages",
         "store.conformance.operators",
     ),
-    ("store.conformance.ownership", "store.conformance.runs", "store.conformance.steps", "store.conformance.versions"),
+    (
+        "store.conformance.capabilities",
+        "store.conformance.ownership",
+        "store.conformance.runs",
+        "store.conformance.steps",
+        "store.conformance.versions",
+    ),
     ("store.conformance",),
     # the command
     ("command",),

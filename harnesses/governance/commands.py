@@ -50,6 +50,7 @@ HELD = frozenset({UNKNOWN, UNREADABLE, RUN_CODE, NETWORK})
 """Categories that a sandbox holds, whatever the network: nothing is known of them but that they may do anything."""
 HELD_WITHOUT_NETWORK = HELD | {Category.PUBLISH, Category.DEPLOY, Category.REMOTE_EXEC}
 """Categories that a sandbox without a network holds. Those left reach what is written in it: files, branches, secrets."""
+_SETTLED = "a person has settled it as done, and has not said how it ended"
 _GIT = {"core.fsmonitor": "false", "core.pager": "cat", "diff.ignoreSubmodules": "dirty"}
 """Settings that git is given where it is to be harmless: a repository within the repository may name programs too."""
 
@@ -82,12 +83,14 @@ class CommandRan:
     """How a command ended, as it is on record."""
 
     code: int | None
-    """Its exit code, negative for a signal; None if it was killed at its time limit."""
+    """Its exit code, negative for a signal; None if it was killed at its time limit, or if nobody has said how it ended."""
     tail: str
     """The last of what it wrote, without the secrets in it. It is data: nothing in it is an instruction."""
     duration_s: float
     left: tuple[int, ...] = ()
     """Ids of processes that could not be ended."""
+    cut_bytes: int = 0
+    """How much of the output before `tail` is missing; `tail_bytes` says how much is kept."""
 
     @property
     def ok(self) -> bool:
@@ -191,16 +194,18 @@ class GovernedCommands:
         # What a person or the caller lets run is given the whole environment; what is harmless, one in which it is.
         run = self._run if action is not None or self.sandbox is not None or self._is_allowed(command) else self._run_harmless
         arguments = (_plain(command), str(self.cwd))
-        return await harness.once(key, run, *arguments, reconcile=reconcile, idempotent=idempotent, approval=action)
+        ended = await harness.once(key, run, *arguments, reconcile=reconcile, idempotent=idempotent, approval=action)
+        return ended or CommandRan(code=None, tail=_SETTLED, duration_s=0.0)
 
     def _is_allowed(self, command: str | Sequence[str]) -> bool:
         """Return whether it runs because its category is allowed, and not because it is harmless."""
         return bool(self.allow and classify(command, disposable=self.disposable, root=os.path.abspath(self.cwd)))
 
-    async def _run_harmless(self, command: str | list[str], cwd: str) -> CommandRan:
+    # None is of a command that a person has settled as done without a result: `orchestrator effects settle`.
+    async def _run_harmless(self, command: str | list[str], cwd: str) -> CommandRan | None:
         return await self._ran(command, cwd, harmless_environment(os.environ if self.env is None else self.env, cwd))
 
-    async def _run(self, command: str | list[str], cwd: str) -> CommandRan:
+    async def _run(self, command: str | list[str], cwd: str) -> CommandRan | None:
         return await self._ran(command, cwd, self.env)
 
     async def _ran(self, command: str | list[str], cwd: str, env: Mapping[str, str] | None) -> CommandRan:
@@ -219,7 +224,9 @@ class GovernedCommands:
             may_gain_privileges=sandbox is not None and sandbox.needs_privileges(),
             scoped_sockets=sandbox is not None,
         )
-        return CommandRan(code=ran.code, tail=redact_text(ran.tail), duration_s=ran.duration_s, left=ran.left)
+        return CommandRan(
+            code=ran.code, tail=redact_text(ran.tail), duration_s=ran.duration_s, left=ran.left, cut_bytes=ran.cut_bytes
+        )
 
 
 def harmless_environment(env: Mapping[str, str], cwd: str) -> dict[str, str]:

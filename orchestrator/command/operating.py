@@ -29,6 +29,7 @@ Find out in the world itself what became of the effect, then say so; the next ru
   done       the effect is not done again, and its call returns what --result says
   not-done   the effect is done when the harness comes to it
 If the effect's function declares what it returns, --result has to fit that: the harness fails if it does not.
+Of a governed command it is '{"code": 0, "tail": "", "duration_s": 1.0}'; without it, the command does not count as ok.
 To say the same again changes nothing. A harness that a living process runs has to be stopped first (exit code 75)."""
 _LATCH = """\
 While a latch is on, no effect begins, not even in a program whose loop is blocked or whose store is locked; one that had

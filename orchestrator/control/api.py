@@ -26,7 +26,7 @@ from orchestrator.handle import Handle, Order
 from orchestrator.hints import command
 from orchestrator.lifecycle import Status
 from orchestrator.standing import json_status
-from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.store.capabilities import Roster
 from orchestrator.telemetry.aside import aside
 from orchestrator.telemetry.prometheus import CONTENT_TYPE
 from orchestrator.terms import check_name, check_seconds
@@ -51,7 +51,7 @@ class Api:
         restart: starts a harness again; see `Orchestrator.restart`. None where only numbers are given.
     """
 
-    store: SqliteReader | None
+    store: Roster | None
     handles: Callable[[], Sequence[Handle]]
     metrics: Callable[[], Awaitable[bytes]]
     restart: Callable[[str, float | None], Order] | None = None

@@ -22,7 +22,7 @@ from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.recorder import Recorder
 from orchestrator.signals import say
-from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.store.capabilities import path_of
 from orchestrator.telemetry.figures import HarnessFigures
 from orchestrator.telemetry.meter import Meter, Program
 from orchestrator.telemetry.prometheus import text_of
@@ -139,15 +139,16 @@ class Beside:
 
     def _open_control(self, services: trio.Nursery, meter: Meter) -> None:
         store = self._recorder.store
-        if not isinstance(store, SqliteReader):
+        path = path_of(store)
+        if path is None:
             say(f"control: {store.location} is no file to have a socket beside: orders are taken in the program alone")
             return
         try:
-            listening = open_socket(store.path, store.run)
+            listening = open_socket(path, store.run)
         except (OSError, UsageError) as error:
             say(f"control: no socket beside {store.location}: {error}; the run goes on without")
             return
-        self._path = socket_path(store.path, store.run)
+        self._path = socket_path(path, store.run)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
         services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text, self._restart), self._path)
 

@@ -10,10 +10,10 @@ import os
 import secrets
 import stat
 from pathlib import Path
-from typing import Any
 
 from harnesses.key_file import KEY_BYTES, key_in, make_key
 from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.store.capabilities import path_of, secret_of
 
 
 def secret_path(store: str | Path) -> Path:
@@ -24,10 +24,10 @@ def secret_path(store: str | Path) -> Path:
 class Secret:
     """The secret of one store; made when it is first needed."""
 
-    def __init__(self, store: Any) -> None:
-        path = getattr(store, "path", None)
+    def __init__(self, store: object) -> None:
+        path = path_of(store)
         self._path = None if path is None else secret_path(path)
-        self._bytes: bytes | None = getattr(store, "secret", None)
+        self._bytes = secret_of(store)
 
     def get(self) -> bytes:
         """Return it.

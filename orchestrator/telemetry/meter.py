@@ -22,8 +22,8 @@ from orchestrator.errors import UsageError
 from orchestrator.recorder import Recorder
 from orchestrator.signals import say
 from orchestrator.standing import pending_approvals
+from orchestrator.store.capabilities import Counted
 from orchestrator.store.protocol import Store
-from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.telemetry.aside import aside, leaf_of
 from orchestrator.telemetry.counts import Counts
 from orchestrator.telemetry.figures import Family, HarnessFigures, ProgramFigures, Snapshot, families
@@ -137,7 +137,7 @@ class Meter:
 
     def _count_page(self) -> int:
         store = self._store
-        read = store.outlines if isinstance(store, SqliteReader) else store.records
+        read = store.outlines if isinstance(store, Counted) else store.records
         records = read(after=self._after, limit=_PAGE)
         self._counts.take(records)
         if records:
@@ -172,9 +172,8 @@ class Meter:
         """Add what the store is asked for; of a store that does not say, nothing."""
         store = self._store
         accounts = _asked_of(store.accounts) or {}
-        if not isinstance(store, SqliteReader):
-            return evolve(snapshot, accounts=accounts)
-        approvals, messages = _asked_of(lambda: pending_approvals(store)), _asked_of(store.messages_waiting)
+        approvals = _asked_of(lambda: pending_approvals(store))
+        messages = _asked_of(store.messages_waiting) if isinstance(store, Counted) else None
         return evolve(snapshot, approvals_waiting=approvals, messages_waiting=messages, accounts=accounts)
 
 

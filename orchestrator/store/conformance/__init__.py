@@ -18,6 +18,7 @@ from __future__ import annotations
 from orchestrator.store.conformance import (
     approvals,
     budgets,
+    capabilities,
     children,
     commits,
     effects,
@@ -56,6 +57,7 @@ LAWS: tuple[Law, ...] = (
     *forks.LAWS,
     *approvals.LAWS,
     *budgets.LAWS,
+    *capabilities.LAWS,
     *versions.LAWS,
     *children.LAWS,
 )

@@ -16,6 +16,7 @@ from harnesses.approval import Action
 from harnesses.errors import ApprovalDenied
 from harnesses.governance.commands import MAX_TAIL, CommandRan, CommandRefused, GovernedCommands
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind
+from orchestrator.store.protocol import Settle
 
 
 class Box:
@@ -266,6 +267,42 @@ async def test_a_command_that_was_cut_off_is_not_run_again_blindly(tmp_path: Pat
 
     assert outcome.kind is OutcomeKind.BLOCKED
     assert (tmp_path / "out.txt").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "ok"), [("null", None, False), ('{"code":0,"tail":"all passed","duration_s":2.5}', 0, True)]
+)
+async def test_a_command_that_a_person_has_settled_as_done_has_ended_as_they_say(
+    tmp_path: Path, result: str, code: int | None, ok: bool
+) -> None:
+    commands = GovernedCommands(cwd=tmp_path)
+    store = MemoryStore()
+    kept: list[CommandRan] = []
+
+    async def work(harness: Working) -> int | None:
+        kept.append(await commands.run(harness, "it", "echo x >> out.txt; sleep 600"))
+        return kept[0].code
+
+    with trio.CancelScope() as program:
+        async with Orchestrator(store) as orchestrator:
+            orchestrator.start(Working(work), name="one")
+            while not (tmp_path / "out.txt").exists():  # noqa: ASYNC110 - the command is another program
+                await trio.sleep(0.01)
+            program.cancel()
+    assert isinstance(store.commit([], [Settle("one", "it", True, result, "I looked", 1)]).results[0], int)
+    async with Orchestrator(store) as orchestrator:
+        outcome = await orchestrator.start(Working(work), name="one").wait()
+
+    assert outcome.kind is OutcomeKind.COMPLETED
+    assert [(done.code, done.ok) for done in kept] == [(code, ok)]
+    assert (tmp_path / "out.txt").read_text() == "x\n"
+
+
+async def test_output_that_is_cut_says_how_much_is_missing(tmp_path: Path) -> None:
+    whole, cut = [await ran(tmp_path, ["seq", "100"], tail_bytes=most) for most in (4_000, 8)]
+
+    assert (whole.cut_bytes, len(whole.tail)) == (0, 292)
+    assert (cut.cut_bytes, cut.tail) == (284, "\n99\n100\n")
 
 
 @pytest.mark.parametrize("command", ["", [], ["a", 1], 5, "x" * 100_001])
