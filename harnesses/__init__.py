@@ -11,11 +11,13 @@ from harnesses.errors import (
     ApprovalDenied,
     ApprovalExpired,
     ApprovalInvalid,
+    AskTimeout,
     BudgetExhausted,
     DeadlineExceeded,
     HarnessError,
     HarnessMisuse,
     Latched,
+    MailboxFull,
     NoRestart,
     NotReady,
     OrchestratorError,
@@ -30,6 +32,7 @@ from harnesses.errors import (
 )
 from harnesses.governor import Finding, Governor
 from harnesses.migrations import migrates
+from harnesses.requests import Request, query
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Constraints, LoadedContext, StateDelta, Step, StepYield
@@ -41,6 +44,7 @@ __all__ = [
     "ApprovalDenied",
     "ApprovalExpired",
     "ApprovalInvalid",
+    "AskTimeout",
     "BaseHarness",
     "Budget",
     "BudgetExhausted",
@@ -61,12 +65,14 @@ __all__ = [
     "Latched",
     "LoadedContext",
     "LocalRuntime",
+    "MailboxFull",
     "NoRestart",
     "NotDone",
     "NotReady",
     "OrchestratorError",
     "PersistentState",
     "Refused",
+    "Request",
     "Runtime",
     "ScopeError",
     "Spend",
@@ -81,4 +87,5 @@ __all__ = [
     "Unstorable",
     "Waiting",
     "migrates",
+    "query",
 ]

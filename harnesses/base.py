@@ -26,6 +26,7 @@ from harnesses.driver import drive, explained
 from harnesses.errors import HarnessMisuse, StateError, Unstorable, located
 from harnesses.held import unheld
 from harnesses.ledger import StepLedger
+from harnesses.requests import check_sent
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.spending import Spending, limits, settled_here
 from harnesses.state import LoadSteps, PersistentState
@@ -188,6 +189,11 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         """How many recent steps agents get to see."""
         return self._state.max_context_steps
 
+    def become_recorded(self) -> None:
+        """Let go of the run under way and of what was not recorded. For a copy, of which something is asked."""
+        self._state = self._state.recorded()
+        self._runtime = self._alone = self._task = None
+
     def rewind(self) -> None:
         """Undo what was not recorded. For whoever runs the harness, between two attempts."""
         self._state.rewind()
@@ -226,7 +232,10 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             if runtime.governor is not None:
                 # A halt holds from one attempt to the next, and from one run to the next.
                 runtime.governor.check()
-            return await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime), runtime.meter)
+            ending = await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime), runtime.meter)
+            if ending is Ending.EXHAUSTED:
+                check_sent(runtime.mail.unsent)
+            return ending  # noqa: TRY300 - what `check_sent` raises is located below
         except BaseException as error:
             rest = explained(error)
             if rest is None:

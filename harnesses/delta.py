@@ -82,6 +82,11 @@ class Baseline:
             self.state, self._values = self._undo
             self._undo = None
 
+    @property
+    def recorded(self) -> object:
+        """The state before an `advance` that is not recorded yet; else the state."""
+        return self.state if self._undo is None else self._undo[0]
+
     def keep(self) -> None:
         """Forget what was before the last `advance`: it is recorded."""
         self._undo = None

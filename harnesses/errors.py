@@ -51,6 +51,14 @@ class DeadlineExceeded(HarnessError):
     """A harness, or the whole run, took longer than its `deadline_s`."""
 
 
+class MailboxFull(HarnessError):
+    """As many messages as its limit allows wait in a mailbox. Nothing was sent."""
+
+
+class AskTimeout(HarnessError):
+    """Nobody has replied in time. The request may still be handled; its reply is dropped then."""
+
+
 class Refused(HarnessError):
     """The world has said no to an effect: it has not happened, and that is certain. Raise it, or a subclass, in an effect.
 
@@ -103,6 +111,8 @@ _OURS: tuple[type[HarnessError], ...] = (
     HarnessError,
     NoRestart,
     HarnessMisuse,
+    MailboxFull,
+    AskTimeout,
     StateError,
     Unstorable,
     RecordTooLarge,

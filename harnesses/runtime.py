@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Protocol, TypeAlias
 
@@ -22,18 +21,52 @@ from harnesses.clock import WallClock
 from harnesses.control import Control
 from harnesses.delta import Delta
 from harnesses.effects import Journal
-from harnesses.errors import ApprovalDenied, HarnessMisuse, UnknownHarness, Waiting
+from harnesses.errors import ApprovalDenied, HarnessMisuse, Waiting
 from harnesses.governor import Governor
+from harnesses.local_mail import LocalMail
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
+from harnesses.requests import Request
 from harnesses.spending import LocalTill, Till
 from harnesses.step import Step
 from harnesses.ticks import TickBook
-from harnesses.values import detach
 
 ApprovalRule: TypeAlias = Callable[[str, tuple[Any, ...]], Action | str | None]
 """Gets key and arguments of an effect; returns the action that has to be approved, or its category, or None."""
 Approver: TypeAlias = Callable[[str, Action], bool | Awaitable[bool]]
+
+
+class Mail(Protocol):
+    """The messages of one attempt of a harness: those that the step being made sends are kept until it is recorded."""
+
+    async def receive(self, kinds: Sequence[type]) -> Any:
+        """Take the oldest message from the mailbox, of one of these types if any is named, waiting for one.
+
+        Raises:
+            Stopping: the harness is to stop.
+        """
+        ...
+
+    def receive_nowait(self, kinds: Sequence[type]) -> Any:
+        """Take the oldest message from the mailbox; raises `trio.WouldBlock` if there is none."""
+        ...
+
+    async def send(self, to: str, message: object) -> None:
+        """Have a message put in the mailbox of the harness called `to`, with the step being made."""
+        ...
+
+    async def ask(self, to: str, message: object, timeout_s: float, key: str) -> Any:
+        """Return what the harness called `to` replies."""
+        ...
+
+    def reply(self, request: Request, answer: object) -> None:
+        """Have a reply sent with the step being made."""
+        ...
+
+    @property
+    def unsent(self) -> Sequence[str]:
+        """To whom messages are kept that no step has sent."""
+        ...
 
 
 class Runtime(Journal, Protocol):
@@ -109,20 +142,9 @@ class Runtime(Journal, Protocol):
         """Sleep on Trio's clock; raises `Stopping` as soon as the harness is to stop."""
         ...
 
-    async def receive(self) -> object:
-        """Take the next message from the mailbox, waiting for one; raises `Stopping` as soon as the harness is to stop."""
-        ...
-
-    def receive_nowait(self) -> object:
-        """Take the next message from the mailbox.
-
-        Raises:
-            trio.WouldBlock: there is none.
-        """
-        ...
-
-    async def send(self, to: str, message: object) -> None:
-        """Put a message in the mailbox of the harness called `to`."""
+    @property
+    def mail(self) -> Mail:
+        """The messages of this attempt."""
         ...
 
 
@@ -165,13 +187,12 @@ class LocalRuntime:
         self.attached: list[tuple[int, Attachment]] = []
         """What was attached to each step, by its number."""
         self._attaching: list[Attachment] = []
-        self._mailbox: deque[object] = deque()
-        self._arrival = trio.Event()
-        """Of the next message; another one for each."""
+        self.mail = LocalMail(name, self.control)
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         """Let the other tasks run."""
         self.ticks.settle()
+        self.mail.settle()
         self.attached += [(step.step_number, attached) for attached in self._attaching]
         self._attaching.clear()
         await cancel_shielded_checkpoint()
@@ -179,6 +200,7 @@ class LocalRuntime:
     def end_attempt(self) -> None:
         self.effects.end_attempt()
         self.ticks.put_back()
+        self.mail.end_attempt()
         self._attaching.clear()
         if self.till is not None:
             self.till.end_attempt()
@@ -228,20 +250,16 @@ class LocalRuntime:
     async def sleep(self, seconds: float) -> None:
         await self.control.sleep(seconds)
 
+    async def send(self, to: str, message: object) -> None:
+        """Put a message in the mailbox at once, as an operator does."""
+        self.mail.check(to)
+        self.mail.deliver([message])
+        await trio.lowlevel.checkpoint()
+
     async def receive(self) -> object:
-        while not self._mailbox:
-            await self.control.wait(self._arrival.wait)
-        return self._mailbox.popleft()
+        """Take the oldest message from the mailbox, waiting for one."""
+        return await self.mail.receive(())
 
     def receive_nowait(self) -> object:
-        if not self._mailbox:
-            raise trio.WouldBlock
-        return self._mailbox.popleft()
-
-    async def send(self, to: str, message: object) -> None:
-        if to != self.name:
-            raise UnknownHarness(f"no harness {to!r}: {self.name!r} runs alone; start both in an Orchestrator")
-        self._mailbox.append(detach(message))
-        self._arrival.set()
-        self._arrival = trio.Event()
-        await trio.lowlevel.checkpoint()
+        """Take the oldest message from the mailbox; raises `trio.WouldBlock` if there is none."""
+        return self.mail.receive_nowait(())

@@ -6,6 +6,7 @@ something that the previous state does not share.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -151,6 +152,13 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
     def snapshot(self) -> StateT:
         """Return the state as of the last `take_delta`. It is not a copy: read it, do not change it."""
         return self._baseline.state  # type: ignore[return-value]
+
+    def recorded(self) -> PersistentState[StateT, InputT, OutputT]:
+        """Return a copy as of the last recorded step; what becomes of it changes nothing here."""
+        other = copy.copy(self)
+        other._baseline = Baseline(self._baseline.recorded)
+        other.rewind()
+        return other
 
     def rewind(self) -> None:
         """Undo every change since the last `take_delta`: what was not recorded did not happen."""

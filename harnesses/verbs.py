@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, TypeVar, cast, overload
+
+from trio.lowlevel import checkpoint
 
 from harnesses.approval import Action, Grant, action_of
 from harnesses.attachments import attachment
@@ -18,6 +20,7 @@ from harnesses.effects import Effect, EffectOutcome, Reconcile
 from harnesses.entries import check_key
 from harnesses.errors import HarnessError, HarnessMisuse, located
 from harnesses.ledger import place
+from harnesses.requests import ASK_TIMEOUT_S, Request
 from harnesses.runtime import Runtime
 from harnesses.schedule import Missed
 from harnesses.spending import Spending, left
@@ -40,6 +43,10 @@ class _Look(Generic[AnswerT]):
 class Verbs:
     """The half of `BaseHarness` that its surroundings answer for."""
 
+    accepts: ClassVar[tuple[type, ...]] = ()
+    """The types of messages that it takes; any value if none is named."""
+    mailbox_limit: ClassVar[int | None] = None
+    """How many messages may wait for it; any number if None, for they wait on disk."""
     runs_as: str | None = None
     """The name it runs under, while somebody else than its author has charge of it."""
     _runtime: Runtime | None = None
@@ -195,24 +202,62 @@ class Verbs:
             name=name,
         )
 
-    async def receive(self) -> Any:
-        """Take the next message from this harness's mailbox, waiting for one.
+    async def receive(self, *kinds: type) -> Any:
+        """Take the oldest message from this harness's mailbox, waiting for one.
 
-        The message counts as consumed with the next `yield`; after a crash before that it is delivered again.
+        The message counts as consumed with the next `yield`; after a crash before that it is delivered again. One whose sender
+        waits for a reply is a `Request`.
+
+        Args:
+            kinds: `Request`, or types of `accepts`: the oldest message of one of these is taken, the others stay in order.
         """
-        return await self._surroundings("receive").receive()
+        return await self._surroundings("receive").mail.receive(kinds)
 
-    async def send(self, to: str, message: object) -> None:
-        """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`."""
-        await self._surroundings("send").send(to, message)
-
-    def receive_nowait(self) -> Any:
-        """Take the next message from this harness's mailbox; see `receive`.
+    def receive_nowait(self, *kinds: type) -> Any:
+        """Take the oldest message from this harness's mailbox; see `receive`.
 
         Raises:
             trio.WouldBlock: there is none.
         """
-        return self._surroundings("receive_nowait").receive_nowait()
+        return self._surroundings("receive_nowait").mail.receive_nowait(kinds)
+
+    async def send(self, to: str, message: object) -> None:
+        """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`, with the next `yield`.
+
+        The message is sent exactly if the step is recorded. It is checked at once.
+
+        Raises:
+            UnknownHarness: there is no harness of that name; the error names those that there are.
+            MailboxFull: the mailbox has a limit, and no room.
+            HarnessMisuse: the other harness does not accept messages of that type.
+            Unstorable: JSON can not carry it.
+        """
+        await self._surroundings("send").mail.send(to, message)
+
+    async def ask(self, to: str, message: object, *, timeout_s: float = ASK_TIMEOUT_S, key: str = "") -> Any:
+        """Return what the harness called `to` replies to a message, as plain data.
+
+        The request is on disk before it is waited for; the reply is consumed with the next `yield`. After a crash before that,
+        the same question in the same step is the same request: it is not handled again, and has the same reply. Two harnesses
+        that ask each other at once wait until their time is over.
+
+        Args:
+            timeout_s: how long to wait. A reply that comes later is dropped.
+            key: makes questions of one step the same that differ; without it, the recipient and the message count.
+
+        Raises:
+            AskTimeout: there is no reply in time.
+            UnknownHarness, MailboxFull, HarnessMisuse, Unstorable: see `send`.
+        """
+        return await self._surroundings("ask").mail.ask(to, message, timeout_s, key)
+
+    async def reply(self, request: Request, answer: object) -> None:
+        """Reply to a request with the next `yield`: exactly if the step is recorded.
+
+        A crash before that delivers the request again. Of several replies to one request the first recorded one counts.
+        """
+        self._surroundings("reply").mail.reply(request, answer)
+        await checkpoint()
 
     @overload
     async def once(

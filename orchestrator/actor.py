@@ -34,14 +34,16 @@ from harnesses.step import Step
 from harnesses.ticks import TickBook
 from orchestrator.approvals import Approvals, Asker
 from orchestrator.children import Family
-from orchestrator.codec import decode, encode_step
+from orchestrator.codec import encode_step
+from orchestrator.correspondence import Correspondence, Sender
 from orchestrator.failure import contained, parted
 from orchestrator.mailbox import Mailbox
 from orchestrator.output import Output
+from orchestrator.post import PostOffice
 from orchestrator.recorder import Recorder
 from orchestrator.redaction import LARGE, weight
 from orchestrator.savings import Savings
-from orchestrator.slot import Receipt, Slot, settled
+from orchestrator.slot import Slot, settled
 from orchestrator.store.protocol import ConsumedRow, EffectRow, StepRow
 from orchestrator.within import enter_attempt
 
@@ -64,7 +66,7 @@ class Actor(Slot):
 
     Args:
         number, epoch: the store's name for the harness, and for its ownership.
-        post: puts a message, third, in the mailbox of a harness, first, for a sender, second.
+        post: takes messages.
         savings: what the last snapshot weighed, and what has been recorded since.
         effects: those of the step being made; it outlives attempts.
         check_latch: raises `Latched` if no effect of the harness called so may begin.
@@ -89,6 +91,7 @@ class Actor(Slot):
         "_family",
         "_harness",
         "_lost",
+        "_mail",
         "_mailbox",
         "_most",
         "_number",
@@ -120,7 +123,7 @@ class Actor(Slot):
         attempt: int,
         control: Control,
         mailbox: Mailbox,
-        post: Callable[[str, str, object], Receipt],
+        post: PostOffice,
         savings: Savings,
         effects: Effects,
         check_latch: Callable[[str], None],
@@ -146,6 +149,7 @@ class Actor(Slot):
         self._number, self._epoch, self._attempt = number, epoch, attempt
         self._mailbox = mailbox
         self._post = post
+        self._mail: Correspondence | None = None
         self.effects = effects
         self.clock = clock
         self._check_latch = check_latch
@@ -245,6 +249,10 @@ class Actor(Slot):
         if self._attached:
             self.notes = tuple(self._row_of(attached.kind, attached.body, step.step_number) for attached in self._attached)
             self._attached = None
+        mail = self._mail
+        sent = None if mail is None else mail.outgoing(step.step_number)
+        if sent is not None:
+            self.sent = sent
         if self._output is not None:
             self._output.begin_recording()
         self.redacted = self._redacted
@@ -268,6 +276,9 @@ class Actor(Slot):
         if used:
             self.consumed = ()
             self._mailbox.settle(used)
+        if mail is not None:
+            self.sent = None
+            mail.settle(sent)
 
     @property
     def ticks(self) -> TickBook:
@@ -296,6 +307,8 @@ class Actor(Slot):
         """Give back what was taken for a step that was not recorded."""
         self._family.drop()
         self._output = self._attached = None
+        if self._mail is not None:
+            self._mail.end_attempt()
         self.effects.end_attempt()
         if self.savings.ticks is not None:
             self.savings.ticks.put_back()
@@ -351,22 +364,16 @@ class Actor(Slot):
         """Sleep, or raise `Stopping` as soon as the harness is to stop."""
         await self.control.sleep(seconds)
 
-    async def receive(self) -> Any:
-        """Take the next message, waiting for one; it counts as consumed with the next step."""
-        while (message := self._mailbox.take()) is None:
-            await self.control.wait(self._mailbox.wait_arrival)
-        return decode(message.body)
+    @property
+    def mail(self) -> Correspondence:
+        """The messages of this attempt."""
+        if self._mail is None:
+            of = Sender(self.name, self._number, lambda: self._harness.current_step + 1, self.log, self._attach_body)
+            self._mail = Correspondence(self._post, self._mailbox, of, self.control)
+        return self._mail
 
-    def receive_nowait(self) -> Any:
-        """Take the next message; raises `trio.WouldBlock` if there is none."""
-        message = self._mailbox.take()
-        if message is None:
-            raise trio.WouldBlock
-        return decode(message.body)
-
-    async def send(self, to: str, message: object) -> None:
-        """Put a message in another harness's mailbox; return when it is on disk."""
-        await self._post(to, self.name, message)
+    def _attach_body(self, kind: str, body: str) -> None:
+        self.attach(Attachment(kind, body))
 
 
 def _leaked(error: BaseException) -> BaseException:

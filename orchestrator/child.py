@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from harnesses.errors import (
 from harnesses.governor import Governor
 from harnesses.once import Effects
 from harnesses.record_size import MAX_RECORD_BYTES, check_size
+from harnesses.requests import limit_of, types_of
 from harnesses.runtime import ApprovalRule
 from harnesses.step import Step
 from harnesses.ticks import TickBook
@@ -48,6 +49,7 @@ from orchestrator.mailbox import Mailbox
 from orchestrator.migrating import Readied, ready, version_for
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.post import PostOffice
+from orchestrator.queries import ask_query
 from orchestrator.recorder import Recorder
 from orchestrator.restart import Restart, delay_s
 from orchestrator.savings import Savings
@@ -157,7 +159,8 @@ class Child:
         self.attempt = 0
         self.outcome: Outcome | None = None
         self.bell = Bell()
-        self.mailbox = Mailbox(self.bell, common.post.reader_of(name))
+        accepts, limit = types_of(type(harness)), limit_of(type(harness))
+        self.mailbox = Mailbox(self.bell, common.post.reader_of(name), accepts, limit)
         self._terms = terms
         self._pools = pools
         self._governor = governor
@@ -225,6 +228,12 @@ class Child:
         if self.outcome is not None:
             return self.outcome.step  # the object may be at work under another name by now
         return self.harness.current_step if self._restored else 0
+
+    def query(self, name: str, args: Sequence[Any]) -> Any:
+        """Return what a query of the harness says; see `Handle.query`."""
+        if not self._restored:
+            raise UsageError(f"query {name!r}: harness {self.name!r} has not been taken up yet: expected a moment later")
+        return ask_query(self.harness, name, args)
 
     async def wait_done(self) -> Outcome:
         """Return the outcome when there is one."""
@@ -364,7 +373,8 @@ class Child:
         except StateChanged as error:
             raise StateChanged(f"harness {self.name!r}: {error}") from error
         class_name = f"{cls.__module__}:{cls.__qualname__}"
-        self._claim = Claim(self.name, initial, class_name, self._terms.take_over, state_version=version)
+        own: dict[str, Any] = {"state_version": version, "mailbox_limit": self.mailbox.limit}
+        self._claim = Claim(self.name, initial, class_name, self._terms.take_over, **own)
         self._claiming = self._common.recorder.submit(self._claim)
         self.harness.runs_as = self.name
 
@@ -497,7 +507,7 @@ class Child:
             attempt=self.attempt,
             control=control,
             mailbox=self.mailbox,
-            post=self._common.post.post,
+            post=self._common.post,
             savings=self._savings,
             effects=self._effects,
             check_latch=self._common.check_latch,

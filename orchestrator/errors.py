@@ -27,6 +27,8 @@
     │   │   ├── ApprovalExpired      nobody has answered in time
     │   │   └── ApprovalInvalid      what is on record of an approval can not be trusted
     │   ├── BudgetExhausted          a budget does not allow a spend
+    │   ├── MailboxFull              as many messages wait as a mailbox may have; nothing was sent
+    │   ├── AskTimeout               nobody has replied in time
     │   ├── StepTimeout              no `yield` within `step_timeout_s`
     │   └── DeadlineExceeded         not done by `deadline_s`
     ├── UsageError                   the caller asked for something that can not be: a name, a run file, an option
@@ -55,11 +57,13 @@ from harnesses.errors import (
     ApprovalDenied,
     ApprovalExpired,
     ApprovalInvalid,
+    AskTimeout,
     BudgetExhausted,
     DeadlineExceeded,
     HarnessError,
     HarnessMisuse,
     Latched,
+    MailboxFull,
     NoRestart,
     NotReady,
     OrchestratorError,
@@ -81,6 +85,7 @@ __all__ = [
     "ApprovalDenied",
     "ApprovalExpired",
     "ApprovalInvalid",
+    "AskTimeout",
     "BudgetExhausted",
     "DeadlineExceeded",
     "GaveUp",
@@ -89,6 +94,7 @@ __all__ = [
     "HarnessMisuse",
     "IllegalTransition",
     "Latched",
+    "MailboxFull",
     "NoRestart",
     "NotReady",
     "OrchestratorError",

@@ -8,6 +8,7 @@ from typing import Any
 import trio
 
 from harnesses.clock import jumps
+from harnesses.requests import ASK_TIMEOUT_S
 from orchestrator.activity import Live
 from orchestrator.child import Child, Common
 from orchestrator.lifecycle import Status
@@ -103,6 +104,27 @@ class Handle:
             Unstorable: JSON can not carry it.
         """
         return recorded(self._common.post.post(self.name, "", message))
+
+    async def ask(self, message: object, *, timeout_s: float = ASK_TIMEOUT_S) -> Any:
+        """Return what the harness replies to a message, as plain data; the reply is on disk then.
+
+        Raises:
+            AskTimeout: there is none in time; one that comes later is on record, and dropped.
+            HarnessMisuse: the harness does not accept messages of that type.
+            MailboxFull: its mailbox has a limit, and no room.
+        """
+        return await self._common.post.ask(self.name, message, timeout_s)
+
+    def query(self, name: str, *args: Any) -> Any:
+        """Return what a method of the harness that is a `query` says of the state after the last recorded step.
+
+        It does not touch the step being made, and answers while the harness waits, is held or has ended.
+
+        Raises:
+            UsageError: there is no such query, or the harness has not been taken up yet.
+            Exception: what the query raised.
+        """
+        return self._child.query(name, args)
 
     def steps(self, after: int = 0) -> Steps:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.

@@ -15,11 +15,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 
+from harnesses.errors import HarnessMisuse
 from orchestrator.bell import Bell
-from orchestrator.store.protocol import Message
+from orchestrator.store.messages import REPLY, Message
 
 PAGE = 256
 """Messages that are read at once: from then on the cost of asking does not show."""
+MAX_SKIPPED = 10_000
+"""Messages of other types that may wait before the one that is asked for: they are in memory meanwhile."""
 _SMALL = 65_536
 """Characters of a message that may stay in memory without having been read for it."""
 
@@ -30,11 +33,23 @@ class Mailbox:
     Args:
         read: returns the oldest messages after a `seq` that no step has used, `PAGE` of them, or fewer if they are large;
             none only if there is none.
+        accepts: the types of messages that the harness takes; any if none is named.
+        limit: how many messages may wait; any number if None.
     """
 
-    __slots__ = ("_bell", "_cursor", "_newest", "_page", "_read", "taken")
+    __slots__ = ("_bell", "_cursor", "_newest", "_page", "_read", "accepts", "limit", "replies", "taken")
 
-    def __init__(self, bell: Bell, read: Callable[[int], Sequence[Message]]) -> None:
+    def __init__(
+        self,
+        bell: Bell,
+        read: Callable[[int], Sequence[Message]],
+        accepts: tuple[type, ...] = (),
+        limit: int | None = None,
+    ) -> None:
+        self.accepts = accepts
+        self.limit = limit
+        self.replies = 0
+        """How often there was news of replies."""
         self._bell = bell
         self._read = read
         self._cursor = 0
@@ -50,6 +65,9 @@ class Mailbox:
         Args:
             before: the `seq` of the one before it that no step has used, 0 if there is none; None if that is not known.
         """
+        if message.kind == REPLY:
+            self.notice_reply()
+            return
         if message.seq <= self._cursor:
             return  # read already: what is committed can be read before the loop is told of it
         if before is None or before > self._cursor or self._newest > self._cursor or not self._has_room(message):
@@ -67,24 +85,47 @@ class Mailbox:
             self._newest = seq
             self._bell.ring()
 
-    def take(self) -> Message | None:
+    def notice_reply(self) -> None:
+        """Have whoever waits for a reply look for it."""
+        self.replies += 1
+        self._bell.ring()
+
+    def take(self, fits: Callable[[Message], bool] | None = None) -> Message | None:
         """Take the oldest message for the step being made, if there is one.
 
+        Args:
+            fits: says whether it is one that is wanted; others stay where they are.
+
         Raises:
+            HarnessMisuse: `MAX_SKIPPED` others wait before it.
             StoreError: the store can not be read.
         """
         if not self._page and not self._turn_page():
             return None
         assert self._page is not None
-        message = self._page.popleft()
+        message = self._page.popleft() if fits is None else self._pick(fits)
+        if message is not None:
+            self.take_reply(message)
+        return message
+
+    def take_reply(self, message: Message) -> None:
+        """Have a message used up by the step being made that was not taken from here."""
         if self.taken is None:
             self.taken = []
         self.taken.append(message)
-        return message
 
     async def wait_arrival(self) -> None:
         """Return when there may be a message."""
         await self._bell.until(lambda: self._page or self._newest > self._cursor)
+
+    async def wait_more(self) -> None:
+        """Return when there may be a message besides those that were read."""
+        read = self._cursor
+        await self._bell.until(lambda: self._cursor != read or self._newest > self._cursor)
+
+    async def wait_reply(self, seen: int) -> None:
+        """Return when there is more news of replies than was seen."""
+        await self._bell.until(lambda: self.replies != seen)
 
     def settle(self, used: Sequence[Message]) -> None:
         """Forget what a recorded step has used; a background task may have taken more meanwhile, for the next one."""
@@ -95,11 +136,35 @@ class Mailbox:
         """Give back what was taken for a step that was not recorded: the store is asked again from there on."""
         if self.taken:
             self._newest = max(self._newest, self._cursor)
-            self._cursor = self.taken[0].seq - 1
+            self._cursor = min(message.seq for message in (*self.taken, *(self._page or ()))) - 1
             self._page = self.taken = None
 
     def _has_room(self, message: Message) -> bool:
         return len(message.body) < _SMALL and (self._page is None or len(self._page) < PAGE)
+
+    def _pick(self, fits: Callable[[Message], bool]) -> Message | None:
+        """Take the oldest message that fits, reading on while there is none."""
+        assert self._page is not None
+        skipped = 0
+        while True:
+            for place in range(skipped, len(self._page)):
+                if fits(message := self._page[place]):
+                    del self._page[place]
+                    return message
+            skipped = len(self._page)
+            if skipped >= MAX_SKIPPED and self._newest > self._cursor:
+                raise HarnessMisuse(
+                    f"receive: expected a message of that type among the oldest {MAX_SKIPPED:,}, found none; "
+                    "receive the others first"
+                )
+            before, self._page = self._page, deque()
+            try:
+                has_more = self._turn_page()
+            finally:
+                before.extend(self._page or ())
+                self._page = before
+            if not has_more:
+                return None
 
     def _turn_page(self) -> bool:
         """Read what comes next; return whether there is anything."""

@@ -12,25 +12,33 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
+from uuid import uuid4
 
 import trio
 
+from harnesses.errors import MailboxFull, UnknownHarness
 from harnesses.record_size import MAX_RECORD_BYTES, check_size
+from harnesses.requests import check_timeout, sealed, timed_out
 from orchestrator.approvals import Approvals
-from orchestrator.codec import encode
+from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreError
 from orchestrator.mailbox import PAGE, Mailbox
 from orchestrator.recorder import Recorder
 from orchestrator.slot import Receipt
 from orchestrator.store.capabilities import Watched
-from orchestrator.store.protocol import Message, Post, Store
+from orchestrator.store.messages import OPERATOR, REQUEST, Message, Post, is_bounded
+from orchestrator.store.protocol import Store
 
 WATCH_S = 0.2
 """Seconds between two looks: real ones, whatever Trio's clock."""
 _PAGE = 1000
+_TRIES = 5_000
+"""Milliseconds after which a harness that was started here counts as unknown to the store."""
 
 
 class PostOffice:
@@ -53,6 +61,10 @@ class PostOffice:
         self._most = most
         self._approvals = approvals
         self._mailbox_of = mailbox_of
+        self._known: set[str] = set()
+        self._asked: dict[str, Receipt] = {}
+        self.promised: Counter[str] = Counter()
+        """Messages that steps being made will send to mailboxes with a limit."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -63,15 +75,110 @@ class PostOffice:
             Unstorable: JSON can not carry it.
             RecordTooLarge: it has more bytes than a record may have.
         """
+        body, type = self.encoded(to, message)
+        return self.put(Post(to, sender, time.time_ns() // 1000, body, type=type))
+
+    def put(self, post: Post) -> Receipt:
+        """Have a message that was looked at put in the mailbox of a harness."""
+        return self._recorder.submit(post, lambda seq: self.deliver(post, seq, self._recorder.settling.before.get(seq)))
+
+    def deliver(self, post: Post, seq: int, before: int | None) -> None:
+        """Bring a message that is in the store to the mailbox of a harness that runs here."""
+        mailbox = self._mailbox_of(post.to)
+        if mailbox is not None:
+            message = Message(seq, post.sender, post.body, post.id, post.kind, post.type, post.deadline_us)
+            mailbox.deliver(message, before)
+
+    def encoded(self, to: str, message: object) -> tuple[str, str]:
+        """Return the JSON of a message, and the name of its type, as they are put in a mailbox.
+
+        Raises:
+            WrongMessage: the recipient runs here, and does not take messages of that type.
+            Unstorable: JSON can not carry it.
+            RecordTooLarge: it has more bytes than a record may have.
+        """
+        mailbox = self._mailbox_of(to)
+        accepts = () if mailbox is None else mailbox.accepts
+        message, type = sealed(message, accepts, to)
+        return self.checked(to, message), type
+
+    def checked(self, to: str, message: object) -> str:
+        """Return the JSON of a message.
+
+        Raises:
+            Unstorable: JSON can not carry it.
+            RecordTooLarge: it has more bytes than a record may have.
+        """
         body = encode(message)
         check_size(f"the message to {to!r:.100}", body, self._most)
+        return body
 
-        def deliver(seq: int) -> None:
-            mailbox = self._mailbox_of(to)
-            if mailbox is not None:
-                mailbox.deliver(Message(seq, sender, body), self._recorder.settling.before.get(seq))
+    def promise(self, post: Post, count: int) -> None:
+        """Note that a step being made will send a message, or will not any more, if there may be no room for it."""
+        mailbox = self._mailbox_of(post.to)
+        if mailbox is not None and mailbox.limit is not None and is_bounded(post):
+            self.promised[post.to] = max(0, self.promised[post.to] + count)
 
-        return self._recorder.submit(Post(to, sender, time.time_ns() // 1000, body), deliver)
+    async def check_room(self, to: str, sender: str) -> None:
+        """Return if a message can be put in the mailbox of a harness, besides those that other steps being made will send.
+
+        Raises:
+            UnknownHarness: there is no such harness; the error names those that there are.
+            MailboxFull: it has no room.
+        """
+        mailbox = self._mailbox_of(to)
+        if mailbox is not None and mailbox.limit is None and to in self._known:
+            await trio.lowlevel.checkpoint()
+            return
+        room = await self._room(to)
+        self._known.add(to)
+        if room is not None and room <= self.promised[to]:
+            raise MailboxFull(
+                f"the mailbox of {to!r} is full: expected room for one more message; nothing was sent, send it later"
+            )
+
+    async def _room(self, to: str) -> int | None:
+        """Return the room in a mailbox, waiting for a harness that has just been started to be in the store."""
+        tries = 0
+        while True:
+            try:
+                await trio.lowlevel.checkpoint()
+                return self._recorder.store.room(to)
+            except UnknownHarness:
+                tries += 1
+                if self._mailbox_of(to) is None or tries > _TRIES:
+                    raise
+                await trio.sleep(0.001)
+
+    def replies(self, name: str) -> Sequence[Message]:
+        """Return the replies that wait for a harness."""
+        return self._recorder.store.replies(name)
+
+    async def ask(self, to: str, message: object, timeout_s: float) -> Any:
+        """Return what a harness replies to an operator.
+
+        Raises:
+            AskTimeout: it has not replied in time.
+        """
+        check_timeout(timeout_s)
+        body, type = self.encoded(to, message)
+        await self.check_room(to, OPERATOR)
+        id = f"{OPERATOR}/{uuid4().hex}"
+        now_us = time.time_ns() // 1000
+        post = Post(to, OPERATOR, now_us, body, id, REQUEST, type, now_us + int(timeout_s * 1e6))
+        reply = self._asked[id] = Receipt()
+        try:
+            with trio.move_on_after(timeout_s):
+                await self.put(post)
+                return decode(await reply)
+        finally:
+            del self._asked[id]
+        raise timed_out(to, timeout_s)
+
+    def answer(self, id: str, body: str) -> None:
+        """Give an operator the reply to a request, now that it is in the store."""
+        if (reply := self._asked.get(id)) is not None:
+            reply.settle(body)
 
     def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
         """Return what a mailbox reads its messages with."""
@@ -120,6 +227,7 @@ class PostOffice:
             mailbox = self._mailbox_of(to)
             if mailbox is not None:
                 mailbox.notice(seq)
+                mailbox.notice_reply()
 
 
 def _read(store: Store, name: str, after: int) -> Sequence[Message]:

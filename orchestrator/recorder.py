@@ -28,7 +28,7 @@ from orchestrator.bell import Bell
 from orchestrator.buckets import AMOUNTS, SECONDS, Buckets
 from orchestrator.errors import StoreBusy, StoreLost, UsageError
 from orchestrator.redaction import redact_slots
-from orchestrator.slot import Batch, Receipt, Slot, refusal_of, refuse, settled
+from orchestrator.slot import Batch, Receipt, Slot, deliver, refusal_of, refuse, settled
 from orchestrator.store.protocol import Committed, Operation, Store
 
 _CHUNK = 512
@@ -122,7 +122,9 @@ class Recorder:
         refused = refusal_of(slot, committed)
         if refused is not None:
             raise refused
-        self.last_seq = max(self.last_seq, *committed.seqs, *committed.effects)
+        self.last_seq = max(self.last_seq, *committed.seqs, *committed.effects, *committed.sent)
+        if slot.sent is not None:
+            deliver((slot,), committed)
         self._news.ring()
         return True
 

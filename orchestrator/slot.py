@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Generator, Mapping, Sequence
+from typing import Any, Protocol
 
 from outcome import Error
 from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule, wait_task_rescheduled
@@ -11,19 +11,34 @@ from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule, wait_task_resch
 from harnesses.secrets import LineRedactor
 from orchestrator.bell import Bell
 from orchestrator.errors import OrchestratorError, OwnershipLost, StoreCorrupt
-from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Operation, StepRow, Store
+from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Operation, SentRow, StepRow, Store
+
+
+class Outgoing(Protocol):
+    """What a step sends, and who is to know of it."""
+
+    @property
+    def rows(self) -> Sequence[SentRow]:
+        """The messages on their way to the store."""
+        ...
+
+    def deliver(self, seqs: Sequence[int], before: Mapping[int, int]) -> None:
+        """Bring messages that are in the store now to whoever waits for them."""
+        ...
 
 
 class Slot:
     """One sender's place in the channel; it is used again for each of its steps."""
 
-    __slots__ = ("consumed", "effect", "lines", "notes", "operation", "redacted", "result", "row", "task")
+    __slots__ = ("consumed", "effect", "lines", "notes", "operation", "redacted", "result", "row", "sent", "task")
 
     def __init__(self) -> None:
         self.row: StepRow | None = None
         self.consumed: tuple[ConsumedRow, ...] = ()
         self.notes: tuple[EffectRow, ...] = ()
         """What is recorded beside `row`: written if it is, and only then."""
+        self.sent: Outgoing | None = None
+        """What the step sends: put in mailboxes if `row` is written, and only then."""
         self.effect: EffectRow | None = None
         self.redacted = False
         """Whether secrets are still to be taken out of `row`, `notes` and `effect`."""
@@ -62,11 +77,13 @@ class Receipt:
 class Batch:
     """What is committed in one transaction."""
 
-    __slots__ = ("effects", "operations", "slots", "steps")
+    __slots__ = ("effects", "is_sending", "operations", "slots", "steps")
 
     def __init__(self, slots: list[Slot]) -> None:
         self.slots = slots
         self.steps = [slot for slot in slots if slot.row is not None]
+        self.is_sending = False
+        """Whether a step in it sends something."""
         self.effects: list[Slot] = []
         self.operations: list[Slot] = []
         if len(self.steps) < len(slots):
@@ -78,6 +95,12 @@ class Batch:
         operations: list[Any] = [slot.operation for slot in self.operations]
         consumed = [row for slot in self.steps if slot.consumed for row in slot.consumed]
         notes = [row for slot in self.steps if slot.notes for row in slot.notes]
+        sending = [slot.sent for slot in self.steps if slot.sent is not None]
+        if sending:
+            self.is_sending = True
+            sent = [row for outgoing in sending for row in outgoing.rows]
+            rows = [*(slot.effect for slot in self.effects if slot.effect is not None), *notes]
+            return store.commit(steps, operations, effects=rows, consumed=consumed, sent=sent, wait=wait)
         if not self.effects and not notes:
             return store.commit(steps, operations, consumed=consumed, wait=wait)
         effects: list[Any] = [*(slot.effect for slot in self.effects), *notes]
@@ -85,8 +108,10 @@ class Batch:
 
     def settle(self, committed: Committed) -> int:
         """Wake the senders; return the newest `seq`."""
-        newest = max(max(committed.seqs, default=0), max(committed.effects, default=0))
+        newest = max(max(committed.seqs, default=0), max(committed.effects, default=0), max(committed.sent, default=0))
         # A store that knows nothing of effects gives no numbers for them: then none is recorded.
+        if self.is_sending:
+            deliver(self.steps, committed)
         noted = committed.effects[: len(self.effects)] or [0] * len(self.effects)
         for slots, seqs in ((self.steps, committed.seqs), (self.effects, noted)):
             if all(seqs):
@@ -94,19 +119,31 @@ class Batch:
                     if slot.task is not None:
                         reschedule(slot.task, _WAKE)
             else:
-                _settle_some(slots, seqs, committed.lost)
+                _settle_some(slots, seqs, committed)
         for slot, result in zip(self.operations, committed.results, strict=True):
             newest = max(newest, result if isinstance(result, int) else getattr(result, "seq", 0))
             answer(slot, result)
         return newest
 
 
-def _settle_some(slots: list[Slot], seqs: Sequence[int], lost: frozenset[int]) -> None:
+def deliver(slots: Sequence[Slot], committed: Committed) -> None:
+    """Bring what steps have sent to whoever waits for it."""
+    first = 0
+    for slot, seq in zip(slots, committed.seqs, strict=True):
+        if slot.sent is not None:
+            count = len(slot.sent.rows)
+            seqs = committed.sent[first : first + count]
+            first += count
+            if seq:
+                slot.sent.deliver(seqs, committed.before)
+
+
+def _settle_some(slots: list[Slot], seqs: Sequence[int], committed: Committed) -> None:
     for slot, seq in zip(slots, seqs, strict=True):
         if not seq:
             row = slot.row or slot.effect
             assert row is not None
-            refuse(slot, _refusal(row, row.harness in lost))
+            refuse(slot, _refusal(row, committed))
         elif slot.task is not None:
             reschedule(slot.task, _WAKE)
 
@@ -116,11 +153,13 @@ def refusal_of(slot: Slot, committed: Committed) -> OrchestratorError | None:
     row = slot.row or slot.effect
     if row is None or any(committed.seqs) or any(committed.effects):
         return None
-    return _refusal(row, row.harness in committed.lost)
+    return _refusal(row, committed)
 
 
-def _refusal(row: StepRow | EffectRow, lost: bool) -> OrchestratorError:
-    if lost:
+def _refusal(row: StepRow | EffectRow, committed: Committed) -> OrchestratorError:
+    if (why := committed.refused.get(row.harness)) is not None:
+        return why
+    if row.harness in committed.lost:
         return OwnershipLost("another run has taken this harness over; this one has stopped it")
     return StoreCorrupt(f"step {row.step} is not the next one of its harness in the store; nothing was written")
 

@@ -27,7 +27,17 @@ from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, Harn
 from orchestrator.restart import Restart
 from orchestrator.store.capabilities import path_of, secret_of
 from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import Committed, ConsumedRow, EffectRow, Message, Operation, StepRow, Store, VersionRow
+from orchestrator.store.protocol import (
+    Committed,
+    ConsumedRow,
+    EffectRow,
+    Message,
+    Operation,
+    SentRow,
+    StepRow,
+    Store,
+    VersionRow,
+)
 
 Fault: TypeAlias = Exception | Callable[[], object]
 
@@ -157,6 +167,7 @@ class FaultyStore:
         *,
         effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
+        sent: Sequence[SentRow] = (),
         wait: bool = True,
     ) -> Committed:
         """Commit, or fail; see `Store.commit`."""
@@ -165,7 +176,7 @@ class FaultyStore:
         due = self.commits == self._at and bool(steps or not self._only_steps)
         if due and not self._after:
             self._fail()
-        committed = self.store.commit(steps, operations, effects=effects, consumed=consumed, wait=wait)
+        committed = self.store.commit(steps, operations, effects=effects, consumed=consumed, sent=sent, wait=wait)
         if due and self._after:
             self._fail()
         return committed
@@ -190,6 +201,12 @@ class FaultyStore:
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         return self.store.mailbox(name, after=after, limit=limit)
+
+    def replies(self, name: str) -> list[Message]:
+        return self.store.replies(name)
+
+    def room(self, name: str) -> int | None:
+        return self.store.room(name)
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         return self.store.effects(name, current=current)

@@ -25,6 +25,7 @@ from attrs import frozen
 from orchestrator.codec import decode
 from orchestrator.store.approvals import KINDS as APPROVALS
 from orchestrator.store.budget_books import KIND as BUDGET
+from orchestrator.store.message_records import recorded_fields
 from orchestrator.store.proof_account import Account, LostNote, Row
 from orchestrator.store.pruning_residue import Base, Residue, read_marks
 from orchestrator.store.sealing import row_hash
@@ -37,7 +38,7 @@ _RECORDS = f"""
 SELECT seq, kind, harness, epoch, attempt, step, body FROM records
 WHERE seq BETWEEN ? AND ? AND kind IN ({", ".join(map(repr, ("message", BUDGET, *APPROVALS)))}) ORDER BY seq
 """
-_MESSAGES = "SELECT seq, harness, sender, body FROM mailbox WHERE seq BETWEEN ? AND ?"
+_MESSAGES = "SELECT seq, harness, sender, body, id, kind, type, deadline_us FROM mailbox WHERE seq BETWEEN ? AND ?"
 _APPROVALS = "SELECT seq, harness, id, digest FROM approval_index WHERE seq BETWEEN ? AND ?"
 _RESERVATIONS = "SELECT id, harness, epoch, attempt, step, pools, amounts FROM open_reservations WHERE id BETWEEN ? AND ?"
 _MADE_UP = (ValueError, TypeError, LookupError, AttributeError, struct.error, RecursionError, OverflowError)
@@ -119,8 +120,8 @@ def _agrees(db: sqlite3.Connection, residue: Residue) -> bool:
     for seq, kind, harness, *place, text in db.execute(_RECORDS, reach):
         body: dict[str, Any] = decode(text)
         if kind == "message":
-            of, sender, message = messages.pop(seq)
-            fits = of == harness and body == {"from": sender, "message": decode(message)}
+            of, *message = messages.pop(seq)
+            fits = of == harness and body == recorded_fields(*message)
         elif kind in APPROVALS:
             fits = approvals.pop(seq) == (harness, body["id"], body["digest"])
         elif seq in reservations:

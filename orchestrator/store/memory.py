@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -26,6 +26,9 @@ from orchestrator.store.budgets import Charge, Fund, Reserve, SettleSpend
 from orchestrator.store.deriving import derive
 from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.forking import Origin, check_fork, copied, forked, rows_of
+from orchestrator.store.memory_mail import MemoryMailbox
+from orchestrator.store.message_records import record_of
+from orchestrator.store.messages import full, is_bounded, unknown_recipient
 from orchestrator.store.protocol import (
     EFFECT_KINDS,
     Append,
@@ -40,12 +43,16 @@ from orchestrator.store.protocol import (
     Operation,
     Post,
     Remark,
+    SentRow,
     Settle,
     StepRow,
     VersionRow,
 )
 from orchestrator.store.settling import settling
 from orchestrator.store.versions import check_migrate, migration_body, versions_until
+
+_OF_ANY_TIME = (*EFFECT_KINDS, "output")
+"""Of rows that are written whatever becomes of the step being made."""
 
 
 @define
@@ -64,8 +71,7 @@ class _Harness:
     time_us: int = 0
     steps: list[tuple[int, StepRow]] = field(factory=list[tuple[int, StepRow]])
     snapshots: dict[int, str] = field(factory=dict[int, str])
-    mailbox: OrderedDict[int, Message] = field(factory=OrderedDict[int, Message])
-    """Messages that no step has used, by their `seq`. Of a plain dict, the first of what is left takes ever longer to find."""
+    mail: MemoryMailbox = field(factory=MemoryMailbox)
     effects: list[tuple[int, EffectRow]] = field(factory=list[tuple[int, EffectRow]])
     versions: list[VersionRow] = field(factory=list[VersionRow])
     migrated: str | None = None
@@ -120,23 +126,33 @@ class MemoryStore:
         *,
         effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
+        sent: Sequence[SentRow] = (),
         wait: bool = True,
     ) -> Committed:
         """Keep all of it; see `Store.commit`."""
         # Whatever can fail is looked at before anything is changed: all or nothing.
-        steps, operations, effects, consumed = list(steps), list(operations), list(effects), list(consumed)
+        steps, operations, effects, consumed, sent = list(steps), list(operations), list(effects), list(consumed), list(sent)
         with self._lock:
             rows: list[StepRow | EffectRow] = [*steps, *effects]
             lost = frozenset(row.harness for row in rows if not self._harnesses[row.harness].is_held(row.epoch))
             accepted = [row.harness not in lost and row.step == self._harnesses[row.harness].next_step for row in effects]
-            seqs = [0 if row.harness in lost else self._add_step(row) for row in steps]
+            refused = self._refused(steps, consumed, sent, lost) if sent else {}
+            if refused:
+                accepted = [
+                    is_ours and not (row.kind not in _OF_ANY_TIME and (row.harness, row.step) in refused)
+                    for row, is_ours in zip(effects, accepted, strict=True)
+                ]
+            seqs = [0 if row.harness in lost or (row.harness, row.step) in refused else self._add_step(row) for row in steps]
             written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
             for used in consumed:
                 if (used.harness, used.step) in written:
-                    self._harnesses[used.harness].mailbox.pop(used.message, None)
+                    self._harnesses[used.harness].mail.use_up(used.message)
             noted = [self._add_effect(row) if is_ours else 0 for row, is_ours in zip(effects, accepted, strict=True)]
             self._before = {}
-            return Committed(seqs, [self._do(operation) for operation in operations], lost, noted, self._before)
+            sent_seqs = [self._put(row.post) if (row.harness, row.step) in written else 0 for row in sent]
+            results = [self._do(operation) for operation in operations]
+            why = {harness: error for (harness, _), error in refused.items()}
+            return Committed(seqs, results, lost, noted, self._before, sent_seqs, why)
 
     def close(self) -> None:
         """Give back every harness. What was recorded can still be read."""
@@ -177,8 +193,19 @@ class MemoryStore:
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return at most `limit` messages to one harness with `seq > after` that no step has used, oldest first."""
         with self._lock:
-            waiting = self._named(name).mailbox.values()
+            waiting = self._named(name).mail.waiting.values()
             return list(islice((message for message in waiting if message.seq > after), limit))
+
+    def replies(self, name: str) -> list[Message]:
+        """Return the replies to one harness that no step has used, oldest first."""
+        with self._lock:
+            return list(self._named(name).mail.replies.values())
+
+    def room(self, name: str) -> int | None:
+        """Return how many more messages the mailbox of a harness takes; None if any number."""
+        with self._lock:
+            mail = self._recipient(name).mail
+        return None if mail.limit is None else max(0, mail.limit - len(mail.waiting))
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
@@ -237,7 +264,7 @@ class MemoryStore:
     def messages_waiting(self) -> int:
         """Return how many messages no step has used up."""
         with self._lock:
-            return sum(len(harness.mailbox) for harness in self._harnesses.values())
+            return sum(len(one.mail.waiting) + len(one.mail.replies) for one in self._harnesses.values())
 
     def _named(self, name: str) -> _Harness:
         harness = self._by_name.get(name)
@@ -322,6 +349,7 @@ class MemoryStore:
             harness.owned = True
             harness.epoch += 1
             harness.harness_class = claim.harness_class
+            harness.mail.limit = claim.mailbox_limit
         head = len(harness.steps)
         saved = max(harness.snapshots)
         return Claimed(
@@ -410,12 +438,47 @@ class MemoryStore:
         return record.time_us, Filed(record.kind, harness.number, harness.name, record.step, record.body)
 
     def _post(self, post: Post) -> int:
-        harness = self._named(post.to)
-        body = encode({"from": post.sender, "message": decode(post.body)})
-        seq = self._add(harness.name, 0, 0, post.time_us, "message", body, ours=False)
-        self._before[seq] = next(reversed(harness.mailbox), 0)
-        harness.mailbox[seq] = Message(seq, post.sender, post.body)
+        if self._recipient(post.to).mail.is_full_for(post):
+            raise full(post.to, self._recipient(post.to).mail.limit or 0)
+        return self._put(post)
+
+    def _put(self, post: Post) -> int:
+        harness = self._recipient(post.to)
+        if (seq := harness.mail.ids.get(post.id)) is not None:
+            return seq
+        seq = self._add(harness.name, 0, 0, post.time_us, "message", record_of(post), ours=False)
+        self._before[seq] = harness.mail.put(seq, post)
         return seq
+
+    def _recipient(self, name: str) -> _Harness:
+        harness = self._by_name.get(name)
+        if harness is None:
+            raise unknown_recipient(name, list(self._by_name)[:11], self.location)
+        return harness
+
+    def _refused(
+        self, steps: list[StepRow], consumed: list[ConsumedRow], sent: list[SentRow], lost: frozenset[int]
+    ) -> dict[tuple[int, int], OrchestratorError]:
+        """Return the steps that send what can not be put in a mailbox, and why. What a step uses up makes room before."""
+        refused: dict[tuple[int, int], OrchestratorError] = {}
+        change: Counter[str] = Counter()
+        for step in steps:
+            if step.harness in lost:
+                continue
+            key, mine, harness = (step.harness, step.step), Counter(change), self._harnesses[step.harness]
+            used = [row for row in consumed if (row.harness, row.step) == key]
+            mine[harness.name] -= sum(row.message in harness.mail.waiting for row in used)
+            try:
+                for post in (row.post for row in sent if (row.harness, row.step) == key):
+                    mail = self._recipient(post.to).mail
+                    if mail.is_full_for(post, mine[post.to]):
+                        raise full(post.to, mail.limit or 0)
+                    mine[post.to] += is_bounded(post) and post.id not in mail.ids
+            except OrchestratorError as error:
+                refused[key] = error
+            else:
+                change = mine
+        return refused
 
 
 def _check_held(harness: _Harness, epoch: int) -> None:

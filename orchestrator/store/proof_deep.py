@@ -19,6 +19,7 @@ from orchestrator.codec import decode
 from orchestrator.errors import StoreUnusable
 from orchestrator.events import EVENTS
 from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
+from orchestrator.store.message_records import recorded_fields
 
 Contradiction: TypeAlias = tuple[str, str, str, int | None]
 """What, where, text and the number of the record."""
@@ -37,7 +38,8 @@ SELECT h.name, h.attempt, h.event, r.seq, r.attempt, r.body FROM harnesses h JOI
 )
 """
 _MESSAGES = """
-SELECT m.seq, h.name, m.sender, m.body, r.body FROM mailbox m JOIN harnesses h ON h.id = m.harness
+SELECT m.seq, h.name, r.body, m.sender, m.body, m.id, m.kind, m.type, m.deadline_us
+FROM mailbox m JOIN harnesses h ON h.id = m.harness
 LEFT JOIN records r ON r.seq = m.seq AND r.kind = 'message' AND r.harness = m.harness ORDER BY m.seq
 """
 _UNREADABLE = (KeyError, IndexError, TypeError, AttributeError, ValueError)
@@ -103,9 +105,9 @@ def _events(db: sqlite3.Connection) -> Iterator[Contradiction]:
 
 
 def _messages(db: sqlite3.Connection) -> Iterator[Contradiction]:
-    for seq, name, sender, body, record in db.execute(_MESSAGES):
+    for seq, name, record, *message in db.execute(_MESSAGES):
         try:
-            fits = record is not None and decode(record) == {"from": sender, "message": decode(body)}
+            fits = record is not None and decode(record) == recorded_fields(*message)
         except _UNREADABLE:
             fits = False
         if not fits:

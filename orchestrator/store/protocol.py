@@ -7,6 +7,8 @@ The laws, held by `orchestrator.store.conformance` for every store:
     the steps of one harness are 1, 2, 3 … without gap or repeat
     a harness belongs to one run at a time; whoever has lost it can not append
     the intent or outcome of an effect belongs to the step after the last one of its harness, and to its owner
+    a message that a step sends is in the mailbox if the step is written, and only then; a step of which one can not be
+    put in a mailbox is not written
     a reader sees whole commits only, and never makes a writer wait
 
 A store is synchronous. One thread at a time writes; readers may be in any thread.
@@ -20,12 +22,17 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from attrs import frozen
 
+from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
 from orchestrator.events import Event
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.approvals import ApprovalOperation
 from orchestrator.store.budgets import BudgetOperation
+from orchestrator.store.messages import ConsumedRow as ConsumedRow
+from orchestrator.store.messages import Message as Message
+from orchestrator.store.messages import Post as Post
+from orchestrator.store.messages import SentRow as SentRow
 
 
 class StepRow(NamedTuple):
@@ -74,14 +81,6 @@ class VersionRow(NamedTuple):
     """Of the record of the migration; 0 for the initial state."""
 
 
-class ConsumedRow(NamedTuple):
-    """A message that a step has used up."""
-
-    message: int
-    harness: int
-    step: int
-
-
 @frozen
 class Claim:
     """Take a harness over for this run, making it if it is new. Result: `Claimed`, or `OwnedElsewhere`.
@@ -99,6 +98,8 @@ class Claim:
     """Take it although it is completed."""
     state_version: int = 1
     """Of the class of the initial state; kept if the harness is new."""
+    mailbox_limit: int | None = None
+    """How many messages may wait in its mailbox from now on, if it is taken; any number if None."""
 
 
 @frozen
@@ -135,16 +136,6 @@ class Migrate:
     to_version: int
     state: str
     """JSON."""
-
-
-@frozen
-class Post:
-    """Put a message in the mailbox of a harness. Result: its `seq`, or `UnknownHarness`."""
-
-    to: str
-    sender: str
-    time_us: int
-    body: str
 
 
 @frozen
@@ -214,15 +205,6 @@ Operation: TypeAlias = Claim | Append | Migrate | Post | Settle | Remark | Fork 
 
 
 @frozen
-class Message:
-    """A message waiting in a mailbox."""
-
-    seq: int
-    sender: str
-    body: str
-
-
-@frozen
 class Claimed:
     """What a run needs to know of a harness to go on with it."""
 
@@ -264,7 +246,11 @@ class Committed(NamedTuple):
     """The `seq`s of the intents and outcomes, in order; 0 as above."""
     before: Mapping[int, int] = MappingProxyType({})
     """Of messages that were posted, by their `seq`: the `seq` of the newest one that was waiting in the same mailbox before
-    it, 0 if there was none. A store that does not say is asked for each message."""
+    it, 0 if there was none; replies do not count. A store that does not say is asked for each message."""
+    sent: Sequence[int] = ()
+    """The `seq`s of the messages that steps sent, in order; 0 for one whose step was not written."""
+    refused: Mapping[int, OrchestratorError] = MappingProxyType({})
+    """Of harnesses whose step was not written because a message could not be put in a mailbox: why."""
 
 
 class Store(Protocol):
@@ -287,9 +273,11 @@ class Store(Protocol):
         *,
         effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
+        sent: Sequence[SentRow] = (),
         wait: bool = True,
     ) -> Committed:
-        """Write all of it in one transaction, the steps first, then the effects; return when it is durable.
+        """Write all of it in one transaction, the steps first, then the effects, then what steps send; return when it is
+        durable.
 
         Args:
             wait: whether to wait for another process's write lock, or raise `StoreBusy` at once.
@@ -341,12 +329,28 @@ class Store(Protocol):
         ...
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
-        """Return messages to one harness with `seq > after` that no step has used, oldest first.
+        """Return messages to one harness, no replies, with `seq > after` that no step has used, oldest first.
 
         At most `limit`; it may be fewer, if they are large, but none only if there is none.
 
         Raises:
             UnknownHarness: there is no such harness.
+        """
+        ...
+
+    def replies(self, name: str) -> list[Message]:
+        """Return the replies to one harness that no step has used, oldest first.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        ...
+
+    def room(self, name: str) -> int | None:
+        """Return how many more messages the mailbox of a harness takes; None if any number.
+
+        Raises:
+            UnknownHarness: there is no such harness; the error names those that there are.
         """
         ...
 

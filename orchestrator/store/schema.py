@@ -159,6 +159,21 @@ CREATE VIEW events AS
     WHERE r.kind NOT IN ('step', 'intent', 'outcome');
 """
 
+_MESSAGES = """
+ALTER TABLE mailbox ADD COLUMN id TEXT;
+ALTER TABLE mailbox ADD COLUMN kind TEXT NOT NULL DEFAULT 'plain';
+ALTER TABLE mailbox ADD COLUMN type TEXT;
+ALTER TABLE mailbox ADD COLUMN deadline_us INTEGER;
+ALTER TABLE harnesses ADD COLUMN mailbox_limit INTEGER;
+CREATE UNIQUE INDEX mailbox_ids ON mailbox (harness, id) WHERE id IS NOT NULL;
+CREATE INDEX mailbox_replies ON mailbox (harness, seq) WHERE consumed_step IS NULL AND kind = 'reply';
+DROP VIEW messages;
+CREATE VIEW messages AS
+    SELECT m.seq AS seq, h.name AS harness, m.sender AS sender, m.body AS body, m.consumed_step AS consumed_step,
+           m.kind AS kind, m.id AS id, m.type AS type, m.deadline_us AS deadline_us
+    FROM mailbox m JOIN harnesses h ON h.id = m.harness;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _TABLES,
     _VIEWS,
@@ -168,6 +183,7 @@ MIGRATIONS: tuple[str, ...] = (
     APPROVAL_TABLES,
     VERSION_TABLES,
     CHILD_TABLES,
+    _MESSAGES,
 )
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -23,10 +23,11 @@ from orchestrator.errors import StoreCorrupt, StoreUnusable
 from orchestrator.store.encryption import Plain, hidden_field, hidden_row, hide_body
 from orchestrator.store.owner import RunLock
 from orchestrator.store.presence import Presence
-from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, StepRow
+from orchestrator.store.protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, SentRow, StepRow
 from orchestrator.store.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
 from orchestrator.store.sealing import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
 from orchestrator.store.sqlite_file import open_writer, translated
+from orchestrator.store.sqlite_mail import Step
 from orchestrator.store.sqlite_operations import Holdings, Operations
 from orchestrator.store.sqlite_reader import SqliteReader
 
@@ -116,6 +117,7 @@ class SqliteStore(SqliteReader):
         *,
         effects: Sequence[EffectRow] = (),
         consumed: Sequence[ConsumedRow] = (),
+        sent: Sequence[SentRow] = (),
         wait: bool = True,
     ) -> Committed:
         """Write all of it in one transaction; see `Store.commit`."""
@@ -125,7 +127,7 @@ class SqliteStore(SqliteReader):
             steps = [hidden_row(self._cipher, row) for row in steps]
             effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
         with self._lock:
-            plain = not operations and not consumed and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
+            plain = not operations and not consumed and not sent and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
             plain = plain and not self._seals.is_due and UNSEALED_KINDS.issuperset([row[6] for row in effects])
             if plain and self._unindexed < INDEX_EVERY:
                 committed = self._commit_rows(steps, effects, wait=wait)
@@ -133,21 +135,25 @@ class SqliteStore(SqliteReader):
                     return committed
             with self._transaction(wait):
                 self._seals.begin()
+                self._operations.mail.before = {}
                 holdings = self._holdings.copy()
                 self._look_for_lost(holdings)
                 rows: list[StepRow | EffectRow] = [*steps, *effects]
                 lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
-                noted = self._accepted(effects, holdings)
-                seqs = self._append_steps(steps, holdings)
+                refused = self._operations.mail.refused(steps, consumed, sent, holdings.epochs) if sent else {}
+                noted = self._accepted(effects, holdings, refused)
+                seqs = self._append_steps(steps, holdings, refused)
                 effect_seqs = self._append_effects(effects, noted, holdings)
                 written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
-                self._consume([row for row in consumed if (row.harness, row.step) in written])
+                self._operations.mail.consume([row for row in consumed if (row.harness, row.step) in written])
+                sent_seqs = self._operations.mail.send(sent, written)
                 results = self._do(operations, holdings)
-                self._index_if_due(len(rows) + len(operations))
+                self._index_if_due(len(rows) + len(operations) + len(sent))
                 self._seals.seal()
             self._seals.publish()
             self._holdings = holdings
-            return Committed(seqs, results, lost, effect_seqs, self._operations.before)
+            why = {harness: error for (harness, _), error in refused.items()}
+            return Committed(seqs, results, lost, effect_seqs, self._operations.mail.before, sent_seqs, why)
 
     def check_in_place(self) -> None:
         """Return if the file is still the one that others find under its name.
@@ -310,13 +316,13 @@ class SqliteStore(SqliteReader):
         kept = {harness: epoch for harness, epoch in holdings.epochs.items() if current.get(harness) == epoch}
         holdings.epochs = kept
 
-    def _append_steps(self, steps: Sequence[StepRow], holdings: Holdings) -> Sequence[int]:
+    def _append_steps(self, steps: Sequence[StepRow], holdings: Holdings, refused: Collection[Step]) -> Sequence[int]:
         """Insert the steps that are the next of harnesses we hold; return their `seq`s, 0 for each that is not."""
         seqs: list[int] = []
         accepted: list[StepRow] = []
         (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
         for row in steps:
-            held = holdings.epochs.get(row.harness) == row.epoch
+            held = holdings.epochs.get(row.harness) == row.epoch and (row.harness, row.step) not in refused
             if held and holdings.heads.get(row.harness) == row.step - 1:
                 holdings.heads[row.harness] = row.step
                 accepted.append(row)
@@ -327,10 +333,15 @@ class SqliteStore(SqliteReader):
             self._insert(_INSERT_STEPS, accepted[start : start + _MOST_ROWS], holdings.ownership)
         return seqs
 
-    def _accepted(self, effects: Sequence[EffectRow], holdings: Holdings) -> list[bool]:
-        """Return of each intent or outcome whether it belongs to the step after the last one of a harness that we hold."""
+    def _accepted(self, effects: Sequence[EffectRow], holdings: Holdings, refused: Collection[Step]) -> list[bool]:
+        """Return of each row whether it belongs to the step after the last one of a harness that we hold."""
         heads, epochs = holdings.heads, holdings.epochs
-        return [epochs.get(row.harness) == row.epoch and heads.get(row.harness) == row.step - 1 for row in effects]
+        return [
+            epochs.get(row.harness) == row.epoch
+            and heads.get(row.harness) == row.step - 1
+            and not (refused and row.kind not in UNSEALED_KINDS and (row.harness, row.step) in refused)
+            for row in effects
+        ]
 
     def _append_effects(self, effects: Sequence[EffectRow], accepted: list[bool], holdings: Holdings) -> Sequence[int]:
         """Insert the rows that are accepted; return their `seq`s, 0 for each that is not."""
@@ -341,17 +352,11 @@ class SqliteStore(SqliteReader):
         seqs = iter(range(last - len(rows) + 1, last + 1))
         return [next(seqs) if is_ours else 0 for is_ours in accepted]
 
-    def _consume(self, consumed: Sequence[ConsumedRow]) -> None:
-        rows = [(row.step, row.message, row.harness) for row in consumed]
-        if rows:
-            self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", rows)
-
     def _do(self, operations: Sequence[Operation], holdings: Holdings) -> list[Any]:
         if any(isinstance(operation, Claim | Fork) for operation in operations):
             # A claim reads where the harness is: from the index alone, or a thousand claims would read the tail each.
             self._index()
         before = holdings.ownership
-        self._operations.before = {}
         results = [self._operations.do(operation, holdings) for operation in operations]
         if holdings.ownership != before:
             self._db.execute("UPDATE meta SET ownership = ?", (holdings.ownership,))

@@ -10,7 +10,6 @@ from typing import Any
 from attrs import define, field
 
 from harnesses.errors import OrchestratorError
-from harnesses.record_size import CEILING_BYTES, check_size
 from orchestrator.codec import decode, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
 from orchestrator.events import Restarting, Started
@@ -28,11 +27,11 @@ from orchestrator.store.settling import settling, unknown_harness
 from orchestrator.store.sqlite_approvals import SqliteApprovalShelf
 from orchestrator.store.sqlite_budgets import SqliteShelf
 from orchestrator.store.sqlite_children import read_children
+from orchestrator.store.sqlite_mail import SqliteMail
 from orchestrator.store.sqlite_states import find_state
 from orchestrator.store.sqlite_versions import add_version, goes_on_with
 from orchestrator.store.versions import check_migrate, migration_body, versions_until
 
-_NEWEST_WAITING = "SELECT coalesce(max(seq), 0) FROM mailbox WHERE harness = ? AND consumed_step IS NULL"
 _SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
 
 
@@ -62,8 +61,7 @@ class Operations:
         self._run = run
         self._books = Books(SqliteShelf(db, run, partial(is_alive, path)), self._insert_record)
         self._desk = ApprovalDesk(SqliteApprovalShelf(db, cipher), self._insert_record)
-        self.before: dict[int, int] = {}
-        """Of the messages posted in this commit: what was waiting before each; see `Committed`."""
+        self.mail = SqliteMail(db, location, self._insert_record)
         self._spenders: set[int] = set()
         """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
 
@@ -79,7 +77,7 @@ class Operations:
                     _check_held(operation.harness, operation.epoch, holdings)
                     return self._migrate(operation, holdings)
                 case Post():
-                    return self._post(operation)
+                    return self.mail.put(operation)
                 case Settle():
                     return self._settle(operation)
                 case Remark():
@@ -121,8 +119,8 @@ class Operations:
             raise OwnedElsewhere(_owned(claim.name, pid_of(self._path, owner)))
         claimed = self._claimed(claim.name, epoch + 1, row)
         self._db.execute(
-            "UPDATE harnesses SET owner = ?, epoch = ?, class = ? WHERE id = ?",
-            (self._run, epoch + 1, claim.harness_class, harness),
+            "UPDATE harnesses SET owner = ?, epoch = ?, class = ?, mailbox_limit = ? WHERE id = ?",
+            (self._run, epoch + 1, claim.harness_class, claim.mailbox_limit, harness),
         )
         self._spenders.add(harness)
         self._change_hands(harness, epoch + 1, holdings)
@@ -157,9 +155,9 @@ class Operations:
 
     def _make(self, claim: Claim, holdings: Holdings) -> Claimed:
         cursor = self._db.execute(
-            "INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, time_us) "
-            "VALUES (?, ?, ?, ?, 1, 'new', 0, 0)",
-            (claim.name, claim.harness_class, self._cipher.hide("state", claim.initial_state), self._run),
+            "INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, time_us, mailbox_limit) "
+            "VALUES (?, ?, ?, ?, 1, 'new', 0, 0, ?)",
+            (claim.name, claim.harness_class, self._cipher.hide("state", claim.initial_state), self._run, claim.mailbox_limit),
         )
         harness = cursor.lastrowid
         assert harness is not None
@@ -203,20 +201,6 @@ class Operations:
         row = (migrate.harness, migrate.epoch, migrate.attempt, migrate.step, migrate.time_us)
         seq = self._insert_record(*row, migration_body(migrate), "migrated", self._cipher.hide("state", migrate.state))
         add_version(self._db, migrate.harness, VersionRow(migrate.step, migrate.to_version, seq))
-        return seq
-
-    def _post(self, post: Post) -> int:
-        row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (post.to,)).fetchone()
-        if row is None:
-            raise unknown_harness(post.to, self._location)
-        (before,) = self._db.execute(_NEWEST_WAITING, row).fetchone()
-        check_size("the message", post.body, CEILING_BYTES)
-        body = encode({"from": post.sender, "message": decode(post.body)})
-        seq = self._insert_record(row[0], 0, 0, 0, post.time_us, body, "message")
-        self._db.execute(
-            "INSERT INTO mailbox (seq, harness, sender, body) VALUES (?, ?, ?, ?)", (seq, row[0], post.sender, post.body)
-        )
-        self.before[seq] = before
         return seq
 
     def _kept(self, harness: int, step: int) -> dict[str, dict[str, Any]]:

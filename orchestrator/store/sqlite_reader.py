@@ -19,6 +19,7 @@ from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, Harn
 from orchestrator.store.approval_desk import approval_records
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_value, revealed_row
 from orchestrator.store.folding import Mark, effects_of
+from orchestrator.store.messages import unknown_recipient
 from orchestrator.store.owner import is_alive
 from orchestrator.store.protocol import Message, StepRow, VersionRow
 from orchestrator.store.schema_shape import Connection
@@ -53,9 +54,17 @@ _STEP_TIMES = (
     "AND r.step > ? ORDER BY r.seq LIMIT 1000",
 )
 
+_MESSAGE = "seq, sender, body, coalesce(id, ''), kind, coalesce(type, ''), coalesce(deadline_us, 0)"
 _WAITING = (
-    "SELECT seq, sender, body FROM mailbox WHERE harness = (SELECT id FROM harnesses WHERE name = ?) "
-    "AND consumed_step IS NULL AND seq > ? ORDER BY seq LIMIT ?"
+    f"SELECT {_MESSAGE} FROM mailbox WHERE harness = (SELECT id FROM harnesses WHERE name = ?) "
+    "AND consumed_step IS NULL AND kind <> 'reply' AND seq > ? ORDER BY seq LIMIT ?"
+)
+_REPLIES = (
+    f"SELECT {_MESSAGE} FROM mailbox INDEXED BY mailbox_replies WHERE harness = ? AND consumed_step IS NULL "
+    "AND kind = 'reply' ORDER BY seq"
+)
+_COUNT_WAITING = (
+    "SELECT count(*) FROM (SELECT 1 FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply' LIMIT ?)"
 )
 _LARGEST_PAGE = 4_000_000
 """Characters of messages after which no more are read at once."""
@@ -199,6 +208,21 @@ class SqliteReader:
             with self._reading() as db:
                 self._number(db, name)
         return found
+
+    def replies(self, name: str) -> list[Message]:
+        """Return the replies to one harness that no step has used, oldest first."""
+        with self._reading() as db:
+            return [Message(*row) for row in db.execute(_REPLIES, (self._number(db, name),))]
+
+    def room(self, name: str) -> int | None:
+        """Return how many more messages the mailbox of a harness takes; None if any number."""
+        with self._reading() as db:
+            row = db.execute("SELECT id, mailbox_limit FROM harnesses WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                known = [other for (other,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 11")]
+                raise unknown_recipient(name, known, self.location)
+            harness, limit = row
+            return None if limit is None else max(0, limit - db.execute(_COUNT_WAITING, (harness, limit)).fetchone()[0])
 
     def arrivals(self, *, after: int) -> list[tuple[str, int]]:
         """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""

@@ -44,6 +44,10 @@ STORE_VIEWS: dict[str, tuple[str, dict[str, str]]] = {
             "sender": "from whom",
             "body": "JSON: what was sent",
             "consumed_step": "the step that used it up",
+            "kind": "`plain`, `request` or `reply`",
+            "id": "names a request or a reply among all that its recipient gets",
+            "type": "the name of its type, if the sender knew one",
+            "deadline_us": "when the sender of a request stops waiting, microseconds since 1970 UTC",
         },
     ),
     "effects": (

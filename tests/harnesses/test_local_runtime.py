@@ -91,16 +91,40 @@ async def test_a_harness_that_waits_for_a_message_can_be_stopped(autojump_clock:
     assert trio.current_time() == 10
 
 
-async def test_a_harness_that_runs_alone_can_write_to_itself() -> None:
+async def test_a_harness_that_runs_alone_can_write_to_itself_with_a_step() -> None:
     class Remind(BaseHarness[None, str, Any]):
         async def execute(self) -> AsyncIterator[tuple[str, Any]]:
             await self.send("Remind", "do it")
+            with pytest.raises(trio.WouldBlock):
+                self.receive_nowait()
+            yield "sent", None
             yield "told", await self.receive()
 
     harness = Remind(None)
     await harness.run()
 
-    assert harness.step_history[0].output == "do it"
+    assert harness.step_history[1].output == "do it"
+
+
+async def test_what_a_harness_that_runs_alone_sends_without_a_step_is_dropped() -> None:
+    class Crashing(BaseHarness[None, str, Any]):
+        begun = 0
+
+        async def execute(self) -> AsyncIterator[tuple[str, Any]]:
+            self.begun += 1
+            if self.begun == 1:
+                await self.send("Crashing", "dropped")
+                raise ValueError("boom")
+            with pytest.raises(trio.WouldBlock):
+                self.receive_nowait()
+            yield "nothing", None
+
+    harness = Crashing(None)
+    with pytest.raises(ValueError, match="boom"):
+        await harness.run()
+    await harness.run()
+
+    assert harness.current_step == 1
 
 
 async def test_a_message_to_a_harness_that_is_not_there_is_an_error_with_the_remedy() -> None:

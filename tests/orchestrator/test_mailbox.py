@@ -166,8 +166,8 @@ async def test_harnesses_write_to_each_other_by_name(autojump_clock: MockClock) 
         async def play(harness: Scripted) -> Steps:
             while True:
                 ball = await harness.receive()
-                yield ball, None
                 await harness.send(other, ball + 1)
+                yield ball, None
 
         return play
 

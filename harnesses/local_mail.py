@@ -1,0 +1,79 @@
+"""The mailbox of a harness that runs alone: in memory, with nobody else to write to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import trio
+
+from harnesses.control import Control
+from harnesses.errors import HarnessMisuse, UnknownHarness
+from harnesses.requests import Request, check_timeout
+from harnesses.values import detach
+
+
+class LocalMail:
+    """What waits for one harness that runs alone, and what its step being made sends to itself."""
+
+    def __init__(self, name: str, control: Control) -> None:
+        self._name = name
+        self._control = control
+        self._waiting: deque[object] = deque()
+        self._sending: list[object] = []
+        self._arrival = trio.Event()
+        """Of the next message; another one for each."""
+
+    def check(self, to: str) -> None:
+        """Raise `UnknownHarness` unless a message is for the harness itself."""
+        if to != self._name:
+            raise UnknownHarness(f"no harness {to!r}: {self._name!r} runs alone; start both in an Orchestrator")
+
+    def deliver(self, messages: Iterable[object]) -> None:
+        """Put messages in the mailbox."""
+        self._waiting.extend([detach(message) for message in messages])
+        self._arrival.set()
+        self._arrival = trio.Event()
+
+    async def receive(self, kinds: Sequence[type]) -> Any:
+        while True:
+            try:
+                return self.receive_nowait(kinds)
+            except trio.WouldBlock:
+                await self._control.wait(self._arrival.wait)
+
+    def receive_nowait(self, kinds: Sequence[type]) -> Any:
+        for place, message in enumerate(self._waiting):
+            if not kinds or isinstance(message, tuple(kinds)):
+                del self._waiting[place]
+                return message
+        raise trio.WouldBlock
+
+    async def send(self, to: str, message: object) -> None:
+        self.check(to)
+        self._sending.append(detach(message))
+        await trio.lowlevel.checkpoint()
+
+    async def ask(self, to: str, message: object, timeout_s: float, key: str) -> Any:
+        check_timeout(timeout_s)
+        if to == self._name:
+            raise HarnessMisuse(f"ask {to!r}: expected another harness, was the one that asks; call the method instead")
+        self.check(to)
+
+    def reply(self, request: Request, answer: object) -> None:
+        self.check(request.sender)
+
+    @property
+    def unsent(self) -> Sequence[str]:
+        return [self._name for _ in self._sending]
+
+    def settle(self) -> None:
+        """Send what the step that was recorded has sent."""
+        if self._sending:
+            sent, self._sending = self._sending, []
+            self.deliver(sent)
+
+    def end_attempt(self) -> None:
+        """Drop what no step has sent."""
+        self._sending.clear()

@@ -1,0 +1,96 @@
+"""Messages on their way to the store, and waiting in it. Values; what a store does with them is in `store.protocol`.
+
+    plain      for `receive`
+    request    asks for a reply; its sender waits for it
+    reply      for the harness that asked; `receive` does not give it
+
+The law: of messages to one harness that have an `id`, the first of each `id` is kept, and the others are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attrs import frozen
+
+from orchestrator.errors import MailboxFull, UnknownHarness
+
+PLAIN, REQUEST, REPLY = "plain", "request", "reply"
+OPERATOR = "@operator"
+"""Who sends what no harness sends; none can be called so."""
+
+
+class ConsumedRow(NamedTuple):
+    """A message that a step has used up."""
+
+    message: int
+    harness: int
+    step: int
+
+
+@frozen
+class Post:
+    """Put a message in the mailbox of a harness.
+
+    Result: its `seq`; that of the first one, if there was one of that `id`. Refused with `UnknownHarness`, and, unless it is
+    a reply, with `MailboxFull`.
+    """
+
+    to: str
+    sender: str
+    time_us: int
+    body: str
+    id: str = ""
+    """Names it among all that its recipient gets; empty for a message of which there may be two."""
+    kind: str = PLAIN
+    type: str = ""
+    """The name of its type, if the sender knows one."""
+    deadline_us: int = 0
+    """Of a request: when its sender stops waiting, wall time in microseconds since 1970 UTC."""
+
+
+class SentRow(NamedTuple):
+    """A message that a step in the same commit sends: put in the mailbox if the step is written, and only then."""
+
+    harness: int
+    step: int
+    post: Post
+
+
+@frozen
+class Message:
+    """A message waiting in a mailbox."""
+
+    seq: int
+    sender: str
+    body: str
+    id: str = ""
+    kind: str = PLAIN
+    type: str = ""
+    deadline_us: int = 0
+
+
+def is_bounded(post: Post) -> bool:
+    """Return whether a limit of the mailbox holds for a message: a reply is waited for, and always has room."""
+    return post.kind != REPLY
+
+
+def full(to: str, limit: int) -> MailboxFull:
+    """Return the error for a mailbox that has no room."""
+    return MailboxFull(
+        f"the mailbox of {to!r} is full: expected fewer than {limit:,} waiting messages; nothing was sent, send it later"
+    )
+
+
+def unknown_recipient(name: str, known: Sequence[str], location: str) -> UnknownHarness:
+    """Return the error for a message to nobody.
+
+    Args:
+        known: the harnesses that there are; of more than ten the first eleven.
+    """
+    names = ", ".join(known[:10]) or "none yet"
+    more = ", …" if len(known) > 10 else ""
+    return UnknownHarness(
+        f"no harness {name!r:.100} in {location}: expected one of {names}{more}; start it first, or check the name"
+    )
