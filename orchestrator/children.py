@@ -13,7 +13,7 @@ returned.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from types import new_class
 from typing import Any, Protocol, cast
 
@@ -147,6 +147,10 @@ class Starter(Protocol):
         """Return what is on record of the children of a harness."""
         ...
 
+    def supervisors_beside(self, name: str) -> Collection[str]:
+        """Return the names of the supervisors that share the supervisor of a harness that runs."""
+        ...
+
 
 @define(eq=False)
 class Families:
@@ -188,7 +192,7 @@ class Families:
                 continue
             self.parents.setdefault(record.name, ancestors[-1])
             if _has_ended(record):
-                below = (f"harness/{record.name}", *pools) if '"budget"' in record.body else pools
+                below = (f"harness/{record.name}", *pools) if "budget" in _terms(record) else pools
                 self.resume(self.starter.children_of(record.name), heir_of, (*ancestors, record.name), below)
                 continue
             birth = _born_again(record, heir_of, ancestors)
@@ -278,6 +282,8 @@ class Family:
     def _check_free(self, name: str) -> None:
         if name == self._name or name in self.ancestors:
             raise HarnessMisuse("expected another harness, was itself or who has started it; choose another name")
+        if name in self._all.starter.supervisors_beside(self._name):
+            raise HarnessMisuse(f"expected a name of its own, a supervisor beside {self._name!r} has it; choose another")
         parent = self._all.parents.get(name)
         if parent is not None and parent != self._name:
             raise HarnessMisuse(f"{parent!r} has started it: expected a name of its own for each; f'{{self.name}}.…' is one")
@@ -325,7 +331,16 @@ def _has_ended(record: ChildRecord) -> bool:
     if record.status is Status.COMPLETED:
         return not _may_reopen(record)
     # A permanent one is started again whenever it has returned; the program may have been killed before that.
-    return record.status is Status.EXHAUSTED and f'"{Restart.PERMANENT}"' not in record.body
+    return record.status is Status.EXHAUSTED and _terms(record).get("restart") != Restart.PERMANENT
+
+
+def _terms(record: ChildRecord) -> Mapping[str, Any]:
+    """Return what is on record of a child, also if it cannot be made again; empty if that cannot be read."""
+    try:
+        found: object = decode(record.body)
+    except ValueError:
+        return {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
 def _may_reopen(record: ChildRecord) -> bool:

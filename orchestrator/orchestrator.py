@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial, reduce
 from math import inf
@@ -327,6 +327,10 @@ class Orchestrator:
     def children_of(self, name: str) -> Sequence[ChildRecord]:
         """Return what is on record of the harnesses that one has started."""
         return self.store.children(name)
+
+    def supervisors_beside(self, name: str) -> Collection[str]:
+        """Return the names of the supervisors that share the supervisor of a harness."""
+        return self._children[name].parent.supervisors
 
     def supervisor(
         self,

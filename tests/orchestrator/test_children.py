@@ -188,6 +188,26 @@ async def test_a_child_that_has_completed_or_returned_is_not_started_again(autoj
         assert attempts(store) == {"a": 2, CHILD: 1}
 
 
+@pytest.mark.parametrize("word", ["permanent", "budget"])
+async def test_words_among_its_arguments_are_not_its_terms(word: str, autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    for _ in range(2):
+        ended = await live(store, ("a", Parent({"factory": Mid, "args": (word,), "name": "mid"})), seconds=3.5)
+        store.close()
+
+    assert attempts(store) == {"a": 2, "mid": 1, "mid.leaf": 2}
+    assert ended == {"a": Status.STOPPED, "mid.leaf": Status.STOPPED}
+
+
+async def test_a_permanent_child_that_has_returned_is_started_again(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    await live(store, ("a", Parent({"factory": Returning, "restart": "permanent"})), seconds=0.5)
+    store.close()
+    await live(store, ("a", Parent({"factory": Returning, "restart": "permanent"})), seconds=0.5)
+
+    assert attempts(store)[CHILD] == 2
+
+
 async def test_a_child_that_reopens_is(autojump_clock: MockClock) -> None:
     store = MemoryStore()
     for _ in range(2):
@@ -247,6 +267,20 @@ async def test_limits_for_a_child_that_runs_without_them_are_refused(autojump_cl
         with pytest.raises(AlreadyRunning, match="expected one of the same class"):
             orchestrator.start(Scripted(poll), name=CHILD)
         orchestrator.stop()
+
+
+async def test_the_name_of_a_supervisor_beside_the_parent_is_refused_before_the_step(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    async with to_the_end(store) as (orchestrator, errors):
+        team = orchestrator.supervisor("team")
+        orchestrator.supervisor(CHILD, parent=team)
+        orchestrator.start(Parent({}), name="a", restart="temporary", supervisor=team)
+        await trio.sleep(5)
+        orchestrator.stop()
+
+    (error,) = errors
+    assert re.search(r"start_child 'a.hedger': .*a supervisor beside 'a' has it; choose another", str(error)), error
+    assert (names(store), [handle.name for handle in orchestrator.handles], numbers(store, "a")) == ([], ["a"], [])
 
 
 async def _refused(**child: Any) -> str:
