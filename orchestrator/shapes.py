@@ -7,7 +7,7 @@ written in a way of their own (arrays, tuples) are judged by whoever converts th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_origin
 
 from attrs import field, frozen
 from msgspec import inspect
@@ -119,7 +119,10 @@ def _chosen(kind: _Node, data: Any) -> _Node:
         return _chosen(kind.type, data)
     if not isinstance(kind, inspect.UnionType):
         return kind
-    found = [one for one in map(_unwrapped, kind.types) if _may_hold(one, data)]
+    types = tuple(map(_unwrapped, kind.types))
+    if any(isinstance(one, inspect.AnyType) for one in types):
+        return None  # it is read back as plain data, whatever else it may be
+    found = [one for one in types if _may_hold(one, data)]
     tagged = [one for one in found if isinstance(one, inspect.StructType) and one.tag_field is not None]
     for one in tagged:
         if isinstance(data, dict) and cast(dict[str, Any], data).get(one.tag_field or "") == one.tag:
@@ -146,7 +149,7 @@ def _fields_of(kind: _Node) -> _Fields | None:
         return None
     if not isinstance(kind, inspect.StructType | inspect.DataclassType | inspect.TypedDictType):
         return None
-    cls: Any = kind.cls
+    cls: Any = get_origin(kind.cls) or kind.cls  # of a generic class, `Box[int]` is none itself
     # What an object is written with beyond what is read back: fields that `__init__` does not take, the tag of a Struct.
     ignored = {*(fields_of(cls) or ()), *([kind.tag_field] if isinstance(kind, inspect.StructType) else [])}
     kinds = {one.encode_name: one.type for one in kind.fields}

@@ -21,7 +21,7 @@ from harnesses.delta import apply_to_state
 from orchestrator.codec import decode, decode_step, encode_private, kept_of
 from orchestrator.errors import UsageError
 from orchestrator.history.sources import Past, Source, known, oldest_step, opened
-from orchestrator.history.states import Like, types_of
+from orchestrator.history.states import Like, typed_state, types_of
 from orchestrator.history.stillness import still
 from orchestrator.records import Record, StepRecord
 from orchestrator.text import one_line
@@ -165,9 +165,10 @@ class _Walk:
 
     def __init__(self, past: Past, name: str, after: int, like: Like | None) -> None:
         self._types = None if like is None else types_of(like)
+        self._name, self._versions = name, past.state_versions(name)
         text = past.state_at(name, after)
         self._data = decode(text)
-        self._state = self._typed(text)
+        self._state = self._typed(text, after)
         rows = past.step_rows(name, after=after - 1, limit=1) if after else []
         self._kept: Mapping[str, Any] = kept_of(rows[0].body) if rows else {}
 
@@ -178,13 +179,13 @@ class _Walk:
         before, kept = self._state, self._kept
         if delta:
             self._data = apply_to_state(self._data, delta)
-            self._state = self._typed(encode_private(self._data))
+            self._state = self._typed(encode_private(self._data), record.step)
         self._kept = kept_of(record.body)
         return Look(step if self._types is None else self._types.record(step), before, self._state, kept=kept)
 
-    def _typed(self, text: str) -> Any:
+    def _typed(self, text: str, step: int) -> Any:
         # Read anew: what a judge is shown is not what the next delta is applied to.
-        return decode(text) if self._types is None else self._types.state(text)
+        return decode(text) if self._types is None else typed_state(self._types, text, self._versions, self._name, step)
 
 
 def _with(look: Look, beside: dict[int, list[Record]]) -> Look:

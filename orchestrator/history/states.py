@@ -5,7 +5,7 @@ The law: the hash of a state that was read back is that of the live one, whateve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, TypeAlias, TypeGuard, cast
 
@@ -15,7 +15,11 @@ from harnesses.base import BaseHarness
 from harnesses.values import detach, fields_of
 from orchestrator.codec import decode
 from orchestrator.declared import HarnessTypes
+from orchestrator.errors import StateChanged
 from orchestrator.history.sources import Source, opened
+from orchestrator.migrating import ready
+from orchestrator.store.protocol import VersionRow
+from orchestrator.store.versions import version_at
 
 Like: TypeAlias = BaseHarness[Any, Any, Any] | type[BaseHarness[Any, Any, Any]]
 """A harness, or its class: what says of which types a state, an input and an output are."""
@@ -27,15 +31,28 @@ def state_at(source: Source, name: str, step: int, *, like: Like | None = None) 
 
     Args:
         source: a store, or the path of one; a run may be writing to it.
-        like: the harness or its class, for a state of the declared type; otherwise it is plain data.
+        like: the harness or its class, for a state of the declared type, migrated if it was stored with an older version of
+            it; otherwise it is plain data, as it was stored.
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: it has no such step, the step was pruned, or the state does not fit the type.
+        UsageError: it has no such step, the step was pruned, or the state does not become one of the type.
     """
     with opened(source) as past:
         text = past.state_at(name, step)
-    return decode(text) if like is None else types_of(like).state(text)
+        return decode(text) if like is None else typed_state(types_of(like), text, past.state_versions(name), name, step)
+
+
+def typed_state(types: HarnessTypes, text: str, versions: Sequence[VersionRow], name: str, step: int) -> Any:
+    """Return the state after a step, migrated from the version that it was recorded with.
+
+    Raises:
+        StateChanged: it does not become a state of the class without a loss.
+    """
+    try:
+        return ready(types, text, version_at(versions, step)).state
+    except StateChanged as error:
+        raise StateChanged(f"harness {name!r}, step {step}: {error}") from error
 
 
 def state_hash(state: object) -> str:

@@ -6,19 +6,20 @@ from contextlib import closing
 from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trio
 import trio.testing
-from attrs import frozen
+from attrs import evolve, fields, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harnesses import BaseHarness
-from orchestrator import MemoryStore, SqliteStore, UnknownHarness, UsageError
+from harnesses import BaseHarness, migrates
+from orchestrator import MemoryStore, Orchestrator, SqliteStore, UnknownHarness, UsageError
 from orchestrator.codec import decode, replay
 from orchestrator.history import state_at, state_hash
+from orchestrator.history.rejudging import looks
 from orchestrator.store.conformance import claim, step_row
 from orchestrator.testing import run_in_lives
 from tests.orchestrator.buying import Account, Buying, run
@@ -150,3 +151,52 @@ def test_what_is_written_alike_has_one_hash(one: object, other: object) -> None:
 )
 def test_what_is_not_written_alike_has_another(one: object, other: object) -> None:
     assert state_hash({"value": one}) != state_hash({"value": other})
+
+
+@frozen
+class Old:
+    total: int = 0
+
+
+@frozen
+class Renamed:
+    schema_version: ClassVar[int] = 2
+    sum: int = 0
+
+    @staticmethod
+    @migrates(from_version=1)
+    def rename(stored: dict[str, Any]) -> dict[str, Any]:
+        return {"sum": stored["total"]}
+
+
+@frozen
+class Unled:
+    sum: int = 0
+
+
+class Adding(BaseHarness[Any, None, int]):
+    """Adds one to the only field of its state, up to a step."""
+
+    def __init__(self, state: Any, until: int) -> None:
+        super().__init__(state)
+        self.until = until
+
+    async def execute(self) -> Any:
+        (name,) = (one.name for one in fields(type(self.state)))
+        while self.current_step < self.until:
+            self.update_state(lambda state: evolve(state, **{name: getattr(state, name) + 1}))
+            yield None, 0
+
+
+async def test_a_state_of_an_older_version_is_migrated_and_one_that_would_lose_a_field_is_refused() -> None:
+    store = MemoryStore()
+    for state, until in ((Old(), 2), (Renamed(), 4)):
+        async with Orchestrator(store) as orchestrator:
+            orchestrator.start(Adding(state, until), name="one")
+
+    like = Adding(Renamed(), 4)
+    assert [state_at(store, "one", step, like=like) for step in range(5)] == [Renamed(step) for step in range(5)]
+    assert [look.after for look in looks(store, "one", like=like, after=1, until=None)] == [Renamed(2), Renamed(3), Renamed(4)]
+    assert state_at(store, "one", 2) == {"total": 2}
+    with pytest.raises(UsageError, match=r"harness 'one', step 1: .*total"):
+        state_at(store, "one", 1, like=Adding(Unled(), 4))
