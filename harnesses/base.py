@@ -26,7 +26,7 @@ from harnesses.driver import drive, explained
 from harnesses.errors import HarnessMisuse, StateError, Unstorable, located
 from harnesses.held import unheld
 from harnesses.ledger import StepLedger
-from harnesses.requests import check_sent
+from harnesses.requests import check_sent, types_of
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.spending import Spending, limits, settled_here
 from harnesses.state import LoadSteps, PersistentState
@@ -225,6 +225,8 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             if runtime.till is not None and (why := unheld(self.asked_agents(), limits(runtime.till))):
                 raise HarnessMisuse(f"{self._where()}: {why}")
             return await run_alone(self, runtime)
+        if isinstance(runtime, LocalRuntime):
+            runtime.mail.accepts = types_of(type(self))
         self._task, self._runtime = trio.lowlevel.current_task(), runtime
         try:
             if runtime.resumed and self._state.steps and self.is_complete():

@@ -120,6 +120,23 @@ def check_sent(unsent: Sequence[str]) -> None:
         )
 
 
+def check_kinds(kinds: Sequence[type], accepts: Sequence[type]) -> None:
+    """Raise `HarnessMisuse` unless messages of these types can be received by one that accepts those."""
+    for kind in kinds:
+        if kind is not Request and kind not in accepts:
+            names = ", ".join(accepted.__name__ for accepted in accepts) or "none: set `accepts`"
+            raise HarnessMisuse(f"receive: expected Request or a type of `accepts` ({names}), was {kind!r:.100}")
+
+
+def check_waiting(unsent: Sequence[str]) -> None:
+    """Raise `HarnessMisuse` if `execute()` begins to wait for a message with its own to these recipients not sent yet."""
+    if unsent:
+        raise HarnessMisuse(
+            f"receive: execute() would wait with {len(unsent)} messages unsent, the first to {unsent[0]!r}: "
+            "expected a `yield` after `send` and `reply`; yield before you wait, or use ask()"
+        )
+
+
 def check_timeout(timeout_s: float) -> None:
     """Raise `HarnessMisuse` unless it is a number of seconds that ends some day."""
     if isinstance(timeout_s, bool) or not isinstance(cast(object, timeout_s), int | float) or not isfinite(timeout_s):

@@ -39,11 +39,15 @@ Approver: TypeAlias = Callable[[str, Action], bool | Awaitable[bool]]
 class Mail(Protocol):
     """The messages of one attempt of a harness: those that the step being made sends are kept until it is recorded."""
 
-    async def receive(self, kinds: Sequence[type]) -> Any:
+    async def receive(self, kinds: Sequence[type], *, in_execute: bool) -> Any:
         """Take the oldest message from the mailbox, of one of these types if any is named, waiting for one.
+
+        Args:
+            in_execute: whether the task that waits is the one that runs `execute()`, so that no step is made meanwhile.
 
         Raises:
             Stopping: the harness is to stop.
+            HarnessMisuse: `execute()` would wait with messages that it has not sent yet.
         """
         ...
 
@@ -258,7 +262,7 @@ class LocalRuntime:
 
     async def receive(self) -> object:
         """Take the oldest message from the mailbox, waiting for one."""
-        return await self.mail.receive(())
+        return await self.mail.receive((), in_execute=False)
 
     def receive_nowait(self) -> object:
         """Take the oldest message from the mailbox; raises `trio.WouldBlock` if there is none."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
-from trio.lowlevel import checkpoint
+from trio.lowlevel import Task, checkpoint, current_task
 
 from harnesses.approval import Action, Grant, action_of
 from harnesses.attachments import attachment
@@ -50,6 +50,7 @@ class Verbs:
     runs_as: str | None = None
     """The name it runs under, while somebody else than its author has charge of it."""
     _runtime: Runtime | None = None
+    _task: Task | None = None
 
     @property
     def current_step(self) -> int:
@@ -210,8 +211,13 @@ class Verbs:
 
         Args:
             kinds: `Request`, or types of `accepts`: the oldest message of one of these is taken, the others stay in order.
+
+        Raises:
+            HarnessMisuse: there is none, and `execute()` has sent something that goes with the next `yield`: nobody can answer
+                it before. A task that it has started may wait.
         """
-        return await self._surroundings("receive").mail.receive(kinds)
+        mail = self._surroundings("receive").mail
+        return await mail.receive(kinds, in_execute=current_task() is self._task)
 
     def receive_nowait(self, *kinds: type) -> Any:
         """Take the oldest message from this harness's mailbox; see `receive`.

@@ -17,11 +17,12 @@ from typing import Any, cast
 
 import trio
 from attrs import field, frozen
+from trio.lowlevel import Task, current_task
 
 from harnesses.control import Control
 from harnesses.entries import check_key
 from harnesses.errors import HarnessMisuse
-from harnesses.requests import Request, WrongMessage, check_timeout, moment_of, opened, timed_out
+from harnesses.requests import Request, WrongMessage, check_kinds, check_timeout, check_waiting, moment_of, opened, timed_out
 from orchestrator.codec import decode, encode
 from orchestrator.mailbox import Mailbox
 from orchestrator.post import PostOffice
@@ -78,6 +79,8 @@ class Correspondence:
     _given_up: set[str] = field(factory=set[str])
     """Replies that nobody in the step being made waits for any more."""
 
+    _senders: set[Task] = field(factory=set[Task])
+    """The tasks that have sent something with the step being made."""
     _reminded: set[int] = field(factory=set[int])
 
     # to others
@@ -99,6 +102,7 @@ class Correspondence:
         if request.sender == OPERATOR:
             self._sender.attach("reply", encode({"re": request.id, "to": OPERATOR, "message": decode(body)}))
             self._answers.append((request.id, body))
+            self._senders.add(current_task())
         else:
             self._keep(Post(request.sender, self._sender.name, 0, body, id, REPLY))
 
@@ -135,6 +139,7 @@ class Correspondence:
     def settle(self, outgoing: Outgoing | None) -> None:
         """Forget what a recorded step has sent; a background task may have sent more meanwhile, with the next one."""
         self._asked.clear()
+        self._senders.clear()
         self._given_up.clear()
         self._reminded.clear()
         if outgoing is not None:
@@ -142,6 +147,7 @@ class Correspondence:
 
     def end_attempt(self) -> None:
         """Drop what no step has sent."""
+        self._senders.clear()
         self._drop(len(self._posts), len(self._answers))
 
     @property
@@ -151,18 +157,20 @@ class Correspondence:
 
     # from others
 
-    async def receive(self, kinds: Sequence[type]) -> Any:
-        """Return the oldest message, of one of those types if any is named, waiting for one."""
+    async def receive(self, kinds: Sequence[type], *, in_execute: bool) -> Any:
+        """Return the oldest message, of one of those types if any is named, waiting for one; see `Mail.receive`."""
         while True:
             try:
                 return self.receive_nowait(kinds)
             except trio.WouldBlock:
+                if in_execute and current_task() in self._senders:
+                    check_waiting(self.unsent)
                 self._remind()
                 await self._control.wait(self._mailbox.wait_more if kinds else self._mailbox.wait_arrival)
 
     def receive_nowait(self, kinds: Sequence[type]) -> Any:
         """Return the oldest message, of one of those types if any is named; raises `trio.WouldBlock` if there is none."""
-        self._check_kinds(kinds)
+        check_kinds(kinds, self._mailbox.accepts)
         while (message := self._mailbox.take(self._fitting(kinds) if kinds else None)) is not None:
             try:
                 value, _ = opened(decode(message.body), message.type, self._mailbox.accepts)
@@ -183,13 +191,6 @@ class Correspondence:
                 f"waits for a message with {len(self._posts)} unsent, the first to {to!r}: they go with the next step"
             )
 
-    def _check_kinds(self, kinds: Sequence[type]) -> None:
-        accepts = self._mailbox.accepts
-        for kind in kinds:
-            if kind is not Request and kind not in accepts:
-                names = ", ".join(accepted.__name__ for accepted in accepts) or "none: set `accepts`"
-                raise HarnessMisuse(f"receive: expected Request or a type of `accepts` ({names}), was {kind!r:.100}")
-
     def _fitting(self, kinds: Sequence[type]) -> Callable[[Message], bool]:
         """Return what says whether a message is of one of those types. One of no type fits, to be set aside."""
 
@@ -207,6 +208,7 @@ class Correspondence:
         if len(self._posts) >= MAX_SENT:
             raise HarnessMisuse(f"send: expected at most {MAX_SENT:,} messages of one step; yield in between")
         self._posts.append(post)
+        self._senders.add(current_task())
         self._office.promise(post, 1)
 
     def _drop(self, posts: int, answers: int) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trio
+from attrs import frozen
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from harnesses import BaseHarness, Ending, LocalRuntime
+from harnesses import BaseHarness, Ending, HarnessMisuse, LocalRuntime, Request
 from harnesses.control import Control
 from orchestrator import UnknownHarness
 
@@ -157,3 +158,78 @@ async def test_other_tasks_run_between_the_steps_of_a_harness_that_never_waits()
             await trio.lowlevel.checkpoint()
 
     assert len(seen) >= 10
+
+
+@frozen
+class Order:
+    id: int
+
+
+@frozen
+class Cancel:
+    id: int
+    why: str = ""
+
+
+class Desk(BaseHarness[None, Any, Any]):
+    accepts: ClassVar[tuple[type, ...]] = (Order, Cancel)
+
+    def __init__(self, work: Callable[[Desk], Awaitable[object]]) -> None:
+        super().__init__(None)
+        self.work = work
+
+    async def execute(self) -> AsyncIterator[tuple[Any, Any]]:
+        yield await self.work(self), None
+
+
+async def test_a_harness_that_runs_alone_is_given_the_types_that_it_accepts() -> None:
+    async def work(desk: Desk) -> object:
+        return [await desk.receive(Cancel), await desk.receive()]
+
+    runtime = LocalRuntime("desk")
+    for message in ("of no type", {"id": 1}, Cancel(2, "late")):
+        await runtime.send("desk", message)
+    harness = Desk(work)
+    await harness.run(runtime)
+
+    assert harness.step_history[0].input == [Cancel(2, "late"), Order(1)]
+
+
+async def wrong_type(desk: Desk) -> object:
+    await desk.send("Desk", "of no type")
+    return None
+
+
+async def wrong_kind(desk: Desk) -> object:
+    return await desk.receive(str)
+
+
+async def asks(desk: Desk) -> object:
+    return await desk.ask("other", 1)
+
+
+async def replies(desk: Desk) -> object:
+    await desk.reply(Request(1, "other", "other/1/x", desk.now()), 2)
+    return None
+
+
+async def waits(desk: Desk) -> object:
+    await desk.send("Desk", Order(1))
+    return await desk.receive()
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "words"),
+    [
+        (wrong_type, HarnessMisuse, "message to 'Desk': expected Order or Cancel, got 'of no type'"),
+        (wrong_kind, HarnessMisuse, r"expected Request or a type of `accepts` \(Order, Cancel\)"),
+        (asks, UnknownHarness, "no harness 'other': 'Desk' runs alone; start both in an Orchestrator"),
+        (replies, HarnessMisuse, "reply to 'other': 'Desk' runs alone; start both in an Orchestrator"),
+        (waits, HarnessMisuse, r"1 messages unsent, the first to 'Desk': .*yield before you wait, or use ask\(\)"),
+    ],
+)
+async def test_what_a_harness_can_not_do_alone_is_an_error_with_the_remedy(
+    work: Callable[[Desk], Awaitable[object]], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        await Desk(work).run()

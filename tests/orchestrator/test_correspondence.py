@@ -140,12 +140,71 @@ async def test_a_message_to_a_harness_that_was_just_started_arrives(store: Store
     assert inputs(store, "b") == ["welcome"]
 
 
-async def test_one_that_waits_with_unsent_messages_is_told_of_it_in_its_output(
+async def test_one_that_waits_for_an_answer_to_what_it_has_not_sent_is_told_so_at_once(
     store: Store, autojump_clock: MockClock
 ) -> None:
     async def sender(harness: Scripted) -> Steps:
         await harness.send("b", "one")
         await harness.receive()
+        yield 1, None
+
+    said = r"1 messages unsent, the first to 'b'.*yield before you wait, or use ask\(\)"
+    with pytest.RaisesGroup(pytest.RaisesExc(HarnessFailed, match=said)):
+        async with Orchestrator(store, handle_signals=False) as orchestrator:
+            orchestrator.start(Scripted(idle), name="b")
+            await orchestrator.start(Scripted(sender), name="a").wait()
+            orchestrator.stop()
+
+    assert trio.current_time() < 1
+
+
+async def test_one_that_has_sent_may_take_what_is_there_already(store: Store, autojump_clock: MockClock) -> None:
+    async def sender(harness: Scripted) -> Steps:
+        await harness.sleep(1)
+        await harness.send("b", "one")
+        yield await harness.receive(), None
+
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Scripted(idle), name="b")
+        handle = orchestrator.start(Scripted(sender), name="a")
+        await handle.send("there")
+        await handle.wait()
+        orchestrator.stop()
+
+    assert inputs(store, "a") == ["there"]
+    assert bodies(store, "b") == ['"one"']
+
+
+async def test_one_whose_task_beside_has_sent_may_wait(store: Store, autojump_clock: MockClock) -> None:
+    async def sender(harness: Scripted) -> Steps:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(harness.send, "b", "one")
+            message = await harness.receive()
+        yield message, None
+
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Scripted(idle), name="b")
+        handle = orchestrator.start(Scripted(sender), name="a")
+        await trio.sleep(5)
+        await handle.send("late")
+        await handle.wait()
+        orchestrator.stop()
+
+    assert inputs(store, "a") == ["late"]
+    assert bodies(store, "b") == ['"one"']
+
+
+async def test_a_task_beside_that_waits_with_unsent_messages_is_told_of_it_in_its_output(
+    store: Store, autojump_clock: MockClock
+) -> None:
+    async def sender(harness: Scripted) -> Steps:
+        async def talk() -> None:
+            await harness.send("b", "one")
+            await harness.receive()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(talk)
+            await harness.sleep(1_000_000)
         yield 1, None
 
     async with Orchestrator(store, handle_signals=False) as orchestrator:
