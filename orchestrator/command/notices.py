@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from orchestrator.hints import command
 from orchestrator.store.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import one_line
@@ -37,17 +38,17 @@ class Notice:
         return f"{self.harness}: step {self.step}: {one_line(self.text, 300)}"
 
 
-def _text(summary: str, category: str | None, id: str | None) -> str:
+def _text(store: object, summary: str, category: str | None, id: str | None) -> str:
     if category is None:
         return summary.removeprefix(MARK)
-    return f"waits for an approval: {category}: {summary}; `orchestrator approve {id}`"
+    return f"waits for an approval: {category}: {summary}; `{command(store, 'approve', id or '')}`"
 
 
 class Notices:
     """The marked steps of a store that are newer than this object. One thread at a time may ask."""
 
     def __init__(self, store: SqliteReader) -> None:
-        self._location = store.location
+        self._location, self._path = store.location, store.path
         self._db = open_reader(store.path)
         self._after = self._newest()
 
@@ -61,7 +62,7 @@ class Notices:
         with translated(self._location):
             rows = self._db.execute(_MARKED, (self._after, newest, _PAGE)).fetchall()
         self._after = rows[-1][0] if len(rows) == _PAGE else newest
-        return [Notice(seq, name, step, _text(*rest)) for seq, name, step, *rest in rows]
+        return [Notice(seq, name, step, _text(self._path, *rest)) for seq, name, step, *rest in rows]
 
     def _newest(self) -> int:
         with translated(self._location):

@@ -74,7 +74,7 @@ STORE_VIEWS: dict[str, tuple[str, dict[str, str]]] = {
             "arguments": "JSON: the action exactly",
             "digest": "a hash of it",
             "expires": "when it can not be answered any more, as text",
-            "verdict": "`approved` or `denied`",
+            "verdict": "`approved` or `denied`, also once it is reopened",
             "answered_by": "who",
             "reason": "why",
             "used": "1 if the action was begun on the strength of it",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from harnesses import BaseHarness, StepYield
+from harnesses.approval import Action, request_of
 from orchestrator import Orchestrator, SqliteStore
 from orchestrator.command.display import EventLines, LiveTable
 from orchestrator.command.notices import Notices
+from orchestrator.store.approvals import Ask
+from orchestrator.store.conformance.tools import claim
 
 SUMMARIES = ("quiet", "! seen \x1b[31mred", None, "not ! at the beginning", "! again")
 
@@ -70,3 +74,17 @@ async def test_the_table_has_them_above_it(tmp_path: Path, capsys: pytest.Captur
 
     err = capsys.readouterr().err
     assert [err.count(line) for line in (r"t: step 2: seen \x1b[31mred", "t: step 5: again", "not ! at")] == [1, 1, 0]
+
+
+def test_what_is_asked_names_the_command_for_this_store(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(SqliteStore(path)) as store:
+        claimed = claim(store, "one")
+        notices = Notices(store)
+        wanted = request_of("a1", "one", 1, "push", Action("publish", "push", {}), now_us=1)
+        store.commit((), [Ask(claimed.harness, claimed.epoch, 1, wanted, b"k" * 32)])
+
+        (notice,) = notices.next()
+        notices.close()
+
+    assert notice.text.endswith(f"`orchestrator approve a1 --store {path}`")

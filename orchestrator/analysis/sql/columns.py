@@ -88,7 +88,12 @@ VIEWS: dict[str, View] = {
             Column("arguments", "JSON", "", "the action exactly"),
             Column("digest", "VARCHAR", "", "a hash of the action: the answer is for nothing else"),
             at("expires", "it can not be answered any more"),
-            Column("verdict", "VARCHAR", "", "`approved` or `denied`, which wins; NULL if nobody has answered"),
+            Column(
+                "verdict",
+                "VARCHAR",
+                "",
+                "`approved` or `denied`, which wins, also once it is reopened; NULL if nobody has answered",
+            ),
             Column("answered_by", "VARCHAR", "", "who"),
             Column("reason", "VARCHAR", "", "why"),
             Column("used", "BOOLEAN", "", "whether the action was begun on the strength of it"),
