@@ -301,9 +301,30 @@ def _born_again(record: ChildRecord, heir_of: str, ancestors: tuple[str, ...]) -
         spec = read_spec(record)
         harness = spec.make()
     except OrchestratorError as error:
-        told = f"child {record.name!r} of {record.harness!r} can not be made again: {error}; put {spec.factory or 'it'} back"
-        harness, begun = _stand_in(record.harness_class, told), record.status is not None
+        harness, begun = _stand_in(record.harness_class, _unmade(record, error)), record.status is not None
     return Birth(spec=spec, harness=harness, heir_of=heir_of, ancestors=ancestors, resumed=True, begun=begun)
+
+
+def trouble_of(record: ChildRecord) -> str:
+    """Return why a child that has not ended could not be made again now; empty if it could, or has ended for good.
+
+    One whose arguments are encrypted, and there is no key, is only looked for.
+    """
+    if _has_ended(record):
+        return ""
+    terms = _terms(record)
+    try:
+        load_factory(str(terms.get("factory", "")))
+        if isinstance(terms.get("arguments"), list):
+            read_spec(record).make()
+    except OrchestratorError as error:
+        return _unmade(record, error)
+    return ""
+
+
+def _unmade(record: ChildRecord, error: Exception) -> str:
+    factory = _terms(record).get("factory") or "it"
+    return f"child {record.name!r} of {record.harness!r} can not be made again: {error}; put {factory} back"
 
 
 class Unmade(BaseHarness[Any, Any, Any]):

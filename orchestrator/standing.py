@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from harnesses.approval import Standing, Word, stand
 from harnesses.clock import read_ticks
@@ -65,6 +65,8 @@ class At:
     asks: Shown | None = None
     """What it waits to be approved."""
     asks_in_words: str = ""
+    parent: str = ""
+    """Who has started it, if another harness has."""
 
 
 def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
@@ -73,8 +75,9 @@ def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
     Args:
         lives: what the programs that run them say, by name; of others only the age of a step is known.
     """
-    asked = asked_now(reader)
-    return [_at(reader, record, lives.get(record.name), asked.get(record.name)) for record in reader.harnesses()]
+    asked, parents = asked_now(reader), {child.name: child.harness for child in reader.children()}
+    found = (_at(reader, record, lives.get(record.name), asked.get(record.name)) for record in reader.harnesses())
+    return [evolve(at, parent=parents[at.record.name]) if at.record.name in parents else at for at in found]
 
 
 def _at(reader: Roster, record: HarnessRecord, live: Live | None, asks: Shown | None) -> At:
@@ -133,6 +136,7 @@ def _fields(at: At, latched: Collection[str], location: str) -> dict[str, Any]:
     record, asks = at.record, at.asks
     return {
         "harness": record.name,
+        "parent": at.parent or None,
         "status": shown_status(record),
         "activity": at.activity,
         "attempt": record.attempt,

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harnesses.described.programs import missing_programs
+from orchestrator.children import trouble_of
+from orchestrator.command.doctor_nouns import MOST
 from orchestrator.command.loading import find_modules_in, load_script
 from orchestrator.command.making import make
 from orchestrator.command.ready_made import READY_MADE
@@ -43,7 +45,26 @@ def main(mark: str, path: Path, store: Path) -> None:
             if table.config.harness in READY_MADE:
                 for missing in missing_programs(table.config.arguments, table.beside):
                     _say(mark, {"problem": f"{table.where}: {table.config.harness}: {missing}"})
+    _look_at_children(mark, store)
     _say(mark, {"end": True})
+
+
+def _look_at_children(mark: str, store: Path) -> None:
+    """Tell which harnesses that others have started could not be started again."""
+    if not store.exists():
+        return
+    try:
+        with closing(SqliteReader(store)) as reader:
+            records = reader.children()
+    except StoreUnusable:
+        return  # told where the store is looked at
+    troubles = [trouble for trouble in map(trouble_of, records) if trouble]
+    for trouble in troubles[:MOST]:
+        _say(mark, {"problem": trouble})
+    if len(troubles) > MOST:
+        _say(mark, {"problem": f"… and {len(troubles) - MOST} more children; put what makes them back"})
+    if records and not troubles:
+        _say(mark, {"made": f"{len(records)} started by others: those that have not ended can be made again"})
 
 
 def _resumes(store: Path, name: str, types: HarnessTypes) -> str:

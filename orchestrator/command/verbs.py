@@ -76,12 +76,18 @@ def show_lines(reader: SqliteReader, name: str, number: int, *, with_state: bool
     """
     record = _step(reader, name, number)
     state = {"state": decode(reader.state_at(name, number))} if with_state else {}
+    known = reader.children()
+    parent = next((child.harness for child in known if child.name == name), None)
+    children = [child.name for child in known if (child.harness, child.step_number) == (name, number)]
     if as_json:
-        yield json_line({**step_fields(record), **state})
+        yield json_line({**step_fields(record), **state, "parent": parent, "children": children})
         return
     fields = step_fields(record)
     for label in ("harness", "step_number", "timestamp", "attempt", "seq"):
         yield f"{label:<12} {fields[label]}"
+    for label, said in (("parent", parent), ("children", one_line(", ".join(children), 2000))):
+        if said:
+            yield f"{label:<12} {said}"
     yield f"{'modified':<12} {one_line(', '.join(record.state_delta.modified)) or '-'}"
     yield f"{'summary':<12} {one_line(record.state_delta.summary or '-', 2000)}"
     for label, value in (("input", record.input), ("output", record.output), *state.items()):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from orchestrator.records import ApprovalRecord, HarnessRecord, Record, StepRecord
+from orchestrator.records import ApprovalRecord, ChildRecord, HarnessRecord, Record, StepRecord
 
 
 @runtime_checkable
@@ -91,6 +91,8 @@ class Roster(Protocol):
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]: ...
 
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]: ...
+
+    def children(self, name: str | None = None) -> Sequence[ChildRecord]: ...
 
 
 def path_of(store: object) -> Path | None:

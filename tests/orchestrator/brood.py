@@ -126,3 +126,21 @@ def make_spending(symbol: str, budget: Budget) -> Hedger:
 
 def make_nothing() -> None:
     """Make no harness."""
+
+
+class Quick(BaseHarness[int, int, str]):
+    """Steps every 20 ms, for ever."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        async for _ in self.every(0.02):
+            yield self.current_step + 1, ""
+
+
+class Quicker(Quick):
+    """Starts a child with its third step."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        async for _ in self.every(0.02):
+            if self.current_step == 2:
+                self.start_child(Quick, 0, name=f"{self.name}.child")
+            yield self.current_step + 1, ""
