@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast, get_type_hints
+from types import UnionType
+from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -147,7 +148,13 @@ def _hints(factory: Factory) -> dict[str, Any]:
     except (NameError, TypeError, AttributeError):
         return {}
     state: Any = state_type(factory) if isinstance(factory, type) else None
-    return {name: state if isinstance(hint, TypeVar) else hint for name, hint in hints.items()}
+    return {name: state if _is_open(hint) else hint for name, hint in hints.items()}
+
+
+def _is_open(hint: Any) -> bool:
+    """Return whether a parameter takes the state of any class: `StateT`, or `StateT | HarnessConfig[StateT]`."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return any(isinstance(member, TypeVar) for member in members)
 
 
 def _convert(value: Any, hint: Any, factory: Factory) -> Any:

@@ -144,3 +144,10 @@ class Quicker(Quick):
             if self.current_step == 2:
                 self.start_child(Quick, 0, name=f"{self.name}.child")
             yield self.current_step + 1, ""
+
+
+class Inheriting(BaseHarness[Book, int, str]):
+    """Takes its state as its base class does."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        yield 1, f"{type(self.state).__name__} {self.state.limit}"

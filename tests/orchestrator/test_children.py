@@ -347,6 +347,13 @@ async def test_arguments_come_back_as_the_types_that_they_are_annotated_with(aut
     assert store.state_at(CHILD, 0) == '{"limit":"7","steps":0,"symbol":"X"}'
 
 
+async def test_a_child_takes_its_state_as_its_base_class_does(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    await live(store, ("a", Parent({"factory": brood.Inheriting, "args": (brood.Book("X", Decimal("2.50")),)})))
+
+    assert [step.output for step in store.steps(CHILD)] == ["Book 2.50"]
+
+
 async def test_the_same_start_again_changes_nothing_and_another_is_refused(autojump_clock: MockClock) -> None:
     store = MemoryStore()
     await live(store, ("a", Parent({})))

@@ -1,4 +1,4 @@
-"""G15: children of a harness of a run file, or of one that is taken over; and what the command says of them. Real processes."""
+"""G15: children of a harness of a run file, or of one that is taken over; and what the command says of them."""
 
 from __future__ import annotations
 

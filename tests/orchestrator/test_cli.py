@@ -178,7 +178,7 @@ def test_show_tells_all_about_a_step(said: Said) -> None:
 def test_show_in_json_adds_the_state_when_asked(said: Said) -> None:
     done = said["show three 2 --state --json"]
 
-    assert list(done.objects[0]) == [*STEP, "state"]
+    assert list(done.objects[0]) == [*STEP, "state", "parent", "children"]
     assert done.objects[0]["state"] == 2
 
 
