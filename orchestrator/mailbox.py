@@ -136,7 +136,9 @@ class Mailbox:
         """Give back what was taken for a step that was not recorded: the store is asked again from there on."""
         if self.taken:
             self._newest = max(self._newest, self._cursor)
-            self._cursor = min(message.seq for message in (*self.taken, *(self._page or ()))) - 1
+            # A reply is not read from here: what waits before it may never have been.
+            given_back = (message.seq - 1 for message in (*self.taken, *(self._page or ())) if message.kind != REPLY)
+            self._cursor = min(self._cursor, min(given_back, default=self._cursor))
             self._page = self.taken = None
 
     def _has_room(self, message: Message) -> bool:

@@ -321,6 +321,30 @@ async def test_replies_are_not_received_as_messages(store: Store, autojump_clock
     await run(store, ("b", answering), ("a", asker), until="a")
 
 
+async def test_a_crash_after_an_answer_loses_no_message_that_waited(store: Store, autojump_clock: MockClock) -> None:
+    async def begin(harness: Scripted) -> Steps:
+        yield 0, None
+        await harness.sleep(10)
+        await harness.ask("b", 1, timeout_s=5)
+        raise ValueError("boom")
+
+    async def go_on(harness: Scripted) -> Steps:
+        yield await harness.ask("b", 1, timeout_s=5), None
+        with trio.move_on_after(50):
+            yield await harness.receive(), None
+
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Scripted(answering), name="b")
+        handle = orchestrator.start(Scripted(crashing_once(begin, go_on)), name="a")
+        await trio.sleep(1)
+        await handle.send("waits")
+        await handle.wait()
+        orchestrator.stop()
+
+    assert inputs(store, "a") == [0, 2, "waits"]
+    assert bodies(store, "a") == []
+
+
 async def test_the_same_question_twice_is_two_requests(store: Store, autojump_clock: MockClock) -> None:
     async def asker(harness: Scripted) -> Steps:
         yield [await harness.ask("b", 1, timeout_s=3), await harness.ask("b", 1, timeout_s=3)], None

@@ -11,6 +11,7 @@ from orchestrator import MemoryStore, Store
 from orchestrator.bell import Bell
 from orchestrator.mailbox import PAGE, Mailbox
 from orchestrator.store.conformance.tools import TIME_US, claim, step_row
+from orchestrator.store.messages import REPLY
 from orchestrator.store.protocol import Claimed, ConsumedRow, Message, Post
 
 
@@ -130,3 +131,16 @@ def test_messages_that_come_one_by_one_are_not_read_again() -> None:
         life.record()
 
     assert life.reads == before
+
+
+@pytest.mark.parametrize("read", [0, 1])
+def test_giving_back_a_reply_has_no_message_passed_over(read: int) -> None:
+    life = Life(MemoryStore())
+    for _ in range(3):
+        life.post(own=False)
+    taken = [life.mailbox.take() for _ in range(read)]
+    life.mailbox.take_reply(Message(1_000, "two", "0", "re:one/1/x", REPLY))
+    life.mailbox.put_back()
+
+    assert len(taken) == read
+    assert [message.seq for message in iter(life.mailbox.take, None) if message is not None] == life.posted
