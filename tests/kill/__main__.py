@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .calls import die_at_each_call
 from .lives import kill_at_random
+from .versions_lives import kill_between_versions
 
 
 def main() -> None:
@@ -19,6 +20,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1500, help="how many steps each harness makes before the next store")
     parser.add_argument("--beside", action="store_true", help="meanwhile verify, prune, fork, export, ask and order")
     parser.add_argument("--each-call", action="store_true", help="instead: kill at each write and each sync in turn")
+    parser.add_argument("--versions", action="store_true", help="instead: the class of the state changes between the lives")
     options = parser.parse_args()
     if options.each_call:
         with tempfile.TemporaryDirectory() as folder:
@@ -28,6 +30,13 @@ def main() -> None:
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     begin = time.monotonic()
     print(f"seed {seed}", flush=True)
+    if options.versions:
+        with tempfile.TemporaryDirectory() as folder:
+            end = kill_between_versions(Path(folder), kills=options.kills, seed=seed)
+        print(
+            f"{end.kills} kills, {end.migrations} migrations, each version step on record once ({time.monotonic() - begin:.0f} s)"
+        )
+        return
     with tempfile.TemporaryDirectory() as folder:
         tally = kill_at_random(
             Path(folder), kills=options.kills, seed=seed, steps=options.steps, say=True, beside=options.beside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from contextlib import closing
@@ -322,3 +323,42 @@ def test_a_reopening_that_was_tampered_with_lets_nothing_pass(tmp_path: Path, ta
         taken = store.commit((), [TakeUp(claimed.harness, claimed.epoch, 1, 1, "a1", NOW_US + 9, SECRET)]).results[0]
 
     assert taken.standing.word is word
+
+
+def edited(record: str, **fields: Any) -> str:
+    """Return a record with other fields under its old signature."""
+    return json.dumps({**json.loads(record), **fields})
+
+
+def forgeries() -> dict[str, Case]:
+    """Return cases in which a reopening is forged, or an approval replayed, by who has the records and not the secret."""
+    denied = case(["approved", "denied"])
+    approval, denial = denied.answers
+    twin = answer(request("a2"), "reopened", NOW_US + 5)
+    unsigned = Answer(id="a1", digest=request().digest, verdict="reopened", by="ann", reason="", answered_us=NOW_US + 5)
+    added = {
+        "the signature of the denial": edited(denial, verdict="reopened", answered_us=NOW_US + 5),
+        "no signature": edited(signed(unsigned, SECRET), mac=""),
+        "another secret": signed(unsigned, b"x" * 32),
+        "of another request": twin,
+        "of another request, renamed": edited(twin, id="a1"),
+    }
+    anew = Case("one", 1, signed(request("a3"), SECRET), (), ())
+    return {
+        **{kind: evolve(denied, answers=(*denied.answers, record)) for kind, record in added.items()},
+        "the old approval of what is asked anew": evolve(anew, answers=(approval,)),
+        "the old approval, renamed": evolve(anew, answers=(edited(approval, id="a3"),)),
+    }
+
+
+@pytest.mark.parametrize("kind", list(forgeries()))
+def test_a_forged_reopening_and_a_replayed_approval_are_found(kind: str) -> None:
+    assert stand(forgeries()[kind], SECRET, now_us=NOW_US + 9).word is Word.INVALID
+
+
+def test_an_approval_replayed_after_the_reopening_lets_nothing_pass() -> None:
+    reopened = case(["approved", "denied", "reopened"])
+
+    replayed = evolve(reopened, answers=(*reopened.answers, reopened.answers[0]))
+
+    assert stand(replayed, SECRET, now_us=NOW_US + 9).word in (Word.INVALID, Word.REOPENED)
