@@ -33,9 +33,7 @@ def main() -> None:
     if options.versions:
         with tempfile.TemporaryDirectory() as folder:
             end = kill_between_versions(Path(folder), kills=options.kills, seed=seed)
-        print(
-            f"{end.kills} kills, {end.migrations} migrations, each version step on record once ({time.monotonic() - begin:.0f} s)"
-        )
+        print(f"{end.kills} kills, {end.migrations} migrations, each on record once ({time.monotonic() - begin:.0f} s)")
         return
     with tempfile.TemporaryDirectory() as folder:
         tally = kill_at_random(
