@@ -37,6 +37,7 @@ from orchestrator.command.parsing import (
     split_own,
     store_of,
 )
+from orchestrator.command.questions import add_questions
 from orchestrator.command.sql import add_sql
 from orchestrator.command.tracing import add_tracing
 from orchestrator.command.watch import add_watch
@@ -130,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_readers(verbs.add_parser)
     add_watch(verbs.add_parser)
     add_controlling(verbs.add_parser)
+    add_questions(verbs.add_parser)
     add_tracing(verbs.add_parser)
     add_keeping(verbs.add_parser)
     add_operating(verbs.add_parser)

@@ -85,7 +85,7 @@ def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) ->
     """
     check_name(name)
     with closing(SqliteReader(store)) as reader:
-        path, record = reader.path, _known(reader, name)
+        path, record = reader.path, known_in(reader, name)
     reply = order(path, name, verb, grace)
     if reply is None or reply.status == 404:
         return _not_running(verb, store, record, reply, as_json=as_json)
@@ -97,7 +97,7 @@ def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) ->
     return _ENDS.get(reply.fields.get("status", ""), ExitCode.OK) if verb in _STARTS else ExitCode.OK
 
 
-def _known(reader: SqliteReader, name: str) -> HarnessRecord:
+def known_in(reader: SqliteReader, name: str) -> HarnessRecord:
     """Return what the store knows of a harness.
 
     Raises:

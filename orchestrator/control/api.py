@@ -7,6 +7,7 @@
     POST /harnesses/NAME/stop         end it; `?grace_s=2` says how long it gets
     POST /harnesses/NAME/start        start it again, if it has ended
     POST /harnesses/NAME/restart      stop it first if it runs; `?grace_s=2` as above
+    POST /harnesses/NAME/ask, query   see `questions`
 
 An order takes effect at once, and to give it again changes nothing. Its answer comes when it is on disk, or carried out; if
 that takes longer than a moment, it says so. Whatever is wrong is JSON with the sentence that the command would print.
@@ -21,6 +22,7 @@ import trio
 from attrs import field, frozen
 
 from orchestrator.control.messages import JSON_LINES, Request, Response, answered, refusal
+from orchestrator.control.questions import QUESTIONS, answer_question
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.hints import command
@@ -64,12 +66,18 @@ class Api:
                 return await self._read(request, self._metrics)
             case ("status",) if self.store is not None:
                 return await self._read(request, self._status)
-            case ("harnesses", name, verb) if self.store is not None and verb in VERBS:
+            case ("harnesses", name, verb) if self.store is not None and verb in (*VERBS, *QUESTIONS):
                 if request.method != "POST":
                     return refusal(405, f"{request.method} can not {verb}: expected POST", Allow="POST")
+                if verb in QUESTIONS:
+                    return await self._question(name, verb, request)
                 return await self._order(name, verb, request)
             case _:
-                known = "/metrics" if self.store is None else f"/metrics, /status or /harnesses/NAME/{'|'.join(VERBS)}"
+                known = (
+                    "/metrics"
+                    if self.store is None
+                    else f"/metrics, /status or /harnesses/NAME/{'|'.join((*VERBS, *QUESTIONS))}"
+                )
                 return refusal(404, f"/{'/'.join(request.parts)} is not here: expected {known}")
 
     async def _read(self, request: Request, read: Callable[[], Awaitable[Response]]) -> Response:
@@ -96,11 +104,9 @@ class Api:
             grace_s = _grace_of(request, verb)
         except UsageError as error:
             return refusal(400, str(error))
-        handle = next((handle for handle in self.handles() if handle.name == name), None)
+        handle = self._find(name)
         if handle is None:
-            return refusal(
-                404, f"harness {name!r} does not run here: expected one of {self._names()}; see `orchestrator status`"
-            )
+            return self._unknown(name)
         if verb in ("start", "restart") and self.restart is not None:
             return await self._start(handle, verb, grace_s, self.restart)
         if handle.outcome is not None and verb != "stop":
@@ -114,6 +120,18 @@ class Api:
             await order
             done = True
         return answered(200 if done else 202, {**_fields(handle), "done": done})
+
+    async def _question(self, name: str, verb: str, request: Request) -> Response:
+        handle = self._find(name)
+        return self._unknown(name) if handle is None else await answer_question(handle, verb, request)
+
+    def _find(self, name: str) -> Handle | None:
+        return next((handle for handle in self.handles() if handle.name == name), None)
+
+    def _unknown(self, name: str) -> Response:
+        return refusal(
+            404, f"harness {name!r:.200} does not run here: expected one of {self._names()}; see `orchestrator status`"
+        )
 
     async def _start(
         self, handle: Handle, verb: str, grace_s: float | None, restart: Callable[[str, float | None], Order]

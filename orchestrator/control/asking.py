@@ -45,8 +45,8 @@ class Reply:
 class _Connection(http.client.HTTPConnection):
     """HTTP over a socket in the file system."""
 
-    def __init__(self, path: Path, owner: int) -> None:
-        super().__init__("localhost", timeout=_LIMIT_S)
+    def __init__(self, path: Path, owner: int, wait_s: float) -> None:
+        super().__init__("localhost", timeout=_LIMIT_S + wait_s)
         self._path = path
         self._owner = owner
 
@@ -80,10 +80,13 @@ def _foreign() -> PermissionError:
     return PermissionError(errno.EPERM, "another user listens there")
 
 
-def ask_all(store: Path, method: str, target: str) -> Iterator[Reply]:
+def ask_all(store: Path, method: str, target: str, body: bytes = b"", *, wait_s: float = 0.0) -> Iterator[Reply]:
     """Yield what each program that runs on a store answers, as answers come; nothing if none runs.
 
     All are asked at once, so that one that hangs, or is another user's, keeps nobody from the others.
+
+    Args:
+        wait_s: seconds that the answer may take besides the usual ones.
 
     Raises:
         UsageError: programs are there, and none has answered.
@@ -93,7 +96,7 @@ def ask_all(store: Path, method: str, target: str) -> Iterator[Reply]:
 
     def ask(path: Path) -> None:
         try:
-            told.put((path, _ask(path, owner, method, target)))
+            told.put((path, _ask(path, owner, method, target, body, wait_s)))
         except Exception as error:
             told.put((path, error))
 
@@ -153,10 +156,10 @@ def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
     return reply
 
 
-def _ask(path: Path, owner: int, method: str, target: str) -> Reply:
+def _ask(path: Path, owner: int, method: str, target: str, body: bytes, wait_s: float) -> Reply:
     if path.lstat().st_uid not in _trusted(owner):
         raise _foreign()
-    with closing(_Connection(path, owner)) as connection:
-        connection.request(method, target)
+    with closing(_Connection(path, owner, wait_s)) as connection:
+        connection.request(method, target, body or None)
         response = connection.getresponse()
         return Reply(response.status, response.read().decode("utf-8", errors="replace"))

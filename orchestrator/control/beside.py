@@ -18,6 +18,7 @@ from orchestrator.control import serving
 from orchestrator.control.address import Address, address_of
 from orchestrator.control.api import Api
 from orchestrator.control.places import is_ours, open_socket, socket_path
+from orchestrator.control.questions import wait_of
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.recorder import Recorder
@@ -33,6 +34,8 @@ from orchestrator.telemetry.tracing import TraceFollower
 CONTROL_VARIABLE = "ORCHESTRATOR_CONTROL"
 """Whether a program takes orders that does not say so itself: 1 or 0. `orchestrator run` sets it for programs that it runs."""
 _SAYS = {"": None, "1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_OURS = serving.Limits(body_bytes=1_048_576)
+"""What the user who runs the program may take: a question has a message in it."""
 _ANSWERS_S = 0.5
 """How long whoever has asked gets at the end to hear the answer: who told the last harness to stop is still to hear of it."""
 
@@ -154,7 +157,7 @@ class Beside:
 
     async def _serve_control(self, listener: trio.SocketListener, api: Api, path: Path) -> None:
         try:
-            await self._server(api, welcome=_is_ours).serve(listener)
+            await self._server(api, welcome=_is_ours, limits=_OURS, wait_of=wait_of).serve(listener)
         finally:
             listener.socket.close()
             _remove(path)

@@ -24,6 +24,7 @@ class Request:
     """Of the path, decoded."""
     options: Mapping[str, str] = field(factory=dict[str, str])
     """What stands behind the question mark."""
+    body: bytes = b""
 
 
 @frozen

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from importlib.util import find_spec
 
 import trio
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from orchestrator.bell import Bell
 from orchestrator.control.messages import Answer, Request, Response, refusal, request_of
@@ -57,11 +57,18 @@ class Server:
     Args:
         answer: gives the answer to a request; what it raises is answered as a failure, and said, each kind of it once.
         welcome: says whether a client is heard at all.
+        wait_of: returns the seconds that an answer may take besides the usual ones.
     """
 
     def __init__(
-        self, answer: Answer, *, limits: Limits = LIMITS, welcome: Callable[[trio.SocketStream], bool] = lambda stream: True
+        self,
+        answer: Answer,
+        *,
+        limits: Limits = LIMITS,
+        welcome: Callable[[trio.SocketStream], bool] = lambda stream: True,
+        wait_of: Callable[[Request], float] = lambda request: 0.0,
     ) -> None:
+        self._wait_of = wait_of
         self._answer = answer
         self._limits = limits
         self._welcome = welcome
@@ -130,7 +137,7 @@ class Server:
             self._bell.ring()
 
     async def _answered(self, request: Request) -> Response:
-        limit_s = self._limits.answer_s
+        limit_s = self._limits.answer_s + self._wait_of(request)
         try:
             with trio.move_on_after(limit_s):
                 return await self._answer(request)
@@ -146,6 +153,7 @@ async def _hear(stream: trio.SocketStream, connection: object, limits: Limits, h
 
     assert isinstance(connection, h11.Connection)
     asked: Request | Response | None = None
+    body: list[bytes] = []
     length = 0
     while True:
         event = connection.next_event()
@@ -157,11 +165,12 @@ async def _hear(stream: trio.SocketStream, connection: object, limits: Limits, h
             heard.method = event.method
             asked = _read(event.method, event.target)
         elif isinstance(event, h11.Data):
+            body.append(bytes(event.data))
             length += len(event.data)
             if length > limits.body_bytes:
                 return refusal(413, f"too long: expected a body of at most {limits.body_bytes} bytes; send less")
         elif isinstance(event, h11.EndOfMessage):
-            return asked
+            return evolve(asked, body=b"".join(body)) if isinstance(asked, Request) else asked
         else:
             return None
 

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import trio
 from attrs import field, frozen
 
-from harnesses import BaseHarness
+from harnesses import BaseHarness, Request, query
 
 HOSTILE = "[bold red]x[/] \x1b[31mred\x1b]0;owned\x07\r\x9b2J \u202egnp.exe\u2028=1+1"
 MoodT = TypeVar("MoodT")
@@ -34,6 +34,23 @@ class Ticking(BaseHarness[int, int, str]):
         async for _ in self.every(0.02):
             self.update_state(lambda count: count + 1)
             yield self.state, f"tick {self.state}"
+
+
+class Answering(BaseHarness[int, int, str]):
+    """Makes a step, and doubles what it is asked; never replies to 0, and ends after 99."""
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        yield 0, "ready"
+        while self.state != 99:
+            request = await self.receive(Request)
+            if request.message:
+                await self.reply(request, request.message * 2)
+            self.update_state(lambda _, last=int(request.message): last)  # type: ignore[misc]
+            yield request.message, request.sender
+
+    @query
+    def times(self, factor: int, plus: int = 0) -> dict[str, int]:
+        return {"value": self.state * factor + plus}
 
 
 class Three(BaseHarness[int, int, str]):
