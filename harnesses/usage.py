@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from decimal import ROUND_UP, Context, Decimal
 from typing import Any
 
-from attrs import Attribute, evolve, field, fields, frozen
+from attrs import Attribute, evolve, field, fields, frozen, has
 
 from harnesses.budget import Spend
 from harnesses.errors import HarnessMisuse
@@ -135,8 +135,14 @@ def used_in(answer: object) -> Usage | None:
 
 
 def with_usage(answer: Any, usage: Usage) -> Any:
-    """Return an answer that says so much was used: what was charged for the turn is what is on record with it."""
+    """Return an answer that says so much was used: what was charged for the turn is what is on record with it.
+
+    An answer that is not an attrs object with a `usage` field is returned unchanged.
+    """
+    names = {each.name for each in fields(type(answer)) if each.init} if has(type(answer)) else set[str]()
+    if "usage" not in names:
+        return answer
     changed: dict[str, Any] = {"usage": usage}
-    if isinstance(getattr(answer, "tokens", None), int):
+    if "tokens" in names and isinstance(answer.tokens, int):
         changed["tokens"] = usage.tokens
     return evolve(answer, **changed)

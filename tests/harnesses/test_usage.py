@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses.errors import HarnessMisuse
-from harnesses.usage import UNUSED, Usage, count_of, money_of
+from harnesses.usage import UNUSED, Usage, count_of, money_of, with_usage
 
 usages = st.builds(
     Usage,
@@ -57,3 +60,31 @@ def test_money_beyond_all_measure_can_be_charged() -> None:
 def test_what_is_no_usage_cannot_be_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(HarnessMisuse, match="Usage: "):
         Usage(**wrong)
+
+
+@dataclass
+class _Plain:
+    usage: Usage | None = None
+    tokens: int = 0
+
+
+@attrs.frozen
+class _Computed:
+    @property
+    def usage(self) -> Usage:
+        return UNUSED
+
+
+@attrs.frozen
+class _Counted:
+    usage: Usage | None = None
+    tokens: int = attrs.field(default=0, init=False)
+
+
+@pytest.mark.parametrize("answer", [_Plain(), _Computed(), SimpleNamespace(usage=None)])
+def test_an_answer_that_cannot_say_what_was_charged_is_returned_unchanged(answer: Any) -> None:
+    assert with_usage(answer, Usage(tokens=5)) is answer
+
+
+def test_an_answer_says_what_was_charged_where_it_can() -> None:
+    assert with_usage(_Counted(), Usage(tokens=5)).usage == Usage(tokens=5)
