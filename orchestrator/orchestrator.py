@@ -39,6 +39,7 @@ from orchestrator.failure import as_error, parted
 from orchestrator.handle import Handle, Order, answered
 from orchestrator.latch import Latch, NoLatch
 from orchestrator.log import LogFollower
+from orchestrator.loop_watch import LoopWatch
 from orchestrator.mailbox import Mailbox
 from orchestrator.pool import RUN, Pool, chain_of, pool_name
 from orchestrator.post import PostOffice
@@ -149,6 +150,7 @@ class Orchestrator:
         """All that were funded here, by their name in the store."""
         self._run_budget = budget
         self._teller: Teller
+        self._watch: LoopWatch
         self._children: dict[str, Child] = {}
         self._wired: Common | None = None
         self._again = Again(self._children, self._put, self._handle, lambda: self._end_cause)
@@ -488,6 +490,7 @@ class Orchestrator:
             approvals = Approvals(recorder, clock, self._most)
             self._post = PostOffice(recorder, self._mailbox_of, approvals, self._most)
             self._teller = Teller(recorder, Lines())
+            self._watch = LoopWatch(recorder, self._children)
             lag_s = time.time() - trio.current_time()
             self.beside = Beside(self._wanted, recorder, lambda: self.handles, self.restart)
             self._wired = Common(
@@ -549,10 +552,12 @@ class Orchestrator:
         services.start_soon(self._teller.lines.watch)
         self._fund(RUN, self._run_budget)
         self._services = services
+        self._watch.start()
         await self.beside.start(services)
 
     async def _end_services(self, services: trio.Nursery, log: LogFollower | None) -> None:
         with trio.CancelScope(shield=True):
+            self._watch.stop()
             self._recorder.close()
             await self._recorder.wait_ended()
             await self._post.close()

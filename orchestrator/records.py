@@ -39,7 +39,7 @@ class Record:
     step: int
     time_us: int
     kind: str
-    """`step`, `message`, `intent`, `outcome`, `output`, `latch`, or the `kind` of an event."""
+    """`step`, `message`, `intent`, `outcome`, `output`, `latch`, `loop_blocked`, or the `kind` of an event."""
     body: str
     """JSON object."""
     run: str = ""

@@ -251,7 +251,7 @@ ORCHESTRATOR = (
     ("children",),
     ("log_target", "redaction"),
     ("output", "recorder"),
-    ("approvals",),
+    ("approvals", "loop_watch"),
     ("post",),
     ("correspondence",),
     ("actor", "log", "till"),

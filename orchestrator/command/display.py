@@ -124,10 +124,18 @@ def event_line(record: Record) -> str:
     own = decode(record.body)
     if record.kind == "latch":
         return _latch_line(record.harness, own)
+    if record.kind == "loop_blocked":
+        return _loop_line(record.harness, own)
     delay = f" in {own['delay_s']:.2g} s" if "delay_s" in own else ""
     cause = f": {one_line(str(own['cause']))}" if own.get("cause") else ""
     kind = record.kind.replace("_", " ")
     return f"{record.harness}: {kind}{delay} at step {record.step}, attempt {record.attempt}{cause}"
+
+
+def _loop_line(name: str, own: Mapping[str, Any]) -> str:
+    times = "" if own.get("times", 1) == 1 else f", {own['times']} times"
+    where = one_line(str(own.get("place", "?")))
+    return f"{name or 'no harness'}: blocked the loop for {own.get('seconds', 0):.1f} s{times}, at {where}"
 
 
 def _latch_line(name: str, own: Mapping[str, Any]) -> str:

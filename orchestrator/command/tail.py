@@ -1,4 +1,5 @@
-"""What is committed from now on, in order: every record, or what an operator follows, the lifecycle events and latches.
+"""What is committed from now on, in order: every record, or what an operator follows, the lifecycle events, latches
+and who has blocked the loop.
 
 It asks again and again; a run neither knows of it nor waits for it.
 """
@@ -11,7 +12,7 @@ from orchestrator.store.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite_reader import SqliteReader
 
 _PAGE = 1000
-_KINDS = ", ".join(f"'{kind}'" for kind in (*(event.kind for event in EVENTS), "latch"))
+_KINDS = ", ".join(f"'{kind}'" for kind in (*(event.kind for event in EVENTS), "latch", "loop_blocked"))
 _EVENTS = (
     "SELECT seq, harness, attempt, step_number, kind, body, coalesce(run, '') FROM events "
     f"WHERE seq > ? AND seq <= ? AND kind IN ({_KINDS}) ORDER BY seq LIMIT ?"

@@ -30,12 +30,17 @@ class _Outcome(msgspec.Struct):
     outcome: str = ""
 
 
+class _Blocked(msgspec.Struct):
+    seconds: float = 0.0
+
+
 class _Answer(msgspec.Struct):
     verdict: str = ""
 
 
 _STEP = msgspec.json.Decoder(_Step)
 _OUTCOME = msgspec.json.Decoder(_Outcome)
+_BLOCKED = msgspec.json.Decoder(_Blocked)
 _ANSWER = msgspec.json.Decoder(_Answer)
 _OUTCOMES = frozenset(outcome.value for outcome in EffectOutcome)
 _VERDICTS = ("approved", "denied", "reopened")
@@ -54,6 +59,8 @@ class Tally:
     """Wall time of its last step, microseconds since 1970; 0 if it has made none."""
     took_us: dict[str, int] = field(factory=dict[str, int])
     """By part."""
+    blocked_s: float = 0.0
+    """How long it has blocked the loop, as far as that was noticed."""
 
 
 class Counts:
@@ -121,6 +128,8 @@ class Counts:
                 self.approvals[record.kind.removeprefix("approval_")] += 1
             case "approval_answered":
                 self.approvals[_one_of(_VERDICTS, _word(_ANSWER, record.body))] += 1
+            case "loop_blocked":
+                tally.blocked_s += _blocked_s(record.body)
             case kind if kind in _ENDS:
                 tally.failures += kind == "failed"
                 self.ends[kind] += 1
@@ -134,6 +143,14 @@ def _took_us(body: str) -> dict[str, int]:
         return _STEP.decode(body).took_us
     except (msgspec.DecodeError, UnicodeError):
         return {}
+
+
+def _blocked_s(body: str) -> float:
+    try:
+        seconds = _BLOCKED.decode(body).seconds
+    except (msgspec.DecodeError, UnicodeError):
+        return 0.0
+    return seconds if 0 <= seconds < _MOST_US else 0.0
 
 
 def _word(decoder: msgspec.json.Decoder[_Outcome] | msgspec.json.Decoder[_Answer], body: str) -> str:

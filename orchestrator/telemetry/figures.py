@@ -166,6 +166,9 @@ def _of_each(counts: Counts) -> Iterator[Family]:
     yield Family("orchestrator_restarts_total", "counter", "Restarts that were ordered.", ("harness",), restarts)
     failures = [((name,), float(tally.failures)) for name, tally in each]
     yield Family("orchestrator_failures_total", "counter", "Attempts that ended with an error.", ("harness",), failures)
+    blocked = [((name,), tally.blocked_s) for name, tally in each if tally.blocked_s]
+    name = "orchestrator_loop_blocked_seconds_total"
+    yield Family(name, "counter", "How long the loop was blocked, more than a second at a time.", ("harness",), blocked)
     last = [((name,), tally.last_step_us / 1e6) for name, tally in each if tally.last_step_us]
     name = "orchestrator_last_step_timestamp_seconds"
     yield Family(name, "gauge", "When the last step was made, seconds since 1970.", ("harness",), last)

@@ -28,7 +28,7 @@ TYPES = {
 }
 KINDS = (
     *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "child", "budget"),
-    *("approval_requested", "approval_answered", "approval_used", "pruned", "repaired"),
+    *("approval_requested", "approval_answered", "approval_used", "pruned", "repaired", "loop_blocked"),
     *(event.kind for event in EVENTS),
 )
 """Of all records."""
