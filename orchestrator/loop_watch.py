@@ -4,7 +4,8 @@ The law: whoever is named has kept the loop's thread for more than a second in o
 run, or the loop's thread waited for a processor, is nobody's.
 
 Code of an extension that holds the interpreter's lock stops this thread too: it is named when the lock is free again, if it
-was busy meanwhile. While a debugger waits for its user, nobody is named.
+was computing meanwhile; one that sleeps with the lock held is not told apart from a suspended process. While a debugger
+waits for its user, nobody is named.
 """
 
 from __future__ import annotations
@@ -70,11 +71,8 @@ class Blocker:
 class _Stay:
     """One task's stay on the loop's thread."""
 
-    since: float
-    """When it was looked at first."""
     until: float
     """When it was looked at last."""
-    spent: _Spent
     blocked_s: float = 0.0
     by: Blocker | None = None
     counted: bool = False
@@ -98,6 +96,8 @@ class _Spent:
 
     computed_s: float = 0.0
     queued_s: float = 0.0
+    own_s: float = 0.0
+    """What this thread has waited for a processor."""
 
 
 @define
@@ -116,6 +116,8 @@ class LoopWatch:
     """By harness; only the loop's thread records, only the watch's thread says."""
     _stay: _Stay | None = None
     _key: tuple[int, int] | None = None
+    _looked: tuple[float, _Spent] | None = None
+    """When the last look was, and what was spent then."""
 
     def start(self) -> None:
         """Begin, unless the clock is a virtual one, which does not tell how long anything takes."""
@@ -146,16 +148,17 @@ class LoopWatch:
                 self._stay = None
 
     def _look(self, loop: _Loop, token: trio.lowlevel.TrioToken) -> None:
-        now, key = time.monotonic(), loop.key()
+        now, key, spent = time.monotonic(), loop.key(), loop.spent()
+        looked, self._looked = self._looked or (now, spent), (now, spent)
         if key is None or key != self._key or self._stay is None:
-            self._key, self._stay = key, None if key is None else _Stay(now, now, loop.spent())
+            self._key, self._stay = key, None if key is None else _Stay(now, _held_s(now - looked[0], looked[1], spent))
             if any(one.times and now >= one.due for one in list(self._tallies.values())):
                 token.run_sync_soon(self._record)
-            return
-        stay, spent = self._stay, loop.spent()
-        stay.blocked_s += _blocked_s(now - stay.until, stay.spent, spent)
-        stay.until, stay.spent = now, spent
-        if stay.blocked_s <= LIMIT_S:
+        else:
+            self._stay.blocked_s += _blocked_s(now - looked[0], looked[1], spent)
+            self._stay.until = now
+        stay = self._stay
+        if stay is None or stay.blocked_s <= LIMIT_S:
             return
         if stay.by is None:
             stay.by = loop.blocker(self._harnesses, self._recorder.store.location)
@@ -203,7 +206,16 @@ class LoopWatch:
 def _blocked_s(seconds: float, before: _Spent, now: _Spent) -> float:
     """Return how much of the time between two looks counts: not what this thread was late by, unless the other was busy."""
     busy_s = now.computed_s - before.computed_s
-    return max(0.0, min(seconds, LOOK_S + _LATE_S + busy_s) - (now.queued_s - before.queued_s))
+    return max(0.0, min(seconds - (now.queued_s - before.queued_s), LOOK_S + _LATE_S + busy_s))
+
+
+def _held_s(seconds: float, before: _Spent, now: _Spent) -> float:
+    """Return for how long the interpreter's lock was held by a task that is seen for the first time.
+
+    This thread is given the lock within milliseconds where Python code runs: then it was not late.
+    """
+    late_s, busy_s = seconds - LOOK_S, now.computed_s - before.computed_s
+    return max(0.0, min(late_s - (now.own_s - before.own_s), busy_s)) if late_s > LIMIT_S else 0.0
 
 
 @frozen
@@ -221,13 +233,11 @@ class _Loop:
         return None if points is None else (id(task), points)
 
     def spent(self) -> _Spent:
-        computed_s = queued_s = 0.0
+        computed_s = 0.0
         if sys.platform != "win32" and sys.platform != "darwin":
             with suppress(OSError):
                 computed_s = time.clock_gettime(time.pthread_getcpuclockid(self.ident))
-        with suppress(OSError, ValueError, IndexError), open(f"/proc/self/task/{self.native}/schedstat", "rb") as file:
-            queued_s = int(file.read().split()[1]) / 1e9
-        return _Spent(computed_s, queued_s)
+        return _Spent(computed_s, _queued_s(self.native), _queued_s(threading.get_native_id()))
 
     def blocker(self, harnesses: Container[str], store: str) -> Blocker | None:
         """Return who has the thread; None if nobody is to be named."""
@@ -247,13 +257,21 @@ class _Loop:
     def _frames(self) -> list[tuple[FrameType, int]] | None:
         """Return the frames below Trio's loop, outermost first, each with its last instruction; None if it is not in there."""
         frames: list[tuple[FrameType, int]] = []
-        frame = sys._current_frames().get(self.ident)
+        frame = sys._current_frames().get(self.ident)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and len(frames) < _MOST_FRAMES:
             if (frame.f_code.co_filename, frame.f_code.co_name) == _LOOP:
                 return frames[::-1]
             frames.append((frame, frame.f_lasti))
             frame = frame.f_back
         return None
+
+
+def _queued_s(thread: int) -> float:
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _names(task: trio.lowlevel.Task | None) -> Iterator[str]:
