@@ -1,4 +1,4 @@
-"""Whoever blocks the loop for more than a second is named, on stderr at once and on record; nobody else is."""
+"""G4: whoever blocks the loop for more than a second is named, on stderr at once and on record; nobody else is."""
 
 from __future__ import annotations
 
