@@ -14,6 +14,7 @@ returned.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import new_class
 from typing import Any, Protocol, cast
 
@@ -27,7 +28,7 @@ from harnesses.errors import HarnessError, HarnessMisuse, NoRestart, Orchestrato
 from orchestrator.codec import decode, encode, encode_private
 from orchestrator.declared import HarnessTypes
 from orchestrator.errors import UsageError
-from orchestrator.factories import AnyHarness, load_factory, make_harness, reference_of, stored_arguments
+from orchestrator.factories import AnyHarness, find_loaded, load_factory, make_harness, reference_of, stored_arguments
 from orchestrator.lifecycle import Status
 from orchestrator.records import ChildRecord
 from orchestrator.restart import Restart
@@ -365,9 +366,12 @@ def _terms(record: ChildRecord) -> Mapping[str, Any]:
 
 
 def _may_reopen(record: ChildRecord) -> bool:
-    """Return whether a completed child may say that there is more to do."""
-    try:
-        cls: Any = load_factory(record.harness_class)
-    except HarnessMisuse:
-        return False
-    return getattr(cls, "reopens", None) is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)
+    """Return whether a completed child may say that there is more to do.
+
+    Its class is looked for where its factory has brought it: nothing is imported for a class's name on record.
+    """
+    with suppress(HarnessMisuse):
+        load_factory(str(_terms(record).get("factory", "")))
+    cls = find_loaded(record.harness_class)
+    is_harness = isinstance(cls, type) and issubclass(cls, BaseHarness)
+    return is_harness and getattr(cls, "reopens") is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)

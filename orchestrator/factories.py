@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -66,6 +67,15 @@ def load_factory(reference: str) -> Factory:
     return factory
 
 
+def find_loaded(reference: str) -> object:
+    """Return what `package.module:attribute` names in a module that is imported already; None if there is none."""
+    module_name, _, path = reference.partition(":")
+    found: Any = sys.modules.get(module_name)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 def stored_arguments(factory: Factory, args: Sequence[object], named: Mapping[str, object]) -> list[Any]:
     """Return arguments as plain data: a list of those by position, and a dict of those by name.
 
@@ -108,11 +118,16 @@ def read_arguments(factory: Factory, plain: Sequence[Any]) -> tuple[list[Any], d
 
 
 def make_harness(factory: Factory, plain: Sequence[Any]) -> AnyHarness:
-    """Call a factory with stored arguments.
+    """Call a factory with stored arguments. What does not say that it makes a harness is not called: a store may be changed.
 
     Raises:
         HarnessMisuse: it does not take them, raises, or makes no harness.
     """
+    if not _makes_harness(factory):
+        raise HarnessMisuse(
+            f"{_named(factory)}: expected a harness class, or a function annotated to return a harness, got {factory!r:.100}; "
+            "annotate what it returns"
+        )
     try:
         args, named = read_arguments(factory, plain)
         made = factory(*args, **named)
@@ -125,6 +140,28 @@ def make_harness(factory: Factory, plain: Sequence[Any]) -> AnyHarness:
     if not isinstance(made, BaseHarness):
         raise HarnessMisuse(f"{_named(factory)} returned {made!r:.100}: expected a harness; have it return one")
     return made  # pyright: ignore[reportUnknownVariableType]  (a harness of any types)
+
+
+def _makes_harness(factory: Factory) -> bool:
+    """Return whether a factory is a harness class, or a function that says by its annotation that it returns a harness."""
+    if isinstance(factory, type):
+        return issubclass(factory, BaseHarness)
+    function: Any = inspect.unwrap(factory)
+    if not inspect.isfunction(function) or inspect.iscoroutinefunction(function):
+        return False
+    # Its return alone: a parameter's type may be there for the type checker only.
+    said: Any = SimpleNamespace(__annotations__={"return": function.__annotations__.get("return")})
+    try:
+        return _is_harness_type(get_type_hints(said, function.__globals__)["return"])
+    except Exception:
+        return False
+
+
+def _is_harness_type(said: Any) -> bool:
+    if get_origin(said) in (Union, UnionType):
+        return all(_is_harness_type(one) for one in get_args(said))
+    cls = get_origin(said) or said
+    return isinstance(cls, type) and issubclass(cls, BaseHarness)
 
 
 def _places(bound: inspect.BoundArguments) -> dict[str, list[int]]:

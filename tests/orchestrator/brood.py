@@ -151,3 +151,13 @@ class Inheriting(BaseHarness[Book, int, str]):
 
     async def execute(self) -> AsyncIterator[tuple[int, str]]:
         yield 1, f"{type(self.state).__name__} {self.state.limit}"
+
+
+def make_unsaid():  # type: ignore[no-untyped-def]
+    """Make a harness, and do not say so."""
+    return Hedger("X")
+
+
+def make_wrong() -> Hedger:
+    """Make no harness, and say that it does."""
+    return None  # type: ignore[return-value]

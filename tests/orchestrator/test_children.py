@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
@@ -320,7 +322,9 @@ _InMain.__module__ = "__main__"
         ({"factory": partial(Hedger, "X")}, "pass the class or function itself"),
         ({"factory": Hedger("X").reopens}, "is not what .* names"),
         ({"factory": _InMain}, "`__main__`"),
-        ({"factory": brood.make_nothing, "args": ()}, "returned None: expected a harness"),
+        ({"factory": brood.make_nothing, "args": ()}, "expected a harness class, or a function annotated to return a harness"),
+        ({"factory": brood.make_unsaid, "args": ()}, "annotated to return a harness, got .*make_unsaid.*; annotate what it"),
+        ({"factory": brood.make_wrong, "args": ()}, "returned None: expected a harness"),
         ({"factory": "tests:Hedger"}, "pass the class or function itself"),
         ({"args": ()}, "missing a required argument"),
         ({"args": (object(),)}, "can not be stored"),
@@ -545,3 +549,33 @@ async def test_children_are_found_without_a_look_at_any_step(tmp_path: Path) -> 
         for statement, args in ((CHILDREN, ()), (CHILDREN_OF, (1,))):
             plan = " ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", args))
             assert "USING INDEX child_records" in plan, plan
+
+
+@pytest.mark.parametrize("factory", ["os:makedirs", "os:mkdir"])
+async def test_what_a_changed_store_names_is_not_called(factory: str, tmp_path: Path, autojump_clock: MockClock) -> None:
+    path, made = tmp_path / "run.db", tmp_path / "made"
+    with closing(SqliteStore(path)) as store:
+        await live(store, ("a", Parent({}, until=1)))
+    body = f'{{"child":"{CHILD}","factory":"{factory}","arguments":[["{made}"],{{}}],"restart":"transient"}}'
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE records SET body = ? WHERE kind = 'child'", (body,))
+    with closing(SqliteStore(path)) as store:
+        ended = await live(store, ("a", Parent({}, until=1)))
+
+    assert (made.exists(), ended) == (False, {"a": Status.COMPLETED, CHILD: Status.FAILED})
+
+
+async def test_a_class_on_record_is_not_imported_to_find_out_whether_it_reopens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    path = tmp_path / "run.db"
+    (tmp_path / "planted_module.py").write_text("class Made:\n    def reopens(self): return True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with closing(SqliteStore(path)) as store:
+        await live(store, ("a", Parent({"arguments": {"until": 1}})))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE harnesses SET class = 'planted_module:Made' WHERE name = ?", (CHILD,))
+    with closing(SqliteStore(path)) as store:
+        ended = await live(store, ("a", Parent({"arguments": {"until": 1}})))
+
+    assert ("planted_module" in sys.modules, ended) == (False, {"a": Status.STOPPED})
