@@ -22,7 +22,7 @@ from harnesses.child_order import ChildOrder
 from harnesses.clock import WallClock
 from harnesses.control import Control, Ending
 from harnesses.delta import Delta
-from harnesses.errors import HarnessMisuse, ScopeError, Unstorable, located
+from harnesses.errors import HarnessMisuse, MailboxFull, RecordTooLarge, ScopeError, UnknownHarness, Unstorable, located
 from harnesses.governor import Governor
 from harnesses.meter import Meter, meter_of
 from harnesses.once import Effects
@@ -49,6 +49,9 @@ from orchestrator.within import enter_attempt
 
 _row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
 """Makes a `StepRow` without the call in between."""
+
+_REFUSALS = (MailboxFull, UnknownHarness, RecordTooLarge)
+"""What a step sends cannot be put in a mailbox: the step is not recorded, and may be made again."""
 
 
 @frozen
@@ -260,8 +263,10 @@ class Actor(Slot):
             if self.redacted and weight(self) > LARGE:
                 await self._recorder.redact_aside(self)
             await self._sent(self)
-        except BaseException:
-            self._lost = True
+        except BaseException as error:
+            self._lost = not isinstance(error, _REFUSALS)
+            if saved is not None:
+                self.savings.miss()
             raise
         self.row, self.notes = None, ()
         if self._family.expected:

@@ -22,7 +22,6 @@ from harnesses.errors import (
     ApprovalDenied,
     BudgetExhausted,
     DeadlineExceeded,
-    NoRestart,
     OrchestratorError,
     Unstorable,
     Waiting,
@@ -43,7 +42,7 @@ from orchestrator.children import Birth, Families, Family
 from orchestrator.codec import encode_private
 from orchestrator.declared import HarnessTypes
 from orchestrator.errors import OwnershipError, StateChanged, StoreError, UsageError
-from orchestrator.failure import failed, found, parted, sentence
+from orchestrator.failure import failed, found, is_lasting, parted, sentence
 from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.mailbox import Mailbox
 from orchestrator.migrating import Readied, ready, version_for
@@ -549,7 +548,7 @@ class Child:
         elif exit.ending is Ending.STOPPED or (error is None and self._program_ends):
             # Also one that has returned because it is to stop: nobody knows whether there is more for it to do.
             await self._finish(self._stopped())
-        elif error is not None and (found(error, DeadlineExceeded, NoRestart, UsageError) or self._stopping is not None):
+        elif error is not None and (is_lasting(error) or self._stopping is not None):
             await self._fail(error)
         else:
             await self._obey(judge(self, crashed=error is not None, now=trio.current_time()), error)

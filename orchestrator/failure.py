@@ -14,7 +14,7 @@ from typing import cast
 
 import trio
 
-from harnesses.errors import HarnessError
+from harnesses.errors import DeadlineExceeded, HarnessError, NoRestart, UnknownHarness
 from harnesses.faults import count, is_one, leaves, members, of_kind, split
 from harnesses.secrets import redact_text
 from orchestrator import events
@@ -162,3 +162,9 @@ def found(error: BaseException, *kinds: type[Exception]) -> BaseException | None
         if one is not None:
             return one
     return None
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Return whether no restart can mend an error, or one in a group. A harness that is not there may be started yet."""
+    lasting = (one for kind in (DeadlineExceeded, NoRestart, UsageError) for one in of_kind(error, kind))
+    return any(not is_one(one, UnknownHarness) for one in lasting)

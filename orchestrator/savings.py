@@ -64,6 +64,10 @@ class Savings:
         self.steps, self.bytes, self.snapshot_bytes = 0, 0, len(text)
         return text
 
+    def miss(self) -> None:
+        """Have the next step saved with its state: the one that was to be is not recorded."""
+        self.steps, self.bytes = LEAST_STEPS, self.snapshot_bytes
+
     @property
     def _least(self) -> int:
         """What a step of a state of this size counts for at least."""

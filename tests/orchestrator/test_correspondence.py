@@ -14,7 +14,8 @@ from trio.testing import MockClock
 from harnesses import BaseHarness
 from harnesses.requests import Request
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store
-from orchestrator.errors import AskTimeout, HarnessFailed, HarnessMisuse, MailboxFull, UnknownHarness
+from orchestrator.errors import AskTimeout, GaveUp, HarnessFailed, HarnessMisuse, MailboxFull, UnknownHarness, UsageError
+from orchestrator.savings import LEAST_STEPS
 from tests.orchestrator.scripted import Scripted, Steps
 
 Life = Callable[[Scripted], Steps]
@@ -502,3 +503,107 @@ async def test_what_a_lost_step_would_have_sent_is_free_for_others(store: Store,
         orchestrator.start(Scripted(crashing_once(crash, sender)), name="a")
 
     assert [step["id"] for step in inputs(store, "desk")] == [0, 1, 2]
+
+
+async def test_a_sender_that_finds_the_mailbox_full_at_its_step_is_started_again(
+    store: Store, autojump_clock: MockClock
+) -> None:
+    class Reluctant(Desk):
+        mailbox_limit = 1
+
+    async def sender(harness: Scripted) -> Steps:
+        if harness.current_step == 0:
+            yield 0, None
+        await harness.send("desk", Cancel(1))
+        await harness.sleep(5)
+        yield 1, None
+
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Reluctant(until=2), name="desk")
+        handle.pause()
+        a = orchestrator.start(Scripted(sender), name="a")
+        await trio.sleep(1)
+        await handle.send(Cancel(0))
+        await trio.sleep(4.01)
+        assert a.outcome is None
+        handle.resume()
+        await a.wait()
+        await trio.sleep(1)
+        orchestrator.stop()
+
+    assert a.attempt > 1
+    assert inputs(store, "a") == [0, 1]
+    assert [step["id"] for step in inputs(store, "desk")] == [0, 1]
+
+
+async def test_a_refused_step_leaves_a_snapshot_due(store: Store, autojump_clock: MockClock) -> None:
+    steps = LEAST_STEPS
+
+    class Reluctant(Desk):
+        mailbox_limit = 1
+
+    async def sender(harness: Scripted) -> Steps:
+        while harness.current_step < steps - 1:
+            yield 0, None
+        await harness.send("desk", Cancel(1))
+        await harness.sleep(5)
+        yield 1, None
+
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Reluctant(until=2), name="desk")
+        handle.pause()
+        a = orchestrator.start(Scripted(sender), name="a")
+        await trio.sleep(1)
+        await handle.send(Cancel(0))
+        await trio.sleep(4.01)
+        handle.resume()
+        await a.wait()
+        await trio.sleep(1)
+        orchestrator.stop()
+
+    assert a.attempt > 1
+    assert [row.step for row in store.step_rows("a", limit=1_000) if row.state is not None] == [steps]
+
+
+# recipients that come later
+
+
+async def test_one_that_writes_to_a_harness_that_is_started_a_moment_later_is_started_again(
+    store: Store, autojump_clock: MockClock
+) -> None:
+    async def asker(harness: Scripted) -> Steps:
+        yield await harness.ask("b", 1, timeout_s=5), None
+
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Scripted(asker), name="a")
+        await trio.sleep(0.01)
+        assert handle.attempt == 1
+        orchestrator.start(Scripted(answering), name="b")
+        await handle.wait()
+        orchestrator.stop()
+
+    assert handle.attempt == 2
+    assert inputs(store, "a") == [2]
+
+
+async def test_one_that_writes_to_nobody_gives_up_after_the_usual_restarts(store: Store, autojump_clock: MockClock) -> None:
+    async def sender(harness: Scripted) -> Steps:
+        await harness.send("nobody", 1)
+        yield 1, None
+
+    with pytest.RaisesGroup(pytest.RaisesExc(GaveUp, match="no harness 'nobody'")):
+        async with Orchestrator(store, handle_signals=False) as orchestrator:
+            orchestrator.start(Scripted(sender), name="a")
+
+
+async def test_one_that_writes_to_nobody_and_is_misused_fails_at_once(store: Store, autojump_clock: MockClock) -> None:
+    async def sender(harness: Scripted) -> Steps:
+        try:
+            await harness.send("nobody", 1)
+        except UnknownHarness as error:
+            raise ExceptionGroup("both", [error, UsageError("a wrong name")]) from None
+        yield 1, None
+
+    with pytest.RaisesGroup(HarnessFailed):
+        async with Orchestrator(store, handle_signals=False) as orchestrator:
+            orchestrator.start(Scripted(sender), name="a")
