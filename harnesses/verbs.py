@@ -102,8 +102,9 @@ class Verbs:
         its `execute()` has returned. Called again with the same name and the same terms it changes nothing.
 
         Args:
-            factory: a class, or a function that returns a harness, that another start of the program can import.
+            factory: a class, or a function annotated to return a harness, that another start of the program can import.
             args: what it is called with: plain data, or values of the types that its parameters are annotated with.
+                They are stored as they are, secrets too: pass the name of one, and have the child look it up.
             name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`.
             arguments: what it is called with by name.
             restart: `permanent`, `transient` or `temporary`.

@@ -202,6 +202,11 @@ class Child:
         return made
 
     @property
+    def pools(self) -> tuple[str, ...]:
+        """The names of the pools that it is charged to, the nearest first."""
+        return self._pools
+
+    @property
     def has_deadline(self) -> bool:
         """Whether it is to have ended by some moment."""
         return self._deadline != inf

@@ -140,8 +140,16 @@ class Starter(Protocol):
         """Return the harness that runs under a name now."""
         ...
 
+    def has_started(self, name: str) -> bool:
+        """Return whether a harness of that name was started in this program, though it may have ended."""
+        ...
+
     def bear(self, birth: Birth) -> object:
         """Start a child."""
+        ...
+
+    def check_child_limits(self, birth: Birth) -> None:
+        """Refuse a child for whose agents a limit holds nothing; raises `UsageError`."""
         ...
 
     def children_of(self, name: str) -> Sequence[ChildRecord]:
@@ -187,9 +195,12 @@ class Families:
     def resume(
         self, records: Iterable[ChildRecord], heir_of: str, ancestors: tuple[str, ...], pools: tuple[str, ...] = ()
     ) -> None:
-        """Start again what is on record and has not ended for good, and the children of what has."""
+        """Start again what is on record and has not ended for good, and the children of what has.
+
+        What was started in this program is left as it is: an operator may have stopped it.
+        """
         for record in records:
-            if record.name in ancestors or self.starter.running(record.name) is not None:
+            if record.name in ancestors or self.starter.has_started(record.name):
                 continue
             self.parents.setdefault(record.name, ancestors[-1])
             if _has_ended(record):
@@ -251,11 +262,13 @@ class Family:
                 raise HarnessMisuse(
                     f"expected arguments of at most {MAX_CHARACTERS:,} characters; store them, and pass the place"
                 )
+            ancestors = (*self.ancestors, self._name)
+            birth = Birth(spec=spec, harness=harness, heir_of=self._name, ancestors=ancestors)
+            self._all.starter.check_child_limits(birth)
         except OrchestratorError as error:
             raise HarnessMisuse(f"{where}: {error}") from error
         attach(Attachment(CHILD, body))
-        ancestors = (*self.ancestors, self._name)
-        self.expected[order.name] = Birth(spec=spec, harness=harness, heir_of=self._name, ancestors=ancestors)
+        self.expected[order.name] = birth
         self._all.parents[order.name] = self._name
         return order.name
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextvars import Context, copy_context
 from functools import partial, reduce
 from math import inf
 from pathlib import Path
@@ -66,6 +67,7 @@ from orchestrator.terms import (
 )
 from orchestrator.till import Teller
 from orchestrator.waiting import Lines
+from orchestrator.within import is_in_attempt
 
 _LOG_S = 5.0
 """What the log gets at the end to write what is missing; the next run writes the rest."""
@@ -161,6 +163,8 @@ class Orchestrator:
         self._is_ending = False
         self._end_cause: str | None = None
         """Why everything is to end: what is started from then on is not run."""
+        self._context = Context()
+        """Of the program, when it was opened: what a harness has set for itself is not for those that it starts."""
         self._running: AbstractAsyncContextManager[None] | None = None
         self._body = trio.CancelScope()
         self.beside: Beside
@@ -207,7 +211,7 @@ class Orchestrator:
 
         Args:
             name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`. Where a harness runs under it that another one has
-                started (`start_child`), it is that one: a handle on it is returned.
+                started (`start_child`), it is that one: a handle on it is returned, and no other option may be given.
             restart: when it is started again after it has ended: `permanent`, `transient` or `temporary`.
             step_timeout_s: seconds that it may take from one `yield` to the next.
             deadline_s: seconds from now by which it must have ended.
@@ -228,8 +232,10 @@ class Orchestrator:
             Unstorable: the initial state can not be stored.
         """
         self._open_nursery("start")
-        limits = (step_timeout_s, deadline_s, supervisor, budget, governor, approve)
-        if (started := self._started_by_parent(name, harness, limits)) is not None:
+        options = (backoff, grace_s, step_timeout_s, deadline_s, supervisor, budget, pool, governor, approve, renew)
+        is_plain = not any(option is not None for option in options) and not take_over
+        is_plain = is_plain and restart_of(restart) is Restart.TRANSIENT
+        if (started := self._started_by_parent(name, harness, is_plain)) is not None:
             return started
         self._check_name(name)
         self._check_harness(name, harness)
@@ -261,7 +267,10 @@ class Orchestrator:
         if child.done:
             # It could not be claimed.
             return self._handle(child)
-        nursery.start_soon(child.live, name=child.name)
+        if is_in_attempt():
+            self._context.copy().run(partial(nursery.start_soon, child.live, name=child.name))
+        else:
+            nursery.start_soon(child.live, name=child.name)
         if child.has_deadline and self._services is not None:
             self._services.start_soon(_expire, child)
         if self._end_cause is not None:
@@ -290,16 +299,16 @@ class Orchestrator:
         self._open_nursery("restart")
         return self._again.order(name, grace)
 
-    def _started_by_parent(self, name: str, harness: object, limits: tuple[object, ...]) -> Handle | None:
+    def _started_by_parent(self, name: str, harness: object, is_plain: bool) -> Handle | None:
         """Return a handle on a child of another harness that runs under a name: it is the one that is to be started."""
         child = self._children.get(name)
         if child is None or child.done or name not in self._common.families.started:
             return None
         parent = self._common.families.parents.get(name)
-        if type(child.harness) is not type(harness) or any(limit is not None for limit in limits):
+        if type(child.harness) is not type(harness) or not is_plain:
             raise AlreadyRunning(
-                f"harness {name!r} runs already, {parent!r} has started it: expected one of the same class without limits of "
-                f"its own; start it before {parent!r}, or leave it to {parent!r}"
+                f"harness {name!r} runs already, {parent!r} has started it: expected one of the same class without options "
+                f"of its own; start it before {parent!r}, or leave it to {parent!r}"
             )
         return self._handle(child)
 
@@ -309,6 +318,10 @@ class Orchestrator:
         """Return the harness that runs under a name now."""
         child = self._children.get(name)
         return None if child is None or child.done else child.harness
+
+    def has_started(self, name: str) -> bool:
+        """Return whether a harness of that name was started in this program, though it may have ended."""
+        return name in self._children
 
     def bear(self, birth: Birth) -> Handle:
         """Start a harness that another has started. For that one's `Family`."""
@@ -320,11 +333,22 @@ class Orchestrator:
                 raise UsageError(cast(Unmade, birth.harness).cause)
             if name in above.parent.supervisors:
                 raise UsageError(f"child {name!r}: a supervisor has its name; choose another")
+            self.check_child_limits(birth)
             child.claim()
         except OrchestratorError as error:
             child.reject(error)
         child.renew = lambda: partial(self.bear, evolve(birth, harness=birth.spec.make(), begun=True))
         return self._put(child)
+
+    def check_child_limits(self, birth: Birth) -> None:
+        """Refuse a child with an agent for which its own limit, or one of those above it, holds nothing.
+
+        Raises:
+            UsageError: there is such a limit.
+        """
+        pools = (*birth.pools, *self._children[birth.heir_of].pools)
+        limits = [self._pools[pool].budget for pool in pools if pool in self._pools]
+        _check_held(birth.spec.child, birth.harness, [*limits, birth.spec.limits() or UNLIMITED])
 
     def children_of(self, name: str) -> Sequence[ChildRecord]:
         """Return what is on record of the harnesses that one has started."""
@@ -413,12 +437,9 @@ class Orchestrator:
         self, name: str, harness: BaseHarness[Any, Any, Any], own: Budget | Pool | None, parent: Supervisor | None
     ) -> None:
         """Refuse a limit that holds nothing for an agent of the harness."""
-        if not (agents := harness.asked_agents()):
-            return
         names = self._chain(own if isinstance(own, Pool) else None, parent)
         limits = [self._pools[pool].budget for pool in names] + ([own] if isinstance(own, Budget) else [])
-        if why := unheld(agents, reduce(Budget.min, limits, UNLIMITED)):
-            raise UsageError(f"harness {name!r}: {why}")
+        _check_held(name, harness, limits)
 
     @property
     def handles(self) -> tuple[Handle, ...]:
@@ -482,6 +503,7 @@ class Orchestrator:
         if (path := path_of(store)) is not None:
             concealed.append(conceal_key(secret_path(path)))
         failure: BaseException | None = None
+        self._context = copy_context()
         try:
             log = None if self._log is None else LogFollower(store, self._log)
             self.latch = _latch_of(store)
@@ -657,6 +679,12 @@ class Orchestrator:
             raise failure
         if errors:
             raise ExceptionGroup(f"{len(errors)} of {len(self._children)} harnesses failed", errors)
+
+
+def _check_held(name: str, harness: BaseHarness[Any, Any, Any], limits: Sequence[Budget]) -> None:
+    agents = harness.asked_agents()
+    if agents and (why := unheld(agents, reduce(Budget.min, limits, UNLIMITED))):
+        raise UsageError(f"harness {name!r}: {why}")
 
 
 async def _expire(child: Child) -> None:

@@ -18,6 +18,11 @@ def enter_attempt(control: Control) -> None:
     _attempt.set((trio.lowlevel.current_task(), control))
 
 
+def is_in_attempt() -> bool:
+    """Return whether the code that runs now was started by an attempt, or is part of one."""
+    return _attempt.get() is not None
+
+
 async def unwind_if_stopping() -> None:
     """Return, unless the current task belongs to a harness that is to stop: then it does not go on.
 

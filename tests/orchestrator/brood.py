@@ -9,6 +9,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from harnesses import BaseHarness, Budget
+from harnesses.agent import Agent, AgentRun
+from harnesses.usage import Usage
 
 
 @frozen
@@ -161,3 +163,37 @@ def make_unsaid():  # type: ignore[no-untyped-def]
 def make_wrong() -> Hedger:
     """Make no harness, and say that it does."""
     return None  # type: ignore[return-value]
+
+
+async def _spend(run: AgentRun[int, str]) -> str:
+    run.charge(Usage(tokens=500))
+    return ""
+
+
+class Asking(BaseHarness[int, int, str]):
+    """Asks an agent that uses 500 tokens, and reports them if it is told to."""
+
+    def __init__(self, reports: list[str]) -> None:
+        super().__init__(0)
+        self.agent: Agent[int, str, str] = Agent(_spend, name="asked", reports=reports)
+
+    def asked_agents(self) -> tuple[Agent[int, str, str], ...]:
+        return (self.agent,)
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        yield 1, await self.run_agent(self.agent, "")
+
+
+class Settling(BaseHarness[int, int, str]):
+    """Starts a child that asks an agent, while it has reserved tokens itself."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    async def execute(self) -> AsyncIterator[tuple[int, str]]:
+        async with self.spending(tokens=10) as spend:
+            self.start_child(Asking, ["tokens"], name=f"{self.name}.asking")
+            yield 1, ""
+            spend.settle(tokens=10)
+        await self.sleep(1)
+        yield 2, ""

@@ -27,7 +27,7 @@ from orchestrator.store.sqlite_file import open_reader
 from orchestrator.testing import FaultyStore
 from tests.orchestrator import brood
 from tests.orchestrator.brood import Buying, Hedger, Mid, Parent, Recursive, Reopening, Returning
-from tests.orchestrator.scripted import Scripted, Steps, numbers, poll, to_the_end
+from tests.orchestrator.scripted import STEADY, Scripted, Steps, numbers, poll, to_the_end
 
 CHILD = "a.hedger"
 
@@ -579,3 +579,80 @@ async def test_a_class_on_record_is_not_imported_to_find_out_whether_it_reopens(
         ended = await live(store, ("a", Parent({"arguments": {"until": 1}})))
 
     assert ("planted_module" in sys.modules, ended) == (False, {"a": Status.STOPPED})
+
+
+async def test_what_its_parent_reserves_does_not_pay_for_a_child(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    async with to_the_end(store) as (orchestrator, _):
+        orchestrator.start(brood.Settling(), name="a", budget=Budget(tokens=1000))
+        await trio.sleep(5)
+        orchestrator.stop()
+
+    assert store.accounts()["harness/a"].spent.tokens == 510
+
+
+@pytest.mark.parametrize(("above", "own"), [(Budget(tokens=10), None), (None, Budget(tokens=10))])
+async def test_a_limit_that_cannot_be_held_for_a_childs_agent_is_refused_before_the_step(
+    above: Budget | None, own: Budget | None, autojump_clock: MockClock
+) -> None:
+    store = MemoryStore()
+    async with to_the_end(store) as (orchestrator, errors):
+        parent = Parent({"factory": brood.Asking, "args": ([],), "budget": own})
+        orchestrator.start(parent, name="a", budget=above, restart="temporary")
+        await trio.sleep(5)
+        orchestrator.stop()
+
+    assert re.search("start_child 'a.hedger': .*its budget of tokens cannot be held: expected agents", str(errors)), errors
+    assert (names(store), numbers(store, "a")) == ([], [])
+
+
+async def test_a_limit_that_cannot_be_held_for_a_childs_agent_any_more_is_refused_when_it_is_resumed(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    async with to_the_end(FaultyStore(store, OSError("gone"), after=True, only_steps=True)) as (orchestrator, _):
+        orchestrator.start(Parent({"factory": brood.Asking, "args": ([],)}), name="a")
+    store.close()
+    async with to_the_end(store) as (orchestrator, errors):
+        orchestrator.start(Parent({"factory": brood.Asking, "args": ([],)}), name="a", budget=Budget(tokens=10))
+        await trio.sleep(2)
+        orchestrator.stop()
+
+    assert "harness 'a.hedger': its budget of tokens cannot be held" in str(errors)
+    assert [harness.name for harness in store.harnesses()] == ["a"]
+
+
+async def test_no_option_is_dropped_for_a_child_that_runs_already(autojump_clock: MockClock) -> None:
+    async with Orchestrator(handle_signals=False) as orchestrator:
+        orchestrator.start(Parent({}), name="a")
+        await trio.sleep(0.5)
+        options: list[dict[str, Any]] = [
+            {"pool": orchestrator.pool("two", Budget(steps=2))},
+            {"restart": "permanent"},
+            {"grace_s": 1},
+            {"take_over": True},
+            {"backoff": STEADY},
+            {"renew": lambda: lambda: None},
+        ]
+        for option in options:
+            with pytest.raises(AlreadyRunning, match="without options of its own"):
+                orchestrator.start(Hedger("EURUSD"), name=CHILD, **option)
+        assert orchestrator.start(Hedger("EURUSD"), name=CHILD, restart="transient").status is Status.RUNNING
+        orchestrator.stop()
+
+
+async def test_a_child_that_an_operator_has_stopped_stays_so_when_its_parent_is_restarted(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Parent({}), name="a")
+        await trio.sleep(0.5)
+        await orchestrator.handles[1].stop()
+        await orchestrator.restart("a")
+        await trio.sleep(3)
+        assert {handle.name: handle.status for handle in orchestrator.handles} == {"a": Status.RUNNING, CHILD: Status.STOPPED}
+        orchestrator.stop()
+    store.close()
+
+    await live(store, ("a", Parent({})))
+
+    assert attempts(store) == {"a": 3, CHILD: 2}
