@@ -91,7 +91,7 @@ class _Tally:
 
 
 @frozen
-class _Spent:
+class Spent:
     """Seconds that the loop's thread has computed, and has waited for a processor, until now; 0 where nobody counts."""
 
     computed_s: float = 0.0
@@ -116,7 +116,7 @@ class LoopWatch:
     """By harness; only the loop's thread records, only the watch's thread says."""
     _stay: _Stay | None = None
     _key: tuple[int, int] | None = None
-    _looked: tuple[float, _Spent] | None = None
+    _looked: tuple[float, Spent] | None = None
     """When the last look was, and what was spent then."""
 
     def start(self) -> None:
@@ -151,11 +151,11 @@ class LoopWatch:
         now, key, spent = time.monotonic(), loop.key(), loop.spent()
         looked, self._looked = self._looked or (now, spent), (now, spent)
         if key is None or key != self._key or self._stay is None:
-            self._key, self._stay = key, None if key is None else _Stay(now, _held_s(now - looked[0], looked[1], spent))
+            self._key, self._stay = key, None if key is None else _Stay(now, held_between(now - looked[0], looked[1], spent))
             if any(one.times and now >= one.due for one in list(self._tallies.values())):
                 token.run_sync_soon(self._record)
         else:
-            self._stay.blocked_s += _blocked_s(now - looked[0], looked[1], spent)
+            self._stay.blocked_s += blocked_between(now - looked[0], looked[1], spent)
             self._stay.until = now
         stay = self._stay
         if stay is None or stay.blocked_s <= LIMIT_S:
@@ -203,13 +203,13 @@ class LoopWatch:
                     self._recorder.submit(Remark(name, KIND, encode(body), time.time_ns() // 1000))
 
 
-def _blocked_s(seconds: float, before: _Spent, now: _Spent) -> float:
+def blocked_between(seconds: float, before: Spent, now: Spent) -> float:
     """Return how much of the time between two looks counts: not what this thread was late by, unless the other was busy."""
     busy_s = now.computed_s - before.computed_s
     return max(0.0, min(seconds - (now.queued_s - before.queued_s), LOOK_S + _LATE_S + busy_s))
 
 
-def _held_s(seconds: float, before: _Spent, now: _Spent) -> float:
+def held_between(seconds: float, before: Spent, now: Spent) -> float:
     """Return for how long the interpreter's lock was held by a task that is seen for the first time.
 
     This thread is given the lock within milliseconds where Python code runs: then it was not late.
@@ -232,12 +232,12 @@ class _Loop:
         points = getattr(task, "_schedule_points", None)
         return None if points is None else (id(task), points)
 
-    def spent(self) -> _Spent:
+    def spent(self) -> Spent:
         computed_s = 0.0
         if sys.platform != "win32" and sys.platform != "darwin":
             with suppress(OSError):
                 computed_s = time.clock_gettime(time.pthread_getcpuclockid(self.ident))
-        return _Spent(computed_s, _queued_s(self.native), _queued_s(threading.get_native_id()))
+        return Spent(computed_s, _queued_s(self.native), _queued_s(threading.get_native_id()))
 
     def blocker(self, harnesses: Container[str], store: str) -> Blocker | None:
         """Return who has the thread; None if nobody is to be named."""

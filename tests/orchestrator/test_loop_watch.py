@@ -20,7 +20,7 @@ import trio
 from trio.testing import MockClock
 
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store
-from orchestrator.loop_watch import KIND
+from orchestrator.loop_watch import KIND, Spent, blocked_between, held_between
 from tests.orchestrator.scripted import Scripted, Steps
 
 ROOT = Path(__file__).parent.parent.parent
@@ -162,20 +162,19 @@ def test_a_virtual_clock_is_not_watched() -> None:
     assert found == [True, False]
 
 
-def test_what_computes_with_the_interpreters_lock_held_is_named_afterwards() -> None:
-    async def holding(harness: Scripted) -> Steps:
-        begin = time.thread_time()
-        sum(range(5_000_000))
-        sum(range(int(5_000_000 * 2.5 / (time.thread_time() - begin))))
-        yield 1, None
-
-    store = MemoryStore()
-
-    trio.run(run, store, holding)
-
-    ((name, body),) = blocked(store)
-    assert name == "holding"
-    assert "in holding (sum)" in body["place"]
+@pytest.mark.parametrize(
+    ("seconds", "spent", "blocked_s", "held_s"),
+    [
+        pytest.param(0.12, Spent(), 0.12, 0.0, id="on time: all of it counts"),
+        pytest.param(2.1, Spent(), 0.2, 0.0, id="suspended: next to nothing"),
+        pytest.param(2.1, Spent(computed_s=2.1), 2.1, 2.0, id="computing with the lock held: all of it"),
+        pytest.param(2.1, Spent(queued_s=2.1), 0.0, 0.0, id="the loop had no processor: nothing"),
+        pytest.param(2.1, Spent(computed_s=2.1, own_s=2.0), 2.1, 0.0, id="the watch had no processor: nothing of a new task"),
+    ],
+)
+def test_what_counts_of_the_time_between_two_looks(seconds: float, spent: Spent, blocked_s: float, held_s: float) -> None:
+    assert blocked_between(seconds, Spent(), spent) == pytest.approx(blocked_s)
+    assert held_between(seconds, Spent(), spent) == pytest.approx(held_s)
 
 
 @pytest.fixture
