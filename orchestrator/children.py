@@ -353,6 +353,13 @@ class Unmade(BaseHarness[Any, Any, Any]):
         yield
 
 
+class Ended(Unmade):
+    """Stands in for a child that has ended, and is let go: it may be one of many."""
+
+
+ENDED: AnyHarness = Ended("it has ended")
+
+
 def _stand_in(harness_class: str, cause: str) -> AnyHarness:
     """Return a stand-in that goes by the name of the class that is on record, so that this stays there."""
     module, _, name = harness_class.partition(":")

@@ -33,7 +33,7 @@ from harnesses.runtime import ApprovalRule
 from orchestrator.again import Again, Renew
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
-from orchestrator.children import Birth, Families, Unmade
+from orchestrator.children import ENDED, Birth, Families, Unmade
 from orchestrator.control.beside import Beside, Wanted
 from orchestrator.errors import AlreadyRunning, OrchestratorError, ScopeError, StoreLost, SystemTaskFailed, UsageError
 from orchestrator.failure import as_error, parted
@@ -337,7 +337,8 @@ class Orchestrator:
             child.claim()
         except OrchestratorError as error:
             child.reject(error)
-        child.renew = lambda: partial(self.bear, evolve(birth, harness=birth.spec.make(), begun=True))
+        child.lets_go, plan = True, evolve(birth, harness=ENDED)
+        child.renew = lambda: partial(self.bear, evolve(plan, harness=spec.make(), begun=True))
         return self._put(child)
 
     def check_child_limits(self, birth: Birth) -> None:
@@ -448,8 +449,8 @@ class Orchestrator:
 
     @property
     def harnesses(self) -> dict[str, BaseHarness[Any, Any, Any]]:
-        """Every harness started here by its name."""
-        return {name: child.harness for name, child in self._children.items()}
+        """Every harness started here by its name; of those that harnesses have started, the ones that have not ended."""
+        return {name: child.harness for name, child in self._children.items() if child.harness is not ENDED}
 
     @property
     def _common(self) -> Common:

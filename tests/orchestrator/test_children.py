@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sqlite3
 import sys
+import weakref
 from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
@@ -656,3 +658,21 @@ async def test_a_child_that_an_operator_has_stopped_stays_so_when_its_parent_is_
     await live(store, ("a", Parent({})))
 
     assert attempts(store) == {"a": 3, CHILD: 2}
+
+
+async def test_a_child_that_has_ended_is_let_go_and_can_be_started_again(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Parent({"factory": Returning}), name="a")
+        await trio.sleep(0.5)
+        made = weakref.ref(orchestrator.harnesses[CHILD])
+        await orchestrator.handles[1].wait()
+        await trio.sleep(1)
+        gc.collect()
+        assert (made(), set(orchestrator.harnesses)) == (None, {"a"})
+        assert (orchestrator.handles[1].status, orchestrator.handles[1].current_step) == (Status.EXHAUSTED, 2)
+        again = await orchestrator.restart(CHILD)
+        assert (await again.wait()).step == 2
+        orchestrator.stop()
+
+    assert attempts(store)[CHILD] == 2
