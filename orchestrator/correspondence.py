@@ -65,6 +65,25 @@ class Sender:
 
 
 @frozen
+class _Fitting:
+    """Says whether a message is of one of some types. One of no type fits, to be set aside."""
+
+    kinds: frozenset[type]
+    accepts: tuple[type, ...]
+
+    def __call__(self, message: Message) -> bool:
+        if message.kind == REQUEST:
+            return Request in self.kinds
+        named = [cls for cls in self.accepts if cls.__name__ == message.type]
+        if named and self.kinds.isdisjoint(named):
+            return False
+        try:
+            return opened(decode(message.body), message.type, self.accepts)[1] in self.kinds
+        except WrongMessage:
+            return True
+
+
+@frozen
 class Correspondence:
     """The messages of one attempt."""
 
@@ -78,6 +97,8 @@ class Correspondence:
     """How often each question was asked in the step being made."""
     _given_up: set[str] = field(factory=set[str])
     """Replies that nobody in the step being made waits for any more."""
+    _awaited: list[str] = field(factory=list[str])
+    """Replies that are waited for, also by a task that outlives the step in which it asked."""
 
     _senders: set[Task] = field(factory=set[Task])
     """The tasks that have sent something with the step being made."""
@@ -118,10 +139,14 @@ class Correspondence:
             await self._office.check_room(to, self._sender.name)
             now_us = time.time_ns() // 1000
             post = Post(to, self._sender.name, now_us, body, id, REQUEST, type, now_us + int(timeout_s * 1e6))
-            with trio.move_on_after(timeout_s):
-                await self._office.put(post)
-                while (reply := self._find(id)) is None:
-                    await self._control.wait(self._mailbox.wait_reply, self._mailbox.replies)
+            self._awaited.append(_RE + id)
+            try:
+                with trio.move_on_after(timeout_s):
+                    await self._office.put(post)
+                    while (reply := self._find(id)) is None:
+                        await self._control.wait(self._mailbox.wait_reply, self._mailbox.replies)
+            finally:
+                self._awaited.remove(_RE + id)
         if reply is None:
             self._given_up.add(_RE + id)
             raise timed_out(to, timeout_s)
@@ -171,7 +196,8 @@ class Correspondence:
     def receive_nowait(self, kinds: Sequence[type]) -> Any:
         """Return the oldest message, of one of those types if any is named; raises `trio.WouldBlock` if there is none."""
         check_kinds(kinds, self._mailbox.accepts)
-        while (message := self._mailbox.take(self._fitting(kinds) if kinds else None)) is not None:
+        fits = _Fitting(frozenset(kinds), self._mailbox.accepts) if kinds else None
+        while (message := self._mailbox.take(fits)) is not None:
             try:
                 value, _ = opened(decode(message.body), message.type, self._mailbox.accepts)
             except WrongMessage as error:
@@ -190,19 +216,6 @@ class Correspondence:
             self._sender.log(
                 f"waits for a message with {len(self._posts)} unsent, the first to {to!r}: they go with the next step"
             )
-
-    def _fitting(self, kinds: Sequence[type]) -> Callable[[Message], bool]:
-        """Return what says whether a message is of one of those types. One of no type fits, to be set aside."""
-
-        def fits(message: Message) -> bool:
-            if message.kind == REQUEST:
-                return Request in kinds
-            try:
-                return opened(decode(message.body), message.type, self._mailbox.accepts)[1] in kinds
-            except WrongMessage:
-                return True
-
-        return fits
 
     def _keep(self, post: Post) -> None:
         if len(self._posts) >= MAX_SENT:
@@ -240,6 +253,8 @@ class Correspondence:
         return found
 
     def _is_late(self, reply: Message) -> bool:
+        if reply.id in self._awaited:
+            return False
         step = reply.id.removeprefix(_RE).split("/", 2)[1]
         return reply.id in self._given_up or int(step) < self._sender.step()
 

@@ -7,12 +7,15 @@ taken for a step that was never recorded is read again. Of what waits, one page 
     _page           read, and not yet taken
     _cursor         the last message read: what is newer is in the store alone
     _newest         the newest message known of: while it is past the cursor, there is something to read
+    _searched       for who looks for some messages only: the last message that it has looked at
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import inf
 
 from harnesses.errors import HarnessMisuse
@@ -23,6 +26,8 @@ PAGE = 256
 """Messages that are read at once: from then on the cost of asking does not show."""
 MAX_SKIPPED = 10_000
 """Messages of other types that may wait before the one that is asked for: they are in memory meanwhile."""
+_SEARCHES = 64
+"""Kinds of searches whose place is remembered."""
 _SMALL = 65_536
 """Characters of a message that may stay in memory without having been read for it."""
 
@@ -37,7 +42,7 @@ class Mailbox:
         limit: how many messages may wait; any number if None.
     """
 
-    __slots__ = ("_bell", "_cursor", "_newest", "_page", "_read", "accepts", "limit", "replies", "taken")
+    __slots__ = ("_bell", "_cursor", "_newest", "_page", "_read", "_searched", "accepts", "limit", "replies", "taken")
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class Mailbox:
         # Unknown until the store has been asked once: there may be any number.
         self._newest: float = inf
         self._page: deque[Message] | None = None
+        self._searched: dict[Callable[[Message], bool], int] = {}
         self.taken: list[Message] | None = None
         """What was taken since the last step, in order."""
 
@@ -94,7 +100,7 @@ class Mailbox:
         """Take the oldest message for the step being made, if there is one.
 
         Args:
-            fits: says whether it is one that is wanted; others stay where they are.
+            fits: says whether it is one that is wanted; others stay where they are. An equal one does not see them again.
 
         Raises:
             HarnessMisuse: `MAX_SKIPPED` others wait before it.
@@ -140,6 +146,7 @@ class Mailbox:
             given_back = (message.seq - 1 for message in (*self.taken, *(self._page or ())) if message.kind != REPLY)
             self._cursor = min(self._cursor, min(given_back, default=self._cursor))
             self._page = self.taken = None
+            self._searched.clear()
 
     def _has_room(self, message: Message) -> bool:
         return len(message.body) < _SMALL and (self._page is None or len(self._page) < PAGE)
@@ -147,14 +154,18 @@ class Mailbox:
     def _pick(self, fits: Callable[[Message], bool]) -> Message | None:
         """Take the oldest message that fits, reading on while there is none."""
         assert self._page is not None
-        skipped = 0
+        if fits not in self._searched and len(self._searched) >= _SEARCHES:
+            self._searched.clear()
         while True:
-            for place in range(skipped, len(self._page)):
-                if fits(message := self._page[place]):
+            first = bisect_right(self._page, self._searched.get(fits, 0), key=lambda message: message.seq)
+            for place, message in enumerate(islice(self._page, first, None), first):
+                if fits(message):
                     del self._page[place]
+                    self._searched[fits] = message.seq
                     return message
-            skipped = len(self._page)
-            if skipped >= MAX_SKIPPED and self._newest > self._cursor:
+            if self._page:
+                self._searched[fits] = self._page[-1].seq
+            if len(self._page) >= MAX_SKIPPED and self._newest > self._cursor:
                 raise HarnessMisuse(
                     f"receive: expected a message of that type among the oldest {MAX_SKIPPED:,}, found none; "
                     "receive the others first"

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from harnesses import BaseHarness
 from harnesses.requests import Request
-from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store
+from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store, codec, correspondence
 from orchestrator.errors import AskTimeout, GaveUp, HarnessFailed, HarnessMisuse, MailboxFull, UnknownHarness, UsageError
 from orchestrator.savings import LEAST_STEPS
 from tests.orchestrator.scripted import Scripted, Steps
@@ -312,6 +312,36 @@ async def test_a_late_reply_is_dropped_and_on_record(store: Store, autojump_cloc
     assert any("came too late: it is dropped" in line for line in lines)
 
 
+async def test_answers_to_tasks_that_outlive_their_step_are_their_own(store: Store, autojump_clock: MockClock) -> None:
+    async def slow(harness: Scripted) -> Steps:
+        requests = [await harness.receive(Request) for _ in range(2)]
+        await harness.sleep(5)
+        for request in requests:
+            await harness.reply(request, request.message * 2)
+        yield 1, None
+        await harness.sleep(1_000_000)
+
+    async def asker(harness: Scripted) -> Steps:
+        got: list[Any] = []
+
+        async def ask(number: int) -> None:
+            got.append(await harness.ask("b", number, timeout_s=100))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, 1)
+            nursery.start_soon(ask, 2)
+            await harness.sleep(1)
+            yield "begun", None
+        yield sorted(got), None
+
+    await run(store, ("b", slow), ("a", asker), until="a")
+
+    assert inputs(store, "a") == ["begun", [2, 4]]
+    lines = [record.body for record in store.records(limit=1_000) if record.kind == "output"]
+    assert not any("too late" in line for line in lines)
+    assert store.replies("a") == []
+
+
 async def test_replies_are_not_received_as_messages(store: Store, autojump_clock: MockClock) -> None:
     async def asker(harness: Scripted) -> Steps:
         await harness.ask("b", 1, timeout_s=3)
@@ -444,6 +474,22 @@ async def test_selective_receive_leaves_the_others_in_order(store: Store, autoju
     got = await desk(store, Desk(Cancel, until=3), Order("A", 1), Order("B", 2), Cancel(3))
 
     assert got == [Cancel(3), Order("A", 1), Order("B", 2)]
+
+
+async def test_a_message_of_a_type_that_is_not_asked_for_is_not_decoded(
+    store: Store, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[str] = []
+
+    def decode(body: str) -> Any:
+        decoded.append(body)
+        return codec.decode(body)
+
+    monkeypatch.setattr(correspondence, "decode", decode)
+    got = await desk(store, Desk(Cancel, Cancel, until=2), Order("A", 1), Cancel(3), Cancel(4))
+
+    assert got == [Cancel(3), Cancel(4)]
+    assert not any("symbol" in body for body in decoded)
 
 
 async def test_a_wrong_message_from_elsewhere_is_set_aside_and_crashes_nobody(store: Store, autojump_clock: MockClock) -> None:

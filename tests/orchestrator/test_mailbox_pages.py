@@ -144,3 +144,35 @@ def test_giving_back_a_reply_has_no_message_passed_over(read: int) -> None:
 
     assert len(taken) == read
     assert [message.seq for message in iter(life.mailbox.take, None) if message is not None] == life.posted
+
+
+def test_a_message_that_was_passed_over_is_not_looked_at_again() -> None:
+    life = Life(MemoryStore())
+    for _ in range(2 * PAGE):
+        life.post(own=False)
+    looked: list[int] = []
+
+    def none(message: Message) -> bool:
+        looked.append(message.seq)
+        return False
+
+    def second(message: Message) -> bool:
+        return message.seq == life.posted[1]
+
+    assert life.mailbox.take(none) is None
+    assert life.mailbox.take(none) is None
+    assert looked == life.posted
+
+    found, oldest = life.mailbox.take(second), life.mailbox.take()
+    assert found is not None
+    assert oldest is not None
+    assert (found.seq, oldest.seq) == (life.posted[1], life.posted[0])
+
+    life.post(own=False)
+    life.notice()
+    assert life.mailbox.take(none) is None
+    assert looked == life.posted
+
+    life.mailbox.put_back()
+    found = life.mailbox.take(second)
+    assert found is not None, "it was given back"

@@ -21,7 +21,6 @@ MISUSE = {
     "UnstorableState": r"expected a int, was object",
     "UnstorableOutput": r"output can not be stored: expected .*; convert it before the yield",
     "UnstorableMessage": r"can not be stored",
-    "UnknownRecipient": r"nobody",
     "FrozenState": r"read-only: .* got Count.total in place \(.*misusing.py:\d+\); call self.update_state",
     "ChangedInPlace": r"read-only: .* got list.append in place; call self.update_state",
     "AsyncioSleep": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*use trio.sleep",
@@ -36,7 +35,11 @@ NOT_READY = {
     "MissingInterpreter": r"can not be run .*interpreter its first line names",
     "MayNotBeRun": r"may not be run .*chmod",
 }
-CRASHES = {"MissingFile": "FileNotFoundError", "MissingFolder": "NotADirectoryError|FileNotFoundError"}
+CRASHES = {
+    "MissingFile": "FileNotFoundError",
+    "MissingFolder": "NotADirectoryError|FileNotFoundError",
+    "UnknownRecipient": "UnknownHarness: no harness 'nobody'",
+}
 
 
 @pytest.mark.parametrize(("cls", "cause"), MISUSE.items())
@@ -69,7 +72,7 @@ async def test_what_is_not_ready_blocks_at_once(cls, cause, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(("cls", "cause"), CRASHES.items())
-async def test_a_missing_file_that_is_no_program_is_a_crash(cls, cause, tmp_path, monkeypatch):
+async def test_what_may_be_there_the_next_time_is_a_crash(cls, cause, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = MemoryStore()
 
@@ -134,7 +137,7 @@ def run_file(command: Command, cls: str) -> Path:
 
 @pytest.mark.parametrize(
     ("cls", "code"),
-    [*((cls, 1) for cls in MISUSE if cls != "UnknownRecipient"), *((cls, 4) for cls in NOT_READY)],
+    [*((cls, 1) for cls in MISUSE), *((cls, 4) for cls in NOT_READY)],
 )
 def test_the_command_tells_it_in_one_line(command, cls, code):
     file = run_file(command, cls)
