@@ -221,8 +221,7 @@ class Child:
         if control is None:
             return None
         doing = Doing.APPROVAL if control.is_parked else Doing.WAITING if control.is_waiting else Doing.WORKING
-        halted = str(getattr(self.harness, "halted", "") or "")
-        return Live(doing, control.watch.age_s, control.step_timeout_s, halted)
+        return Live(doing, control.watch.age_s, control.step_timeout_s, _halted(self.harness))
 
     @property
     def done(self) -> bool:
@@ -691,6 +690,15 @@ class Child:
 
     def _outcome(self, kind: OutcomeKind, cause: str = "", error: BaseException | None = None) -> Outcome:
         return Outcome(kind, cause, self.step, self.attempt, error)
+
+
+def _halted(harness: BaseHarness[Any, Any, Any]) -> str:
+    """Return what a harness says of itself; whoever looks at a harness is not to fail because its code does."""
+    try:
+        said: object = getattr(harness, "halted", "")
+    except Exception:
+        return ""
+    return said if isinstance(said, str) else ""
 
 
 def _hindered(error: BaseException, cause: str) -> events.Event:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
 import trio
@@ -29,6 +30,39 @@ async def echo(harness: Scripted) -> Steps:
     while True:
         message = await harness.receive()
         yield message, None
+
+
+class Saying(Scripted):
+    """Says what it is told to of why it is halted."""
+
+    says: ClassVar[Callable[[], Any]]
+
+    @property
+    def halted(self) -> str:
+        return cast(str, type(self).says())
+
+
+class Method(Scripted):
+    """Has a method of that name, for a purpose of its own."""
+
+    def halted(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("says", "shown"), [(lambda: "drawdown", "drawdown"), (lambda: 3, ""), (lambda: None, ""), (lambda: 1 // 0, "")]
+)
+async def test_what_a_harness_says_of_being_halted_is_shown_if_it_is_text(
+    says: Callable[[], Any], shown: str, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr(Saying, "says", staticmethod(says), raising=False)
+    async with Orchestrator(handle_signals=False) as orchestrator:
+        handles = [orchestrator.start(Saying(poll), name="a"), orchestrator.start(Method(poll), name="b")]
+        await trio.sleep(0.5)
+        said = [handle.live.halted for handle in handles if handle.live is not None]
+        orchestrator.stop()
+
+    assert said == [shown, ""]
 
 
 # orders
