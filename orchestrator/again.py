@@ -55,6 +55,8 @@ class Again:
         self._put = put
         self._handle = handle
         self._why_ending = why_ending
+        self._ordered: dict[str, _Ordered] = {}
+        """The last order of each harness that was to be stopped first."""
 
     def order(self, name: str, grace_s: float | None) -> Order:
         """Start a harness again; stop it first if it runs. Awaiting it gives a handle on its next life, which has begun then.
@@ -68,10 +70,13 @@ class Again:
             raise UsageError(f"harness {name!r} was not started in this program: expected one of {names}")
         self._check_going_on(name)
         start = self._start_of(child)
-        ordered = _Ordered(child)
+        ordered = self._ordered.get(name)
+        if ordered is None or ordered.child is not child or child.then is None:
+            ordered = _Ordered(child)
         if child.done:
             self._begin(ordered, start)
         else:
+            self._ordered[name] = ordered
             child.stop(grace_s, "restarted by order")
             child.then = partial(self._begin, ordered, start)
         return Order(partial(self._wait, child, ordered))
@@ -103,6 +108,7 @@ class Again:
         except Exception as error:
             ordered.error = error
             return
+        self._ordered.pop(name, None)
         ordered.child = self._children[name]
         ordered.child.by_order = True
 
@@ -111,6 +117,9 @@ class Again:
         if ordered.error is not None:
             raise ordered.error
         child = ordered.child
+        if child is before:
+            self._check_going_on(child.name)
+            raise UsageError(f"harness {child.name!r} is not started again: it was told to stop meanwhile; start it again")
         await child.wait_begun()
         if child.status is Status.COMPLETED and not child.has_begun:
             raise UsageError(

@@ -209,6 +209,32 @@ async def test_a_stop_after_a_restart_counts(store, autojump_clock):
     assert events(store, "one") == ["started", "stopped"]
 
 
+async def test_a_restart_that_a_stop_has_overtaken_says_so(store, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        handle = orchestrator.start(Scripted(poll), name="one")
+        orchestrator.start(Scripted(poll), name="two")
+        await trio.sleep(1)
+        order, other = orchestrator.restart("one"), orchestrator.restart("two")
+        handle.stop()
+        with pytest.raises(UsageError, match="'one' is not started again: it was told to stop"):
+            await order
+        await other
+        last = orchestrator.restart("two")
+        orchestrator.stop()
+        with pytest.raises(UsageError, match="'two' is not started again: the program is ending"):
+            await last
+
+
+async def test_two_restarts_of_one_are_one_and_both_give_the_life_that_came_of_it(store, autojump_clock):
+    async with Orchestrator(store) as orchestrator:
+        orchestrator.start(Scripted(poll), name="one")
+        await trio.sleep(1)
+        orders = orchestrator.restart("one"), orchestrator.restart("one")
+        first, second = [await order for order in orders]
+        assert (first.status, first.attempt) == (second.status, second.attempt) == (Status.RUNNING, 2)
+        orchestrator.stop()
+
+
 async def test_what_makes_it_anew_is_asked_before_anything_is_stopped(store, autojump_clock):
     def renew() -> Any:
         raise UsageError("run.toml is not valid")
