@@ -373,7 +373,8 @@ class Actor(Slot):
     def mail(self) -> Correspondence:
         """The messages of this attempt."""
         if self._mail is None:
-            of = Sender(self.name, self._number, lambda: self._harness.current_step + 1, self.log, self._attach_body)
+            step, starting = lambda: self._harness.current_step + 1, lambda: self._family.expected
+            of = Sender(self.name, self._number, step, self.log, self._attach_body, starting)
             self._mail = Correspondence(self._post, self._mailbox, of, self.control)
         return self._mail
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from trio.lowlevel import Task, current_task
 
 from harnesses.control import Control
 from harnesses.entries import check_key
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import HarnessMisuse, UnknownHarness
 from harnesses.requests import Request, WrongMessage, check_kinds, check_timeout, check_waiting, moment_of, opened, timed_out
 from orchestrator.codec import decode, encode
 from orchestrator.mailbox import Mailbox
@@ -62,6 +62,8 @@ class Sender:
     """Has a line of output recorded."""
     attach: Callable[[str, str], None]
     """Has something recorded beside the step being made: a kind, and JSON."""
+    starting: Callable[[], Collection[str]] = tuple
+    """Returns the names of the harnesses that are started with the step being made."""
 
 
 @frozen
@@ -109,7 +111,7 @@ class Correspondence:
     async def send(self, to: str, message: object) -> None:
         """Keep a message for the step being made; it is checked now."""
         body, type = self._office.encoded(to, message)
-        await self._office.check_room(to, self._sender.name)
+        await self._check_room(to)
         self._keep(Post(to, self._sender.name, 0, body, type=type))
 
     def reply(self, request: Request, answer: object) -> None:
@@ -136,7 +138,7 @@ class Correspondence:
         id = self._id_of(to, body, key)
         reply = self._find(id)
         if reply is None:
-            await self._office.check_room(to, self._sender.name)
+            await self._check_room(to)
             now_us = time.time_ns() // 1000
             post = Post(to, self._sender.name, now_us, body, id, REQUEST, type, now_us + int(timeout_s * 1e6))
             self._awaited.append(_RE + id)
@@ -216,6 +218,18 @@ class Correspondence:
             self._sender.log(
                 f"waits for a message with {len(self._posts)} unsent, the first to {to!r}: they go with the next step"
             )
+
+    async def _check_room(self, to: str) -> None:
+        """Return if a message can be sent; one to a harness that the same step starts has nowhere to go yet."""
+        try:
+            await self._office.check_room(to, self._sender.name)
+        except UnknownHarness as error:
+            if to not in self._sender.starting():
+                raise
+            raise HarnessMisuse(
+                f"message to {to!r}: expected a `yield` between start_child and it, got none; "
+                "yield first, or give it to the factory as an argument"
+            ) from error
 
     def _keep(self, post: Post) -> None:
         if len(self._posts) >= MAX_SENT:

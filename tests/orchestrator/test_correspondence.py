@@ -653,3 +653,19 @@ async def test_one_that_writes_to_nobody_and_is_misused_fails_at_once(store: Sto
     with pytest.RaisesGroup(HarnessFailed):
         async with Orchestrator(store, handle_signals=False) as orchestrator:
             orchestrator.start(Scripted(sender), name="a")
+
+
+async def test_one_that_writes_to_a_child_of_the_same_step_is_told_to_yield_first(
+    store: Store, autojump_clock: MockClock
+) -> None:
+    async def parent(harness: Scripted) -> Steps:
+        child = harness.start_child(Desk, name="kid")
+        with pytest.raises(HarnessMisuse, match="message to 'kid': expected a `yield` between start_child and it"):
+            await harness.send(child, Cancel(1))
+        yield 0, None
+        await harness.send(child, Cancel(1))
+        yield 1, None
+
+    await run(store, ("a", parent), until="a")
+
+    assert inputs(store, "a") == [0, 1]
