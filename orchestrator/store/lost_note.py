@@ -25,7 +25,7 @@ from attrs import frozen
 from orchestrator.codec import decode
 from orchestrator.store.approvals import KINDS as APPROVALS
 from orchestrator.store.budget_books import KIND as BUDGET
-from orchestrator.store.message_records import recorded_fields
+from orchestrator.store.message_records import mailbox_columns, recorded_fields
 from orchestrator.store.proof_account import Account, LostNote, Row
 from orchestrator.store.pruning_residue import Base, Residue, read_marks
 from orchestrator.store.sealing import row_hash
@@ -38,7 +38,7 @@ _RECORDS = f"""
 SELECT seq, kind, harness, epoch, attempt, step, body FROM records
 WHERE seq BETWEEN ? AND ? AND kind IN ({", ".join(map(repr, ("message", BUDGET, *APPROVALS)))}) ORDER BY seq
 """
-_MESSAGES = "SELECT seq, harness, sender, body, id, kind, type, deadline_us FROM mailbox WHERE seq BETWEEN ? AND ?"
+_MESSAGES = "SELECT seq, harness, {columns} FROM mailbox WHERE seq BETWEEN ? AND ?"
 _APPROVALS = "SELECT seq, harness, id, digest FROM approval_index WHERE seq BETWEEN ? AND ?"
 _RESERVATIONS = "SELECT id, harness, epoch, attempt, step, pools, amounts FROM open_reservations WHERE id BETWEEN ? AND ?"
 _MADE_UP = (ValueError, TypeError, LookupError, AttributeError, struct.error, RecursionError, OverflowError)
@@ -114,8 +114,9 @@ def _agrees(db: sqlite3.Connection, residue: Residue) -> bool:
     A reservation has no row any more once it is closed; of a message and an approval the row stays as long as the record.
     """
     reach = residue.first_seq, residue.last_seq
+    messages_asked = _MESSAGES.format(columns=mailbox_columns(db, "mailbox"))
     messages, approvals, reservations = (
-        {row[0]: row[1:] for row in db.execute(query, reach)} for query in (_MESSAGES, _APPROVALS, _RESERVATIONS)
+        {row[0]: row[1:] for row in db.execute(query, reach)} for query in (messages_asked, _APPROVALS, _RESERVATIONS)
     )
     for seq, kind, harness, *place, text in db.execute(_RECORDS, reach):
         body: dict[str, Any] = decode(text)

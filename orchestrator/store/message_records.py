@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 from orchestrator.codec import decode, encode
@@ -15,6 +16,16 @@ def recorded_fields(
     said: dict[str, Any] = {"from": sender, "message": decode(body)}
     extra = {"id": id, "kind": kind if kind != PLAIN else "", "type": type, "deadline_us": deadline_us}
     return said | {name: value for name, value in extra.items() if value}
+
+
+def mailbox_columns(db: sqlite3.Connection, of: str) -> str:
+    """Return what to select from the mailbox, known as `of`, for `recorded_fields`.
+
+    A store of an earlier schema version has plain messages only, and no columns for more.
+    """
+    known = {row[1] for row in db.execute("PRAGMA table_info(mailbox)")}
+    more = f"{of}.id, {of}.kind, {of}.type, {of}.deadline_us" if "kind" in known else "NULL, '', NULL, NULL"
+    return f"{of}.sender, {of}.body, {more}"
 
 
 def record_of(post: Post) -> str:

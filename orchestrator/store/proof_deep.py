@@ -19,7 +19,7 @@ from orchestrator.codec import decode
 from orchestrator.errors import StoreUnusable
 from orchestrator.events import EVENTS
 from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
-from orchestrator.store.message_records import recorded_fields
+from orchestrator.store.message_records import mailbox_columns, recorded_fields
 
 Contradiction: TypeAlias = tuple[str, str, str, int | None]
 """What, where, text and the number of the record."""
@@ -38,7 +38,7 @@ SELECT h.name, h.attempt, h.event, r.seq, r.attempt, r.body FROM harnesses h JOI
 )
 """
 _MESSAGES = """
-SELECT m.seq, h.name, r.body, m.sender, m.body, m.id, m.kind, m.type, m.deadline_us
+SELECT m.seq, h.name, r.body, {columns}
 FROM mailbox m JOIN harnesses h ON h.id = m.harness
 LEFT JOIN records r ON r.seq = m.seq AND r.kind = 'message' AND r.harness = m.harness ORDER BY m.seq
 """
@@ -105,7 +105,7 @@ def _events(db: sqlite3.Connection) -> Iterator[Contradiction]:
 
 
 def _messages(db: sqlite3.Connection) -> Iterator[Contradiction]:
-    for seq, name, record, *message in db.execute(_MESSAGES):
+    for seq, name, record, *message in db.execute(_MESSAGES.format(columns=mailbox_columns(db, "m"))):
         try:
             fits = record is not None and decode(record) == recorded_fields(*message)
         except _UNREADABLE:

@@ -42,8 +42,8 @@ def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | Non
         StoreError: it is not a store of ours, or can not be written.
     """
     store = Path(path).resolve()
-    with closing(open_reader(store)):
-        pass  # refuses what is not there, what is no store, and one of another version
+    with closing(open_reader(store, older=True)):
+        pass  # refuses what is not there, what is no store, and what is newer than this program
     if _lost_note(store, prove(store, _head(store), deep=True)) is None:
         return None
     if pids := running_on(store):

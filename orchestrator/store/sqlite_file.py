@@ -52,8 +52,11 @@ def open_writer(path: Path, busy_s: float) -> Connection:
     return db
 
 
-def open_reader(path: Path) -> Connection:
+def open_reader(path: Path, *, older: bool = False) -> Connection:
     """Open an existing file for reading only.
+
+    Args:
+        older: whether one of an older schema version will do; its views are not to be used.
 
     Raises:
         StoreUnusable: it is not there, is not a store of ours, or is newer than this program.
@@ -69,7 +72,7 @@ def open_reader(path: Path) -> Connection:
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
                 raise StoreUnusable(f"{path} is empty: expected a store; it is just being made, or nothing ran on it yet")
-            if version < VERSION:
+            if version < VERSION and not older:
                 raise StoreUnusable(
                     f"{path} has schema version {version}: expected {VERSION}; run something on it once to bring it up to date"
                 )

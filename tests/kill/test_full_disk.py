@@ -37,7 +37,7 @@ def test_a_full_disk_ends_the_program_loudly_and_loses_nothing(small_disk: Path)
 
     assert end.code == 1
     assert "StoreLost: " in end.errors
-    assert "run.db can not grow: database or disk is full; free some space and start again" in end.errors
+    assert "run.db can not grow: database or disk is full; free some space, then `orchestrator run FILE`" in end.errors
     history.add(life)
     assert sum(history.verify().values()) > 100
     subprocess.run(["mount", "-o", "remount,size=60m", small_disk], check=True)

@@ -280,7 +280,7 @@ class Killed(BaseException):
 def revived(runtime: LocalRuntime) -> LocalRuntime:
     """Return surroundings for another life: what was on record is, the rest is new."""
     other = LocalRuntime(runtime.name)
-    other.effects, other._mailbox = runtime.effects, runtime._mailbox
+    other.effects, other.mail = runtime.effects, runtime.mail
     return other
 
 
@@ -728,7 +728,7 @@ async def told(messages: dict[int, object], *args: object, **more: object) -> Tr
             day = 0 if after is None else (after - FIRST).days + 1
             message = messages.pop(day, None)
             if message is not None:
-                runtime._mailbox.append(message)
+                runtime.mail.deliver([message])
             return super().is_at_end(after)
 
     closes, *rest = args

@@ -284,7 +284,7 @@ async def test_a_rebalancing_that_falls_under_a_halt_is_made_up_for_after_the_re
     class Resetting(ReplayFeed):
         async def next_slice(self, after):
             if after == FIRST + timedelta(1):
-                runtime._mailbox.append({"do": "reset"})
+                runtime.mail.deliver([{"do": "reset"}])
             return await super().next_slice(after)
 
     harness = TradingHarness(Resetting({"A": bars([100] * 6)}), strategy=rebalancing())
