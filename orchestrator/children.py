@@ -394,4 +394,4 @@ def _may_reopen(record: ChildRecord) -> bool:
         load_factory(str(_terms(record).get("factory", "")))
     cls = find_loaded(record.harness_class)
     is_harness = isinstance(cls, type) and issubclass(cls, BaseHarness)
-    return is_harness and getattr(cls, "reopens") is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)
+    return is_harness and getattr(cast(Any, cls), "reopens") is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)
