@@ -36,13 +36,15 @@ _START = """\
 For a harness of a program that runs: it goes on from its last recorded step, on the terms that it was started with, and no
 earlier restart counts against it. A run file is read again, so a budget that is spent can be raised there first. No other
 harness is touched. A program all of whose harnesses have ended ends itself: then `orchestrator run FILE` starts them.
-exit codes: 0 if the harness runs or has done its work, 1 if no program runs it or it failed, 4 if it is blocked again"""
+exit codes: 0 if the harness runs or has done its work, 1 if no program runs it or it failed, 3 if its
+budget is spent, 4 if it is blocked again"""
 _PAST = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
 
 
 _STARTS = ("start", "restart")
 _ENDS: Mapping[str, ExitCode] = {
     Status.BLOCKED: ExitCode.BLOCKED,
+    Status.BUDGET_SPENT: ExitCode.STOPPED,
     Status.FAILED: ExitCode.FAILED,
     Status.GAVE_UP: ExitCode.FAILED,
 }

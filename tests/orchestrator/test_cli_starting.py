@@ -186,7 +186,7 @@ def test_a_spent_budget_is_raised_in_the_run_file_and_the_harness_started(comman
     broken = command("restart", "ticking")
     command.each(["stop", "ticking"], ["stop", "other"])
 
-    assert "budget spent at step 3" in again.err
+    assert (again.code, "budget spent at step 3" in again.err) == (3, True)
     assert raised.err.startswith("ticking is started again: attempt 3, running")
     assert (broken.code, "run.toml" in broken.err, attempt(command, "ticking")) == (2, True, 3)
     ended(process)
