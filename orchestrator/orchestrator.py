@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial, reduce
@@ -416,6 +416,18 @@ class Orchestrator:
         if cast(object, budget) is None:
             raise UsageError(f"pool {name!r}: expected a Budget, was None; a pool without limits is Budget()")
         return cast(Pool, self._fund(pool_name("pool", name), budget, parent))
+
+    def fund_again(self, budgets: Mapping[str, Budget | None]) -> None:
+        """Set limits anew while the program runs; what was spent stays spent.
+
+        Args:
+            budgets: by the names of their pools in the store; None lifts a limit.
+        """
+        for name, budget in budgets.items():
+            before = self._pools.get(name)
+            wanted = budget if budget is not None or before is None else Budget()
+            if before is None or before.budget != wanted:
+                self._fund(name, wanted, None if before is None else before.parent)
 
     def _fund(self, name: str, budget: Budget | None, parent: Pool | None = None) -> Pool | None:
         """Have the limits of a pool recorded."""

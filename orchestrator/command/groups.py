@@ -31,7 +31,7 @@ from harnesses.features.lists import cycle_in
 from orchestrator.command.ready_made import way_out
 from orchestrator.errors import UsageError
 from orchestrator.orchestrator import Orchestrator
-from orchestrator.pool import Pool
+from orchestrator.pool import Pool, pool_name
 from orchestrator.restart import Restart, Strategy
 from orchestrator.supervisor import Supervisor
 
@@ -105,6 +105,14 @@ class Groups:
         for each in self.pools:
             pools[each.name] = orchestrator.pool(each.name, self.pooled[each.name], pools.get(each.parent or ""))
         return Opened(supervisors, pools)
+
+    def budgets(self) -> dict[str, Budget | None]:
+        """Return the limits of all, None of one without, by the names of their pools in the store."""
+        paths: dict[str, str] = {}
+        for one in self.supervisors:  # parents first
+            paths[one.name] = one.name if one.parent is None else f"{paths[one.parent]}/{one.name}"
+        supervised = {pool_name("supervisor", path): self.supervised.get(name) for name, path in paths.items()}
+        return supervised | {pool_name("pool", name): budget for name, budget in self.pooled.items()}
 
     def tightest(self, budget: Budget | None, supervisor: str | None, pool: str | None) -> Budget | None:
         """Return what a harness may spend at most with others: by a budget for all, and those of its supervisors and pools."""

@@ -35,6 +35,7 @@ from orchestrator.latch import Latch
 from orchestrator.log_target import is_stream, open_target
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.pool import RUN
 from orchestrator.store.sqlite import SqliteStore
 from orchestrator.system_faults import system_fault
 from orchestrator.telemetry.sdk import is_asked_for
@@ -196,13 +197,21 @@ def _renew(name: str, orchestrator: Orchestrator, origin: Origin) -> Callable[[]
         UsageError: the file can not be read, or the harness can not be made.
     """
     file = origin.file
-    table = next((table for table in read_run_file(file).harnesses if table.config.name == name), None)
+    run_file = read_run_file(file)
+    table = next((table for table in run_file.harnesses if table.config.name == name), None)
     if table is None:
         raise UsageError(f"{file} has no harness {name!r} any more: expected its table; put it back, or leave it ended")
     made = make(table, origin.store)
     origin.groups.supervisor(made.supervisor, name)
     origin.groups.pool(made.pool, name)
-    return partial(_start, made, orchestrator, origin)
+    budgets = run_file.groups.budgets()
+    budgets[RUN] = run_file.options.get("budget")
+
+    def start() -> Handle:
+        orchestrator.fund_again(budgets)
+        return _start(made, orchestrator, origin)
+
+    return start
 
 
 def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:

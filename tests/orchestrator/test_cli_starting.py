@@ -209,3 +209,33 @@ def test_what_cannot_be_started_is_told_with_the_command_to_give(command: Comman
     assert "`orchestrator run FILE --store other.db`" in nobody.err
     assert "'three' has completed" in completed.err
     ended(process)
+
+
+def test_a_budget_shared_with_others_is_raised_in_the_run_file_and_the_harness_started(command: Command) -> None:
+    table = TICKING.replace("initial_state", 'pool = "two"\nsupervisor = "desk"\ninitial_state')
+    top = """\
+[[pool]]
+name = "two"
+steps = {0}
+[[supervisor]]
+name = "floor"
+[[supervisor]]
+name = "desk"
+parent = "floor"
+budget = {{ steps = {0} }}
+"""
+
+    def steps() -> int:
+        return heads(command.folder / "run.db").get("ticking", 0)
+
+    process = run(command, top.format(3), GATED, table)
+    wait_until(lambda: status(command, "ticking") == "budget_spent")
+    as_it_was = command("start", "ticking")
+    command.write("run.toml", "\n".join([top.format(5), GATED, table]))
+    command("start", "ticking")
+    wait_until(lambda: steps() == 5)
+    command("stop", "gated")
+
+    assert as_it_was.code == 3
+    ended(process)
+    assert steps() == 5
