@@ -9,6 +9,7 @@ The law: a missing file that is not a program, and whatever else is not certain,
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import FrozenInstanceError as FrozenDataclassError
 from itertools import islice
@@ -25,6 +26,7 @@ _MOST = 100
 """Errors of a group that are looked at."""
 _SPAWNING = ("_execute_child", "_posix_spawn")
 """Functions of `subprocess` that start a program; an error from there is about the program, or the folder to run it in."""
+_STATE = re.compile(r"(?:property 'state' of '.*' object has no setter|can't set attribute 'state')")
 _ASYNCIO = ("no running event loop", "no current event loop", "should be used inside a task", "unrecognized yield message")
 """What Python, asyncio and Trio say when a coroutine of asyncio is awaited under Trio."""
 
@@ -50,6 +52,11 @@ def _diagnosed(error: BaseException, state: object) -> HarnessError | None:
         return _missing_program(cast(OSError, error))
     if cls in (FrozenInstanceError, FrozenDataclassError):
         return _frozen_state(error, state)
+    if cls is AttributeError and _STATE.fullmatch(str(error)):
+        return HarnessMisuse(
+            f"execute() assigned to self.state{_at(error)}: expected a change by update_state; "
+            "call self.update_state(lambda state: …), which returns the new one"
+        )
     if cls in (RuntimeError, TypeError) and any(part in str(error) for part in _ASYNCIO):
         return HarnessMisuse(
             f"execute() called asyncio{_at(error)}: expected Trio, which harnesses run under, got {str(error)[:60]!r}; "

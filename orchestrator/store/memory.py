@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
@@ -28,7 +29,7 @@ from orchestrator.store.folding import Mark, effects_of
 from orchestrator.store.forking import Origin, check_fork, copied, forked, rows_of
 from orchestrator.store.memory_mail import MemoryMailbox
 from orchestrator.store.message_records import record_of
-from orchestrator.store.messages import full, is_bounded, unknown_recipient
+from orchestrator.store.messages import full, is_bounded, is_open, unknown_recipient
 from orchestrator.store.protocol import (
     EFFECT_KINDS,
     Append,
@@ -205,7 +206,7 @@ class MemoryStore:
         """Return how many more messages the mailbox of a harness takes; None if any number."""
         with self._lock:
             mail = self._recipient(name).mail
-        return None if mail.limit is None else max(0, mail.limit - len(mail.waiting))
+        return None if mail.limit is None else max(0, mail.limit - mail.places(time.time_ns() // 1000))
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
@@ -438,7 +439,7 @@ class MemoryStore:
         return record.time_us, Filed(record.kind, harness.number, harness.name, record.step, record.body)
 
     def _post(self, post: Post) -> int:
-        if self._recipient(post.to).mail.is_full_for(post):
+        if self._recipient(post.to).mail.is_full_for(post, post.time_us):
             raise full(post.to, self._recipient(post.to).mail.limit or 0)
         return self._put(post)
 
@@ -467,11 +468,12 @@ class MemoryStore:
                 continue
             key, mine, harness = (step.harness, step.step), Counter(change), self._harnesses[step.harness]
             used = [row for row in consumed if (row.harness, row.step) == key]
-            mine[harness.name] -= sum(row.message in harness.mail.waiting for row in used)
+            taken = (harness.mail.waiting.get(row.message) for row in used)
+            mine[harness.name] -= sum(message is not None and is_open(message, step.time_us) for message in taken)
             try:
                 for post in (row.post for row in sent if (row.harness, row.step) == key):
                     mail = self._recipient(post.to).mail
-                    if mail.is_full_for(post, mine[post.to]):
+                    if mail.is_full_for(post, step.time_us, mine[post.to]):
                         raise full(post.to, mail.limit or 0)
                     mine[post.to] += is_bounded(post) and post.id not in mail.ids
             except OrchestratorError as error:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from attrs import define, field
 
-from orchestrator.store.messages import REPLY, Message, Post, is_bounded
+from orchestrator.store.messages import REPLY, Message, Post, is_bounded, is_open
 
 
 @define
@@ -35,7 +35,11 @@ class MemoryMailbox:
         self.waiting.pop(seq, None)
         self.replies.pop(seq, None)
 
-    def is_full_for(self, post: Post, more: int = 0) -> bool:
+    def places(self, now_us: int) -> int:
+        """Return how many places are taken: a request whose deadline has passed takes none."""
+        return sum(is_open(message, now_us) for message in self.waiting.values())
+
+    def is_full_for(self, post: Post, now_us: int, more: int = 0) -> bool:
         """Return whether there is no room for a message, with so many more waiting than there are now."""
         is_new = is_bounded(post) and post.id not in self.ids
-        return self.limit is not None and is_new and len(self.waiting) + more >= self.limit
+        return self.limit is not None and is_new and self.places(now_us) + more >= self.limit

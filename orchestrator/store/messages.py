@@ -76,6 +76,11 @@ def is_bounded(post: Post) -> bool:
     return post.kind != REPLY
 
 
+def is_open(message: Message, now_us: int) -> bool:
+    """Return whether anybody may still wait for what becomes of a message: a request is over at its deadline."""
+    return not message.deadline_us or message.deadline_us > now_us
+
+
 def full(to: str, limit: int) -> MailboxFull:
     """Return the error for a mailbox that has no room."""
     return MailboxFull(

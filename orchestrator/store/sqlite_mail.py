@@ -19,11 +19,18 @@ Step: TypeAlias = tuple[int, int]
 _RECIPIENT = "SELECT id, mailbox_limit FROM harnesses WHERE name = ?"
 _KNOWN = "SELECT name FROM harnesses ORDER BY id LIMIT 11"
 _NEWEST_WAITING = "SELECT coalesce(max(seq), 0) FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply'"
-_WAITING = """
-SELECT count(*) FROM (SELECT 1 FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply' LIMIT ?)
+WAITING = """
+SELECT count(*) FROM (
+    SELECT 1 FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply'
+    AND (deadline_us IS NULL OR deadline_us > ?) LIMIT ?
+)
 """
+"""Those that take a place in a mailbox at a moment, up to a number: a request whose deadline has passed takes none."""
 _SAME_ID = "SELECT seq FROM mailbox WHERE harness = ? AND id = ?"
-_IS_WAITING = "SELECT 1 FROM mailbox WHERE seq = ? AND harness = ? AND consumed_step IS NULL AND kind <> 'reply'"
+_IS_WAITING = (
+    "SELECT 1 FROM mailbox WHERE seq = ? AND harness = ? AND consumed_step IS NULL AND kind <> 'reply' "
+    "AND (deadline_us IS NULL OR deadline_us > ?)"
+)
 _INSERT = """
 INSERT INTO mailbox (seq, harness, sender, body, id, kind, type, deadline_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
@@ -55,7 +62,7 @@ class SqliteMail:
         harness, limit = self._recipient(post.to)
         if (seq := self._same(harness, post)) is not None:
             return seq
-        if limit is not None and is_bounded(post) and self._waiting(harness, limit) >= limit:
+        if limit is not None and is_bounded(post) and self._waiting(harness, limit, post.time_us) >= limit:
             raise full(post.to, limit)
         return self._insert(harness, post)
 
@@ -80,10 +87,10 @@ class SqliteMail:
                 continue
             key = step.harness, step.step
             mine: Counter[int] = Counter(change)
-            mine[step.harness] -= sum(self._is_waiting(one) for one in used.get(key, ()))
+            mine[step.harness] -= sum(self._is_waiting(one, step.time_us) for one in used.get(key, ()))
             try:
                 for post in by_step.get(key, ()):
-                    self._make_room(post, mine)
+                    self._make_room(post, mine, step.time_us)
             except OrchestratorError as error:
                 refused[key] = error
             else:
@@ -108,13 +115,13 @@ class SqliteMail:
         if rows:
             self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", rows)
 
-    def _make_room(self, post: Post, change: Counter[int]) -> None:
+    def _make_room(self, post: Post, change: Counter[int], now_us: int) -> None:
         """Note a message in `change`, which is how many more wait in each mailbox, or fewer, than before the commit."""
         harness, limit = self._recipient(post.to)
         check_size("the message", post.body, CEILING_BYTES)
         if not is_bounded(post) or self._same(harness, post) is not None:
             return
-        if limit is not None and self._waiting(harness, limit - change[harness]) + change[harness] >= limit:
+        if limit is not None and self._waiting(harness, limit - change[harness], now_us) + change[harness] >= limit:
             raise full(post.to, limit)
         change[harness] += 1
 
@@ -138,9 +145,9 @@ class SqliteMail:
         row = self._db.execute(_SAME_ID, (harness, post.id)).fetchone() if post.id else None
         return None if row is None else int(row[0])
 
-    def _waiting(self, harness: int, most: int) -> int:
+    def _waiting(self, harness: int, most: int, now_us: int) -> int:
         """Return how many messages wait in a mailbox; no more than `most` are counted."""
-        return int(self._db.execute(_WAITING, (harness, max(most, 0))).fetchone()[0])
+        return int(self._db.execute(WAITING, (harness, now_us, max(most, 0))).fetchone()[0])
 
-    def _is_waiting(self, used: ConsumedRow) -> bool:
-        return self._db.execute(_IS_WAITING, (used.message, used.harness)).fetchone() is not None
+    def _is_waiting(self, used: ConsumedRow, now_us: int) -> bool:
+        return self._db.execute(_IS_WAITING, (used.message, used.harness, now_us)).fetchone() is not None

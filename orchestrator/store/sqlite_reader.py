@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Collection, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from orchestrator.store.sqlite_approvals import all_filed
 from orchestrator.store.sqlite_budgets import accounts
 from orchestrator.store.sqlite_children import read_children
 from orchestrator.store.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite_mail import WAITING
 from orchestrator.store.sqlite_states import check_found, find_state
 from orchestrator.store.sqlite_versions import goes_on_with, versions_of
 
@@ -62,9 +64,6 @@ _WAITING = (
 _REPLIES = (
     f"SELECT {_MESSAGE} FROM mailbox INDEXED BY mailbox_replies WHERE harness = ? AND consumed_step IS NULL "
     "AND kind = 'reply' ORDER BY seq"
-)
-_COUNT_WAITING = (
-    "SELECT count(*) FROM (SELECT 1 FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply' LIMIT ?)"
 )
 _LARGEST_PAGE = 4_000_000
 """Characters of messages after which no more are read at once."""
@@ -222,7 +221,11 @@ class SqliteReader:
                 known = [other for (other,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 11")]
                 raise unknown_recipient(name, known, self.location)
             harness, limit = row
-            return None if limit is None else max(0, limit - db.execute(_COUNT_WAITING, (harness, limit)).fetchone()[0])
+            if limit is None:
+                return None
+            at = harness, time.time_ns() // 1000, limit
+            (taken,) = db.execute(WAITING, at).fetchone()
+            return max(0, int(limit) - int(taken))
 
     def arrivals(self, *, after: int) -> list[tuple[str, int]]:
         """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""

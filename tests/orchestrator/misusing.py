@@ -89,6 +89,11 @@ class ChangedInPlace(Base):
         self.state["items"].append(1)
 
 
+class AssignedState(Base):
+    async def act(self) -> None:
+        self.state = 5  # type: ignore[misc]
+
+
 class AsyncioSleep(Base):
     async def act(self) -> None:
         await asyncio.sleep(1)

@@ -23,6 +23,7 @@ MISUSE = {
     "UnstorableMessage": r"can not be stored",
     "FrozenState": r"read-only: .* got Count.total in place \(.*misusing.py:\d+\); call self.update_state",
     "ChangedInPlace": r"read-only: .* got list.append in place; call self.update_state",
+    "AssignedState": r"assigned to self.state \(.*misusing.py:\d+\): .* call self.update_state",
     "AsyncioSleep": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*use trio.sleep",
     "AsyncioYield": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*use trio.sleep",
     "AsyncioTimeout": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*use trio.sleep",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from attrs import evolve
+
 from orchestrator.codec import decode
 from orchestrator.errors import MailboxFull, UnknownHarness
 from orchestrator.store.conformance.tools import TIME_US, Law, Open, attached_row, claim, do, step_row
@@ -176,6 +178,21 @@ def a_mailbox_holds_as_many_messages_as_its_limit(open_store: Open) -> None:
         assert isinstance(do(store, Post("two", "", TIME_US, "1", id="re:x", kind="reply")), int)
 
 
+def a_request_whose_deadline_has_passed_takes_no_place(open_store: Open) -> None:
+    with closing(open_store()) as store:
+        claim(store, "one")
+        box: Claimed = do(store, Claim("box", "{}", mailbox_limit=1))
+        late = Post("box", "one", TIME_US, "1", id="q", kind="request", deadline_us=TIME_US + 1)
+        do(store, late)
+
+        assert isinstance(do(store, evolve(late, id="r")), MailboxFull)
+        assert isinstance(do(store, Post("box", "", TIME_US + 2, "2")), int)
+        assert isinstance(do(store, Post("box", "", TIME_US + 2, "3")), MailboxFull)
+        (message,) = [message for message in store.mailbox("box") if not message.deadline_us]
+        store.commit([step_row(box, 1)], consumed=[ConsumedRow(message.seq, box.harness, 1)])
+        assert store.room("box") == 1
+
+
 def of_two_steps_that_send_to_the_last_place_one_is_written(open_store: Open) -> None:
     with closing(open_store()) as store:
         one, two = claim(store, "one"), claim(store, "two")
@@ -222,6 +239,7 @@ LAWS: tuple[Law, ...] = (
     the_second_message_of_an_id_is_dropped_also_when_the_first_was_used,
     replies_wait_apart_from_messages,
     a_mailbox_holds_as_many_messages_as_its_limit,
+    a_request_whose_deadline_has_passed_takes_no_place,
     of_two_steps_that_send_to_the_last_place_one_is_written,
     what_a_step_uses_up_makes_room_for_what_it_sends,
 )
