@@ -253,7 +253,7 @@ class Actor(Slot):
             self.notes = tuple(self._row_of(attached.kind, attached.body, step.step_number) for attached in self._attached)
             self._attached = None
         mail = self._mail
-        sent = None if mail is None else mail.outgoing(step.step_number)
+        sent = None if mail is None else mail.outgoing(step.step_number, time_us)
         if sent is not None:
             self.sent = sent
         if self._output is not None:

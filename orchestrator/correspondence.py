@@ -155,12 +155,11 @@ class Correspondence:
         self._mailbox.take_reply(reply)
         return decode(reply.body)
 
-    def outgoing(self, step: int) -> Outgoing | None:
-        """Return what a step sends; None if it sends nothing."""
+    def outgoing(self, step: int, time_us: int) -> Outgoing | None:
+        """Return what a step sends, at the time of the step; None if it sends nothing."""
         if not self._posts and not self._answers:
             return None
-        now_us = time.time_ns() // 1000
-        rows = [SentRow(self._sender.number, step, _stamped(post, now_us)) for post in self._posts]
+        rows = [SentRow(self._sender.number, step, _stamped(post, time_us)) for post in self._posts]
         return Outgoing(self._office, tuple(rows), tuple(self._answers))
 
     def settle(self, outgoing: Outgoing | None) -> None:

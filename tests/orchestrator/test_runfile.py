@@ -147,7 +147,7 @@ def test_a_mistake_in_a_run_file_is_told_with_its_place(text: str, said: str) ->
         (":not_callable", "", ":not_callable is 7: expected a class"),
         ("time:time", "", "time:time: expected a class that takes initial_state, or a function"),
         (":Mood", "", "expected a class that takes initial_state"),
-        (":Missing", "", " has no 'Missing': expected one of Account, Blocking, Calm"),
+        (":Missing", "", " has no 'Missing': expected one of Account, Answering, Blocking, Calm"),
         ("no_such_module:X", "", "there is no module 'no_such_module': expected it beside the file"),
         (
             "commanded",

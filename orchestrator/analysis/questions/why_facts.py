@@ -25,10 +25,11 @@ _MESSAGES = """
     WHERE harness = ? OR sender = ? ORDER BY seq
 """
 _MADE = """
-    SELECT m.seq, max(s.step_number) FROM (SELECT unnest(?) AS sender, unnest(?)::BIGINT AS seq) m
-    LEFT JOIN (SELECT harness, seq, step_number FROM steps WHERE list_contains(?, harness)) s
-    ON s.harness = m.sender AND s.seq < m.seq GROUP BY m.seq
+    SELECT m.seq, max(s.step_number) FROM (SELECT seq, sender, "timestamp" AS at FROM messages WHERE list_contains(?, seq)) m
+    LEFT JOIN (SELECT harness, "timestamp" AS at, step_number FROM steps WHERE list_contains(?, harness)) s
+    ON s.harness = m.sender AND s.at < m.at GROUP BY m.seq
 """
+"""By time, since a message that is committed with its step comes after it, and one of an earlier version before."""
 _BUDGETS = """
     SELECT pools, coalesce(amounts, spent)::VARCHAR FROM budgets
     WHERE harness = ? AND change IN ('settled', 'forfeited', 'charged') ORDER BY seq
@@ -111,8 +112,8 @@ def around(run: Run, name: str, number: int) -> Around:
     step, before = found.get(number), found.get(number - 1)
     effects = [EffectFact(*row) for row in run.rows(_EFFECTS, [name, number, number])]
     messages = [MessageFact(*row) for row in run.rows(_MESSAGES, [name, name])]
-    begin, end = before.seq if before else 0, step.seq if step else None
-    sent = [one for one in messages if one.sender == name and one.seq > begin and (end is None or one.seq < end)]
+    mine = [one for one in messages if one.sender == name and (before is None or one.at > before.at)]
+    sent = [one for one in mine if step is None or one.at <= step.at]
     mine = [one for one in messages if one.to == name]
     used = [one for one in mine if one.consumed_step == number]
     used_before = [one for one in mine if one.consumed_step is not None and one.consumed_step == number - 1]
@@ -135,7 +136,7 @@ def _sent_while(run: Run, messages: Iterable[MessageFact]) -> dict[int, MessageF
     if not asked:
         return {}
     senders = [one.sender for one in asked]
-    rows = run.rows(_MADE, [senders, [one.seq for one in asked], sorted(set(senders))])
+    rows = run.rows(_MADE, [[one.seq for one in asked], sorted(set(senders))])
     made: dict[int, int] = {seq: (step or 0) + 1 for seq, step in rows}
     return {one.seq: evolve(one, sent_while=made.get(one.seq)) for one in asked}
 

@@ -181,7 +181,9 @@ def test_a_full_disk_is_told_and_loses_nothing(full: tuple[SqliteStore, sqlite3.
 
     acknowledged, error = fill(store, claimed)
 
-    assert re.search(r"run\.db can not grow: .*; free some space and start again, nothing recorded is lost", str(error))
+    assert re.search(
+        r"run\.db can not grow: .*; free some space, then `orchestrator run FILE`; nothing recorded is lost", str(error)
+    )
     assert acknowledged > 20
     assert numbers(store, "one") == list(range(1, acknowledged + 1))
     assert read_all(tmp_path / "run.db") == list(range(1, acknowledged + 1))
