@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from decimal import ROUND_UP, Context, Decimal
-from typing import Any
+from typing import Any, cast
 
 from attrs import Attribute, evolve, field, fields, frozen, has
 
@@ -139,7 +139,8 @@ def with_usage(answer: Any, usage: Usage) -> Any:
 
     An answer that is not an attrs object with a `usage` field is returned unchanged.
     """
-    names = {each.name for each in fields(type(answer)) if each.init} if has(type(answer)) else set[str]()
+    cls = cast("type[Any]", answer.__class__)
+    names = {each.name for each in fields(cls) if each.init} if has(cls) else set[str]()
     if "usage" not in names:
         return answer
     changed: dict[str, Any] = {"usage": usage}
