@@ -1,4 +1,4 @@
-"""What an agent has reported is not forgotten by a program that is killed in the midst of its turn, and is charged once."""
+"""G14: what an agent has reported is not forgotten by a program that is killed in the midst of its turn; charged once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of a run file, held or refused by the command; `doctor` says which before."""
+"""G14: limits of a run file, held or refused by the command; `doctor` says which before."""
 
 from __future__ import annotations
 
