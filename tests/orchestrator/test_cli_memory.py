@@ -110,7 +110,7 @@ def test_all_of_a_memory_is_exported_and_what_cannot_be_trusted_is_named(root: P
 
 def test_to_look_makes_no_file_and_a_mistake_is_one_line(root: Path, command: Command, tmp_path: Path) -> None:
     missing, none, wrong = command.each(
-        ["memory", "list", "--project", "shop"], ["memory", "list"], ["memory", "list", "--memory", __file__]
+        ["memory", "list", "--project", "shop"], ["memory"], ["memory", "list", "--memory", __file__]
     )
 
     assert [one.code for one in (missing, none, wrong)] == [2, 2, 2]
