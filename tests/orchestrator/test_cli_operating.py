@@ -305,6 +305,7 @@ def test_a_message_waits_for_a_harness_that_does_not_run(command: Command) -> No
         (b"12\n", ["--text"], "12"),
         ("ä".encode() * 200_000, [], "ä" * 200_000),
     ],
+    ids=["json", "words", "text", "large"],
 )
 def test_a_message_may_come_from_standard_input(command: Command, given: bytes, options: list[str], message: object) -> None:
     sent = fed(command, given, "send", *options, "listening", "-", "--json")
@@ -313,7 +314,9 @@ def test_a_message_may_come_from_standard_input(command: Command, given: bytes, 
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [(b"\xff", "expected UTF-8"), (b"x" * 16_000_001, "expected at most 16,000,000 bytes")]
+    ("given", "said"),
+    [(b"\xff", "expected UTF-8"), (b"x" * 16_000_001, "expected at most 16,000,000 bytes")],
+    ids=["no text", "too large"],
 )
 def test_standard_input_that_is_no_message_is_refused(command: Command, given: bytes, said: str) -> None:
     sent = fed(command, given, "send", "listening", "-")

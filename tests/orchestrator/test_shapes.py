@@ -13,9 +13,10 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
+from harnesses.errors import Unstorable
 from orchestrator.codec import decode, encode
 from orchestrator.declared import HarnessTypes
 from orchestrator.migrating import ready
@@ -121,7 +122,9 @@ def _dataclasses(fields: Fields) -> Drawn:
 
 def _attrs(fields: Fields) -> Drawn:
     made = {name: attrs.field(type=kind) for name, (kind, _) in fields.items()}
-    return _builds(attrs.make_class("Attrs", made, frozen=True), fields)
+    cls = attrs.make_class("Attrs", made, frozen=True)
+    cls.__annotations__ = {name: kind for name, (kind, _) in fields.items()}  # earlier releases of attrs set none
+    return _builds(cls, fields)
 
 
 def _structs(fields: Fields) -> Drawn:
@@ -198,7 +201,10 @@ types = st.recursive(atoms, _grown, max_leaves=8)
 def test_a_state_is_accepted_as_it_is_by_its_own_class(drawn: Drawn, data: st.DataObject) -> None:
     cls, values = drawn
     state = data.draw(values)
-    text = encode(state)
+    try:
+        text = encode(state)
+    except Unstorable:
+        reject()  # msgspec before 0.20 takes no plain enum as the key of a dict
 
     assert faults_in(decode(text), cls) == ()
     readied = ready(HarnessTypes(cls, Any, Any), text, 1)
