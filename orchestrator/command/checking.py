@@ -28,9 +28,9 @@ _DOCTOR = """\
 FILE is a run file: it is read, and each of its harnesses is made, in a process of its own, and none is run.
 Nothing is written to the store, and no check waits for long. For each finding it says what to do.
 
-With --repair it checks nothing else: if a known defect of an earlier version is all that is wrong with what is recorded, it
-mends that and records what was found, done, by whom, and what cannot be proven any more. Whatever else is wrong, the store is
-left as it is. No program may run on it.
+With --repair it checks nothing else. It upgrades a store of an earlier version to this one's schema; and if a known defect of
+an earlier version is all that is wrong with what is recorded, it mends that and records what was found, done, by whom and what
+cannot be proven any more. Whatever else is wrong, the records are left as they are. No program may run on the store.
 
 exit codes: 0 nothing has failed, 1 something has; with --repair 0 repaired, or nothing to repair, 5 something else is wrong,
 75 a program runs on it"""
@@ -76,7 +76,9 @@ def _add_doctor(add: Add) -> None:
     doctor = add_verb(add, "doctor", "check the set-up, the store and a run file, and say what to do", _doctor, _DOCTOR)
     doctor.add_argument("file", metavar="FILE", nargs="?", type=Path, help="a run file to check")
     doctor.add_argument(
-        "--repair", action="store_true", help="mend what a known defect of an earlier version has left in the store"
+        "--repair",
+        action="store_true",
+        help="upgrade the store from an earlier version, and mend what a known defect left",
     )
     add_common(doctor)
 

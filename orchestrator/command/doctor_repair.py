@@ -1,4 +1,4 @@
-"""`doctor --repair`: mends what a known defect of an earlier version has left in a store, and nothing else."""
+"""`doctor --repair`: brings a store to this version's schema, and mends what a known defect has left in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from orchestrator.command.lines import json_line
 from orchestrator.command.writing import user_name
 from orchestrator.store.proof_account import LostNote
-from orchestrator.store.repair import repair
+from orchestrator.store.repair import repair, upgrade
+from orchestrator.store.schema import VERSION
 
 
 def repair_lines(store: Path, *, as_json: bool) -> Iterator[str]:
@@ -17,9 +18,19 @@ def repair_lines(store: Path, *, as_json: bool) -> Iterator[str]:
     Raises:
         OrchestratorError: it was left as it is.
     """
+    before = upgrade(store)
+    if before is not None and not as_json:
+        yield f"{store} upgraded from schema version {before} to {VERSION}"
     lost = repair(store, by=user_name())
     if as_json:
-        yield json_line({"store": str(store), "repaired": lost is not None, **(_fields(lost) if lost is not None else {})})
+        yield json_line(
+            {
+                "store": str(store),
+                "schema_before": before,
+                "repaired": lost is not None,
+                **(_fields(lost) if lost is not None else {}),
+            }
+        )
     elif lost is None:
         yield f"{store} is untouched: there is nothing to repair"
     else:

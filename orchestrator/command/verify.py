@@ -9,6 +9,7 @@ from pathlib import Path
 
 from orchestrator.command.lines import json_line, stamp_us
 from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.hints import command
 from orchestrator.store.head import head_path
 from orchestrator.store.proof import HASH_LENGTH, Finding, Proof, is_unmade, prove
 from orchestrator.store.schema import APPLICATION_ID
@@ -134,6 +135,6 @@ def _look(path: Path, store: str) -> None:
         raise StoreUnusable(unusable)
     if sealed is None:
         raise StoreUnusable(
-            f"{store} has schema version {version}, from before there were seals: run something on it once to bring it up to "
-            "date, and it is sealed as it is then"
+            f"{store} has schema version {version}, from before there were seals: `{command(store, 'doctor', '--repair')}` "
+            "brings it up to date, and seals it as it is then"
         )

@@ -1,4 +1,4 @@
-"""Mending what a defect of an earlier version has left in a store, with the reason on record: `repair(path, by=…)`.
+"""Mending what an earlier version has left in a store: `upgrade(path)` its schema, `repair(path, by=…)` what a defect did.
 
 The only such defect is the note that a second prune dropped: `orchestrator.store.lost_note`. The laws: a store with anything
 else wrong is left as it is; the repair is one transaction, and the store is proven at its beginning and at its end, so whoever
@@ -18,6 +18,7 @@ from orchestrator.store.head import head_path
 from orchestrator.store.owner import running_on
 from orchestrator.store.proof import prove, prove_in, readable
 from orchestrator.store.proof_account import REPAIRED, Account, LostNote, Proof
+from orchestrator.store.schema import VERSION
 from orchestrator.store.schema_shape import Connection
 from orchestrator.store.sealing import Sealer
 from orchestrator.store.sqlite_file import open_reader, open_writer, translated
@@ -42,14 +43,10 @@ def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | Non
         StoreError: it is not a store of ours, or can not be written.
     """
     store = Path(path).resolve()
-    with closing(open_reader(store, older=True)):
-        pass  # refuses what is not there, what is no store, and what is newer than this program
+    upgrade(store, busy_s=busy_s)
     if _lost_note(store, prove(store, _head(store), deep=True)) is None:
         return None
-    if pids := running_on(store):
-        raise OwnedElsewhere(
-            f"{path} was not repaired: expected no program on it, but process {pids[0] or '?'} runs; stop it, and try again"
-        )
+    _expect_no_program(store)
     with closing(open_writer(store, busy_s)) as db, translated(str(path)):
         db.text_factory = readable
         db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
@@ -59,6 +56,30 @@ def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | Non
                 _note(db, seals, lost, by)
                 _expect_untouched(store, _prove(db, store))
     return lost
+
+
+def upgrade(path: str | Path, *, busy_s: float = 10.0) -> int | None:
+    """Bring a store of an earlier version to this one's schema; return the schema version it had, None if there is no need.
+
+    Raises:
+        OwnedElsewhere: a program runs on it.
+        StoreError: it is not a store of ours, or can not be written.
+    """
+    store = Path(path).resolve()
+    with closing(open_reader(store, older=True)) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        return None
+    _expect_no_program(store)
+    with closing(open_writer(store, busy_s)):
+        return int(version)
+
+
+def _expect_no_program(store: Path) -> None:
+    if pids := running_on(store):
+        raise OwnedElsewhere(
+            f"{store} was not repaired: expected no program on it, but process {pids[0] or '?'} runs; stop it, and try again"
+        )
 
 
 def _note(db: Connection, seals: Sealer, lost: LostNote, by: str) -> None:

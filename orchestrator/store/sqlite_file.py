@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
+from orchestrator.hints import command
 from orchestrator.store.open_here import Writing
 from orchestrator.store.read_only import connect_reader
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
@@ -74,7 +75,8 @@ def open_reader(path: Path, *, older: bool = False) -> Connection:
                 raise StoreUnusable(f"{path} is empty: expected a store; it is just being made, or nothing ran on it yet")
             if version < VERSION and not older:
                 raise StoreUnusable(
-                    f"{path} has schema version {version}: expected {VERSION}; run something on it once to bring it up to date"
+                    f"{path} has schema version {version}: expected {VERSION}; "
+                    f"`{command(path, 'doctor', '--repair')}` brings it up to date"
                 )
             _hold_schema(db, path)
             # SQLite 3.40 takes `->>` in a view for unsafe; from here on every view is known to be ours.

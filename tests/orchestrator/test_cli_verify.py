@@ -202,7 +202,7 @@ def test_a_store_from_before_there_were_seals_says_so(command: Command, tmp_path
     after = verify(command, "--store", "old.db")
 
     assert (before.code, after.code) == (2, 0)
-    assert "schema version 4, from before there were seals: run something on it once" in before.err
+    assert "schema version 4, from before there were seals: `orchestrator doctor --repair" in before.err
 
 
 @pytest.mark.parametrize("size", [0, 50, 4096, 20_000])

@@ -6,6 +6,8 @@ How the files were made: `golden/README.md`.
 from __future__ import annotations
 
 import gzip
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,10 +25,12 @@ from orchestrator.cli import main
 from orchestrator.codec import decode
 from orchestrator.command.doctor_file import run_file
 from orchestrator.command.doctor_nouns import Level
-from orchestrator.errors import StateChanged
+from orchestrator.errors import OwnedElsewhere, StateChanged
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.head import head_path
+from orchestrator.store.owner import RunLock
 from orchestrator.store.proof import prove
+from orchestrator.store.repair import upgrade
 from orchestrator.store.schema import VERSION
 
 ROOT = Path(__file__).parents[3]
@@ -151,6 +155,28 @@ def test_commands_read_it(golden: Path, verb: list[str], tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
 
     assert main([*verb, "--store", str(golden)]) == 0
+
+
+def test_a_command_that_refuses_it_names_the_one_that_upgrades_it(golden: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = golden.read_bytes()
+    if main(["status", "--store", str(golden)]) != 0:
+        (said,) = re.findall(r"`orchestrator (doctor --repair --store .*?)`", capsys.readouterr().err)
+        assert golden.read_bytes() == before
+        main(shlex.split(said))  # also where it then finds that the head beside the store is missing
+        assert "upgraded from schema version" in capsys.readouterr().out
+
+    assert main(["status", "--store", str(golden)]) == 0
+
+
+def test_it_is_not_upgraded_while_a_program_runs_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"version-{VERSION - 1}.db.gz").read_bytes()))
+    lock = RunLock(path)
+    try:
+        with pytest.raises(OwnedElsewhere, match="stop it"):
+            upgrade(path)
+    finally:
+        lock.release()
 
 
 MADE = """
