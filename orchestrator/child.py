@@ -29,7 +29,7 @@ from harnesses.errors import (
 from harnesses.governor import Governor
 from harnesses.once import Effects
 from harnesses.record_size import MAX_RECORD_BYTES, check_size
-from harnesses.requests import limit_of, queries_of, types_of
+from harnesses.requests import limit_of, types_of
 from harnesses.runtime import ApprovalRule
 from harnesses.step import Step
 from harnesses.ticks import TickBook
@@ -38,7 +38,7 @@ from orchestrator.activity import Doing, Live
 from orchestrator.actor import Actor, Exit
 from orchestrator.approvals import Approvals
 from orchestrator.bell import Bell
-from orchestrator.children import ENDED, Birth, Families, Family
+from orchestrator.children import Birth, Families, Family
 from orchestrator.codec import encode_private
 from orchestrator.declared import HarnessTypes
 from orchestrator.errors import OwnershipError, StateChanged, StoreError, UsageError
@@ -123,7 +123,7 @@ class Child:
         "family",
         "harness",
         "has_begun",
-        "lets_go",
+        "let_go",
         "mailbox",
         "name",
         "outcome",
@@ -192,8 +192,8 @@ class Child:
         """What is done in the moment in which this life ends."""
         self.by_order = False
         """Whether an operator has started it again: then no earlier restart counts, and it does not back off."""
-        self.lets_go = False
-        """Whether its object is let go when it has ended: nobody but this program has it."""
+        self.let_go: Callable[[Child], None] | None = None
+        """Lets it go when it has ended, if another harness has started it: nobody but this program has its object."""
         self.has_begun = False
         """Whether an attempt of this life is on record."""
 
@@ -410,8 +410,8 @@ class Child:
             self._settle_pending()
             if self.then is not None:
                 self.then()
-            if self.lets_go and not queries_of(type(self.harness)):
-                self.harness = ENDED
+            if self.let_go is not None:
+                self.let_go(self)
             self.bell.ring()
 
     async def _take_up(self) -> None:

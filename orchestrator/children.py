@@ -38,6 +38,10 @@ MAX_DEPTH = 8
 """Levels of children below a harness that the program has started."""
 MAX_CHILDREN = 10_000
 """Harnesses started by harnesses that have not ended, in one program."""
+KEPT_ENDED = 1_000
+"""Children that have ended for good, the last ones, of which the program still knows; of older ones the store alone does."""
+KEPT_RECALLED = 100
+"""Of these, whose terms are kept once they have been read again, for each parent."""
 _SECONDS = ("grace_s", "step_timeout_s", "deadline_s")
 
 
@@ -156,6 +160,10 @@ class Starter(Protocol):
         """Return what is on record of the children of a harness."""
         ...
 
+    def find_children(self, name: str) -> Sequence[ChildRecord]:
+        """Return the records of a child by its name, one for each harness that has started it."""
+        ...
+
     def supervisors_beside(self, name: str) -> Collection[str]:
         """Return the names of the supervisors that share the supervisor of a harness that runs."""
         ...
@@ -185,6 +193,11 @@ class Families:
                     "let some of them end"
                 )
 
+    def forget(self, name: str) -> str | None:
+        """Forget a child that has ended for good; return its parent. The store still knows of both."""
+        self.started.discard(name)
+        return self.parents.pop(name, None)
+
     def bear(self, birth: Birth) -> None:
         """Start a child, unless a harness of its name runs."""
         self.parents[birth.spec.child] = birth.ancestors[-1]
@@ -202,11 +215,11 @@ class Families:
         for record in records:
             if record.name in ancestors or self.starter.has_started(record.name):
                 continue
-            self.parents.setdefault(record.name, ancestors[-1])
             if _has_ended(record):
                 below = (f"harness/{record.name}", *pools) if "budget" in _terms(record) else pools
                 self.resume(self.starter.children_of(record.name), heir_of, (*ancestors, record.name), below)
                 continue
+            self.parents.setdefault(record.name, ancestors[-1])
             birth = _born_again(record, heir_of, ancestors)
             self.bear(evolve(birth, pools=pools))
 
@@ -218,23 +231,25 @@ class Family:
         ancestors: the names of who has started it, and of who has started that, itself not included, oldest first.
     """
 
-    __slots__ = ("_all", "_name", "_recorded", "ancestors", "expected")
+    __slots__ = ("_all", "_name", "_recalled", "_recorded", "ancestors", "expected")
 
     def __init__(self, families: Families, name: str, ancestors: tuple[str, ...] = ()) -> None:
         self._all = families
         self._name = name
         self.ancestors = ancestors
         self._recorded: dict[str, ChildSpec] = {}
+        """Of those that the program knows of."""
+        self._recalled: dict[str, ChildSpec] = {}
+        """The last that were read from the store, where they have ended."""
         self.expected: dict[str, Birth] = {}
         """Those of the step that is being made."""
 
     def take_up(self, records: Sequence[ChildRecord]) -> None:
         """Start again what the record says; once, when the harness is taken up."""
         for record in records:
-            try:
-                self._recorded[record.name] = read_spec(record)
-            except UsageError:
-                continue
+            if not _has_ended(record):
+                with suppress(UsageError):
+                    self._recorded[record.name] = read_spec(record)
         if records:
             self._all.resume(records, self._name, (*self.ancestors, self._name))
 
@@ -247,8 +262,7 @@ class Family:
         where = f"start_child {order.name!r:.100}"
         try:
             spec = spec_of(order)
-            known = self.expected[order.name].spec if order.name in self.expected else self._recorded.get(order.name)
-            if known is not None:
+            if (known := self._known(order.name)) is not None:
                 self._check_same(known, spec)
                 return order.name
             self._check_free(order.name)
@@ -279,11 +293,38 @@ class Family:
             self._recorded[name] = birth.spec
             self._all.bear(birth)
 
+    def forget(self, name: str) -> None:
+        """Forget a child that has ended for good."""
+        self._recorded.pop(name, None)
+
     def drop(self) -> None:
         """Forget the children of a step that was not recorded."""
         for name in self.expected:
             self._all.parents.pop(name, None)
         self.expected = {}
+
+    def _known(self, name: str) -> ChildSpec | None:
+        """Return what a child was started with, if this harness has started it before."""
+        if name in self.expected:
+            return self.expected[name].spec
+        known = self._recorded.get(name) or self._recalled.get(name)
+        return known if known is not None or self._all.starter.has_started(name) else self._recall(name)
+
+    def _recall(self, name: str) -> ChildSpec | None:
+        """Read from the store what a child was started with that the program does not know of: it has ended for good.
+
+        Raises:
+            HarnessMisuse: another harness of this program has started it.
+        """
+        for record in self._all.starter.find_children(name):
+            if record.harness == self._name:
+                with suppress(UsageError):
+                    self._recalled[name] = read_spec(record)
+            elif self._all.starter.has_started(record.harness):
+                raise _taken(record.harness)
+        if len(self._recalled) > KEPT_RECALLED:
+            del self._recalled[next(iter(self._recalled))]
+        return self._recalled.get(name)
 
     def _check_same(self, known: ChildSpec, spec: ChildSpec) -> None:
         if known != spec:
@@ -300,10 +341,14 @@ class Family:
             raise HarnessMisuse(f"expected a name of its own, a supervisor beside {self._name!r} has it; choose another")
         parent = self._all.parents.get(name)
         if parent is not None and parent != self._name:
-            raise HarnessMisuse(f"{parent!r} has started it: expected a name of its own for each; f'{{self.name}}.…' is one")
+            raise _taken(parent)
         if len(self.ancestors) >= MAX_DEPTH:
             raise HarnessMisuse(f"expected at most {MAX_DEPTH} levels of harnesses that start harnesses; start it from above")
         self._all.check_room(name)
+
+
+def _taken(parent: str) -> HarnessMisuse:
+    return HarnessMisuse(f"{parent!r} has started it: expected a name of its own for each; f'{{self.name}}.…' is one")
 
 
 def _born_again(record: ChildRecord, heir_of: str, ancestors: tuple[str, ...]) -> Birth:
@@ -368,6 +413,13 @@ def _stand_in(harness_class: str, cause: str) -> AnyHarness:
     return cls(cause)
 
 
+def has_ended_for_good(harness: AnyHarness, status: Status, restart: Restart) -> bool:
+    """Return whether a child that was started in this program has ended, and no start of the program starts it again."""
+    if status is Status.COMPLETED:
+        return not _overrides_reopens(type(harness))
+    return status is Status.EXHAUSTED and restart is not Restart.PERMANENT
+
+
 def _has_ended(record: ChildRecord) -> bool:
     """Return whether a child has ended for good."""
     if record.status is Status.COMPLETED:
@@ -393,5 +445,8 @@ def _may_reopen(record: ChildRecord) -> bool:
     with suppress(HarnessMisuse):
         load_factory(str(_terms(record).get("factory", "")))
     cls = find_loaded(record.harness_class)
-    is_harness = isinstance(cls, type) and issubclass(cls, BaseHarness)
-    return is_harness and getattr(cast(Any, cls), "reopens") is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)
+    return isinstance(cls, type) and issubclass(cls, BaseHarness) and _overrides_reopens(cls)
+
+
+def _overrides_reopens(cls: type[Any]) -> bool:
+    return getattr(cls, "reopens") is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)

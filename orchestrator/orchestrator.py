@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context, copy_context
@@ -25,15 +26,17 @@ from attrs import evolve
 from harnesses.base import BaseHarness
 from harnesses.budget import UNLIMITED, Budget
 from harnesses.clock import WallClock
+from harnesses.errors import UnknownHarness
 from harnesses.governor import Governor
 from harnesses.held import unheld
 from harnesses.private_files import conceal_file, conceal_key
 from harnesses.record_size import MAX_RECORD_BYTES
+from harnesses.requests import queries_of
 from harnesses.runtime import ApprovalRule
 from orchestrator.again import Again, Renew
 from orchestrator.approvals import Approvals
 from orchestrator.child import Child, Common
-from orchestrator.children import ENDED, Birth, Families, Unmade
+from orchestrator.children import ENDED, KEPT_ENDED, Birth, Families, Unmade, has_ended_for_good
 from orchestrator.control.beside import Beside, Wanted
 from orchestrator.errors import AlreadyRunning, OrchestratorError, ScopeError, StoreLost, SystemTaskFailed, UsageError
 from orchestrator.failure import as_error, parted
@@ -154,6 +157,11 @@ class Orchestrator:
         self._teller: Teller
         self._watch: LoopWatch
         self._children: dict[str, Child] = {}
+        """What was started here, by its name; of children of harnesses that have ended for good, the last ones."""
+        self._ended: deque[Child] = deque()
+        """Those, oldest first."""
+        self._started = 0
+        """How many harnesses were started here."""
         self._wired: Common | None = None
         self._again = Again(self._children, self._put, self._handle, lambda: self._end_cause)
         self._lost: StoreLost | None = None
@@ -263,6 +271,7 @@ class Orchestrator:
             if before is not None:
                 before.parent.children.remove(before)
             child.parent.children.append(child)
+        self._started += before is None
         self._children[child.name] = child
         if child.done:
             # It could not be claimed.
@@ -325,7 +334,11 @@ class Orchestrator:
 
     def bear(self, birth: Birth) -> Handle:
         """Start a harness that another has started. For that one's `Family`."""
-        spec, above = birth.spec, self._children[birth.heir_of]
+        return self._bear(birth, self._children[birth.heir_of])
+
+    def _bear(self, birth: Birth, above: Child) -> Handle:
+        """Start a child of `above`, or of what has taken its place since."""
+        spec, above = birth.spec, self._children.get(birth.heir_of, above)
         name, own = spec.child, self._fund(pool_name("harness", spec.child), spec.limits())
         child = above.bear(birth, () if own is None else own.chain)
         try:
@@ -333,13 +346,37 @@ class Orchestrator:
                 raise UsageError(cast(Unmade, birth.harness).cause)
             if name in above.parent.supervisors:
                 raise UsageError(f"child {name!r}: a supervisor has its name; choose another")
-            self.check_child_limits(birth)
+            self._check_child_limits(birth, above)
             child.claim()
         except OrchestratorError as error:
             child.reject(error)
-        child.lets_go, plan = True, evolve(birth, harness=ENDED)
-        child.renew = lambda: partial(self.bear, evolve(plan, harness=spec.make(), begun=True))
+        child.let_go, plan = self._let_go, evolve(birth, harness=ENDED)
+        child.renew = lambda: partial(self._bear, evolve(plan, harness=spec.make(), begun=True), above)
         return self._put(child)
+
+    def _let_go(self, child: Child) -> None:
+        """Let a child of a harness go that has ended: its object, and more of those that have ended for good long ago."""
+        if self._children.get(child.name) is child and has_ended_for_good(child.harness, child.status, child.restart):
+            self._ended.append(child)
+        if len(self._ended) > KEPT_ENDED:
+            self._forget(self._ended.popleft())
+        if not queries_of(type(child.harness)):
+            child.harness = ENDED
+
+    def _forget(self, child: Child) -> None:
+        """Forget a child that has ended for good, unless it was started again; handles on it stay as they are."""
+        name, pool = child.name, pool_name("harness", child.name)
+        if self._children.get(name) is not child:
+            return
+        del self._children[name]
+        child.parent.children.remove(child)
+        above = self._children.get(self._common.families.forget(name) or "")
+        if above is not None:
+            above.family.forget(name)
+        self._post.forget(name)
+        if pool in self._pools and not any(pool in other.pools for other in self._children.values()):
+            del self._pools[pool]
+            self._teller.lines.forget(pool)
 
     def check_child_limits(self, birth: Birth) -> None:
         """Refuse a child with an agent for which its own limit, or one of those above it, holds nothing.
@@ -347,13 +384,25 @@ class Orchestrator:
         Raises:
             UsageError: there is such a limit.
         """
-        pools = (*birth.pools, *self._children[birth.heir_of].pools)
+        self._check_child_limits(birth, self._children[birth.heir_of])
+
+    def _check_child_limits(self, birth: Birth, above: Child) -> None:
+        pools = (*birth.pools, *above.pools)
         limits = [self._pools[pool].budget for pool in pools if pool in self._pools]
         _check_held(birth.spec.child, birth.harness, [*limits, birth.spec.limits() or UNLIMITED])
 
     def children_of(self, name: str) -> Sequence[ChildRecord]:
         """Return what is on record of the harnesses that one has started."""
         return self.store.children(name)
+
+    def find_children(self, name: str) -> Sequence[ChildRecord]:
+        """Return the records of a child by its name, one for each harness that has started it."""
+        try:
+            self.store.room(name)
+        except UnknownHarness:
+            # Most names are new: no record is read for these.
+            return ()
+        return [child for child in self.store.children() if child.name == name]
 
     def supervisors_beside(self, name: str) -> Collection[str]:
         """Return the names of the supervisors that share the supervisor of a harness."""
@@ -456,7 +505,8 @@ class Orchestrator:
 
     @property
     def handles(self) -> tuple[Handle, ...]:
-        """A handle on every harness started here, in order."""
+        """A handle on every harness started here, in order; of those that harnesses have started and that have completed or
+        returned, on the last thousand."""
         return tuple(Handle(child, self._common) for child in self._children.values())
 
     @property
@@ -691,7 +741,7 @@ class Orchestrator:
                 failure.add_note(f"besides: {error}")
             raise failure
         if errors:
-            raise ExceptionGroup(f"{len(errors)} of {len(self._children)} harnesses failed", errors)
+            raise ExceptionGroup(f"{len(errors)} of {self._started} harnesses failed", errors)
 
 
 def _check_held(name: str, harness: BaseHarness[Any, Any, Any], limits: Sequence[Budget]) -> None:
@@ -701,8 +751,16 @@ def _check_held(name: str, harness: BaseHarness[Any, Any, Any], limits: Sequence
 
 
 async def _expire(child: Child) -> None:
-    await child.wait_deadline()
-    child.expire()
+    """End a child at its deadline; return when it has ended."""
+
+    async def expire() -> None:
+        await child.wait_deadline()
+        child.expire()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(expire)
+        await child.wait_done()
+        nursery.cancel_scope.cancel()
 
 
 def _latch_of(store: Store) -> Latch:

@@ -180,6 +180,11 @@ class PostOffice:
         if (reply := self._asked.get(id)) is not None:
             reply.settle(body)
 
+    def forget(self, name: str) -> None:
+        """Forget a harness that does not run here any more."""
+        self._known.discard(name)
+        self.promised.pop(name, None)
+
     def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
         """Return what a mailbox reads its messages with."""
         return partial(_read, self._recorder.store, name)

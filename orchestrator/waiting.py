@@ -85,6 +85,10 @@ class Lines:
             for line in self._lines.get(pool, {}).values():
                 line[0].call()
 
+    def forget(self, pool: str) -> None:
+        """Forget a pool that nobody here spends from any more."""
+        self._returns.pop(pool, None)
+
     async def watch(self) -> None:
         """Have the first of each line ask every now and then, for what other programs give back. Runs beside all."""
         while True:

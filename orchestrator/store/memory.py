@@ -454,7 +454,7 @@ class MemoryStore:
     def _recipient(self, name: str) -> _Harness:
         harness = self._by_name.get(name)
         if harness is None:
-            raise unknown_recipient(name, list(self._by_name)[:11], self.location)
+            raise unknown_recipient(name, list(islice(self._by_name, 11)), self.location)
         return harness
 
     def _refused(

@@ -193,6 +193,7 @@ class Operations:
         )
         if append.release:
             del holdings.epochs[append.harness]
+            holdings.heads.pop(append.harness, None)
         return seq
 
     def _migrate(self, migrate: Migrate, holdings: Holdings) -> int:

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
@@ -20,7 +21,8 @@ from trio.testing import MockClock
 
 from harnesses import BaseHarness, Budget, HarnessMisuse
 from orchestrator import AlreadyRunning, MemoryStore, Orchestrator, SqliteStore, Status, Store
-from orchestrator.children import MAX_DEPTH
+from orchestrator.child import Child
+from orchestrator.children import MAX_DEPTH, ChildSpec
 from orchestrator.store import SqliteReader
 from orchestrator.store.child_schema import CHILDREN, CHILDREN_OF
 from orchestrator.store.pruning import prune
@@ -676,3 +678,69 @@ async def test_a_child_that_has_ended_is_let_go_and_can_be_started_again(autojum
         orchestrator.stop()
 
     assert attempts(store)[CHILD] == 2
+
+
+async def start_in_turn(harness: Scripted, children: int) -> Steps:
+    """Start a child with each step, which completes before the next one."""
+    for number in range(harness.current_step, children):
+        harness.start_child(Hedger, "X", name=f"b{number}", arguments={"until": 1}, budget=Budget(steps=5))
+        yield number, None
+        await harness.sleep(1)
+
+
+async def test_memory_does_not_grow_with_children_that_have_ended(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr("orchestrator.orchestrator.KEPT_ENDED", 100)
+    async with Orchestrator(MemoryStore(), handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Scripted(partial(start_in_turn, children=2_000)), name="a")
+        await handle.wait()
+        gc.collect()
+        kept = Counter(type(one) for one in gc.get_objects() if type(one) in (Child, ChildSpec))
+        sizes = len(orchestrator.handles), len(orchestrator._root.children), len(orchestrator._pools)
+
+    assert max(*kept.values(), *sizes) < 150
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol", "error"),
+    [
+        ("a", "X", ""),
+        ("a", "Y", "was started before with another arguments"),
+        ("b", "X", "'a' has started it: expected a name of its own"),
+    ],
+)
+async def test_a_child_that_the_program_has_forgotten_is_not_started_twice(
+    name: str, symbol: str, error: str, store: Store, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async def again(harness: Scripted) -> Steps:
+        if harness.name == "a":
+            async for step in start_in_turn(harness, 4):
+                yield step
+        await harness.sleep(5)
+        if harness.name == name:
+            harness.start_child(Hedger, symbol, name="b0", arguments={"until": 1}, budget=Budget(steps=5))
+        yield 5, None
+
+    monkeypatch.setattr("orchestrator.orchestrator.KEPT_ENDED", 2)
+    async with to_the_end(store) as (orchestrator, errors):
+        for parent in ("a", "b"):
+            orchestrator.start(Scripted(again), name=parent, restart="temporary")
+
+    assert {handle.name for handle in orchestrator.handles} == {"a", "b", "b2", "b3"}
+    assert error in str(errors)
+    assert bool(errors) == bool(error)
+    assert attempts(store)["b0"] == 1
+
+
+async def test_a_child_goes_on_by_order_when_its_parent_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr("orchestrator.orchestrator.KEPT_ENDED", 0)
+    async with Orchestrator(handle_signals=False) as orchestrator:
+        orchestrator.start(Parent({"factory": Mid}), name="a")
+        await trio.sleep(3.5)
+        assert [handle.name for handle in orchestrator.handles] == ["a", f"{CHILD}.leaf"]
+        again = await orchestrator.restart(f"{CHILD}.leaf")
+        assert again.attempt == 2
+        orchestrator.stop()
