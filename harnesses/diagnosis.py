@@ -103,7 +103,8 @@ def read_only_state(what: str, where: str = "") -> HarnessMisuse:
     """Return the error for a change in place of what `self.state` gave."""
     return HarnessMisuse(
         f"the state is read-only: expected a change by update_state, got {what} in place{where}; "
-        "call self.update_state(change), where change gets the state and returns the new one"
+        "call self.update_state(change), where change gets the state and returns the new one; what is made of self.state by "
+        "replace, evolve or {**…} shares its lists and dicts, what change gets is its own"
     )
 
 

@@ -2,7 +2,8 @@
 
 The law: what `read_only(value)` gives is equal to `value` and an instance of its class, also by `__class__`; changing it in
 place, at any depth, raises `HarnessMisuse`. Whatever makes a new value of it (`copy`, `evolve`, `{**state}`, `list(state)`,
-`detach`, pickle) gives one that can be changed.
+`detach`, pickle) gives one that can be changed. The lists and dicts in a shallow one (`evolve`, `{**state}`) are the view's:
+changing these raises. A new state is detached, so that no part of a view is ever stored.
 
     atoms, frozen records of them       themselves
     list, dict, set                     a subclass whose methods that change it raise

@@ -44,6 +44,34 @@ class Struct(msgspec.Struct):
     total: int = 0
 
 
+class Holding(msgspec.Struct):
+    total: int
+    items: list[int]
+
+
+class FrozenHolding(msgspec.Struct, frozen=True):
+    total: int
+    items: list[int]
+
+
+@dataclass
+class Mutable:
+    total: int
+    items: list[int]
+
+
+@dataclass(frozen=True)
+class Immutable:
+    total: int
+    items: list[int]
+
+
+@attrs.frozen
+class Evolving:
+    total: int
+    items: list[int]
+
+
 class Registered:
     seen: ClassVar[list[type]] = []
 
@@ -239,3 +267,45 @@ def test_a_class_that_looks_at_its_subclasses_gets_none():
     assert not View(Looking()).is_guarded
 
     assert Registered.seen == []
+
+
+REPLACING: list[tuple[Any, Any]] = [
+    (Mutable(0, [1]), replace),
+    (Immutable(0, [1]), replace),
+    (Slotted(0, [1]), attrs.evolve),
+    (Evolving(0, [1]), attrs.evolve),
+    (Holding(0, [1]), msgspec.structs.replace),
+    (FrozenHolding(0, [1]), msgspec.structs.replace),
+    ({"total": 0, "items": [1]}, lambda state, **changes: {**state, **changes}),
+]
+
+
+def _items(state: Any) -> Any:
+    return state["items"] if isinstance(state, dict) else state.items
+
+
+@pytest.mark.parametrize(("state", "replaced"), REPLACING, ids=lambda value: type(value).__name__)
+def test_a_new_state_made_of_a_view_holds_plain_containers(state, replaced):
+    kept: PersistentState[Any, int, int] = PersistentState(state)
+
+    kept.update_state(lambda _: replaced(kept.state, total=1))
+
+    assert type(_items(kept._state)) is list
+    kept.update_state(lambda own: replaced(own, total=2) if _items(own).append(2) is None else own)
+    assert kept.state == replaced(state, total=2, items=[1, 2])
+
+
+@pytest.mark.parametrize(("state", "replaced"), REPLACING, ids=lambda value: type(value).__name__)
+def test_what_replace_gives_of_the_own_state_can_be_changed_and_of_a_view_is_told(state, replaced):
+    kept: PersistentState[Any, int, int] = PersistentState(state)
+
+    def change(own: Any) -> Any:
+        new = replaced(own, total=1)
+        _items(new).append(2)
+        return new
+
+    kept.update_state(change)
+
+    assert kept.state == replaced(state, total=1, items=[1, 2])
+    with pytest.raises(HarnessMisuse, match=r"replace, evolve .* shares its lists and dicts, what change gets is its own"):
+        change(kept.state)
