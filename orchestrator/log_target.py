@@ -7,6 +7,7 @@ import io
 import os
 import re
 import stat
+import threading
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -56,15 +57,34 @@ def _descriptor(path: Path) -> int:
 
 
 class Stream(io.TextIOBase):
-    """Text to a descriptor, unbuffered: closing it never waits, though a write in another thread may wait for a reader."""
+    """Text to a descriptor, unbuffered: closing it never waits, though a write in another thread may wait for a reader.
+
+    The descriptor is closed by whoever is done with it last, so none that the process has opened since is written to.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._writes = 0
 
     def write(self, text: str, /) -> int:
-        rest = memoryview(text.encode())
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        """Write all of a text.
+
+        Raises:
+            ValueError: it is closed, or was meanwhile.
+        """
+        with self._lock:
+            self._check_open()
+            self._writes += 1
+        try:
+            rest = memoryview(text.encode())
+            while rest:
+                self._check_open()
+                rest = rest[os.write(self._descriptor, rest) :]
+        finally:
+            with self._lock:
+                self._writes -= 1
+                self._release()
         return len(text)
 
     def isatty(self) -> bool:
@@ -74,6 +94,16 @@ class Stream(io.TextIOBase):
         return self._descriptor
 
     def close(self) -> None:
-        if not self.closed:
-            super().close()
+        with self._lock:
+            if not self.closed:
+                super().close()
+                self._release()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the stream is closed")
+
+    def _release(self) -> None:
+        """Close the descriptor if nobody needs it any more."""
+        if self.closed and not self._writes:
             os.close(self._descriptor)

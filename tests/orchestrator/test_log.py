@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from io import StringIO
@@ -17,6 +18,7 @@ from trio.testing import MockClock
 
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Status, Store, UsageError
 from orchestrator.log import HEADER, LogFollower, line, record_of
+from orchestrator.log_target import Stream
 from orchestrator.records import Record
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, poll, three, to_the_end
 
@@ -238,6 +240,28 @@ async def test_a_reader_of_a_pipe_that_stands_still_does_not_hurt_the_run(
     assert "nobody reads it" in capfd.readouterr().err
     os.close(taken)
     os.close(given)
+
+
+def test_a_descriptor_is_closed_when_the_last_write_to_it_is_done(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    stream = Stream(writer)
+    thread = threading.Thread(target=stream.write, args=("x" * 1_000_000,))
+    thread.start()
+    left = 1_000_000 - len(os.read(reader, 1))
+
+    stream.close()
+    other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+
+    assert other != writer
+    while left:
+        left -= len(os.read(reader, left))
+    thread.join()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(writer)
+    with pytest.raises(ValueError, match="closed"):
+        stream.write("x")
+    os.close(other)
+    os.close(reader)
 
 
 async def test_a_device_is_written_to(autojump_clock: MockClock) -> None:
