@@ -5,7 +5,6 @@ The law: what is made now from values can be made again, by another start of the
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ import msgspec
 
 from harnesses.base import BaseHarness
 from harnesses.errors import HarnessMisuse, OrchestratorError
+from harnesses.object_reference import load_object
 from orchestrator.codec import decode, encode
 from orchestrator.declared import state_type
 
@@ -52,19 +52,10 @@ def load_factory(reference: str) -> Factory:
     Raises:
         HarnessMisuse: it can not be imported, or is not there.
     """
-    module_name, _, path = reference.partition(":")
-    try:
-        found: Any = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
-        raise HarnessMisuse(f"{module_name} can not be imported: {type(error).__name__}: {error}") from error
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise HarnessMisuse(f"{module_name} has no {path!r}")
-        found = getattr(found, part)
+    found: object = load_object(reference)
     if not callable(found):
         raise HarnessMisuse(f"{reference} is {found!r:.100}: expected a class or function")
-    factory: Factory = found
-    return factory
+    return found
 
 
 def find_loaded(reference: str) -> object:

@@ -5,10 +5,10 @@ The module is looked for where Python looks for modules; a run file's own folder
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from harnesses.errors import HarnessMisuse
+from harnesses.object_reference import load_object
 
 
 def called(function: str, arguments: dict[str, Any] | None = None) -> Any:
@@ -21,28 +21,13 @@ def called(function: str, arguments: dict[str, Any] | None = None) -> Any:
     Raises:
         HarnessMisuse: there is no such function, or it has raised.
     """
-    module_name, _, name = function.partition(":")
-    if not module_name or not name:
-        raise HarnessMisuse(f"function: expected 'package.module:name', got {function!r:.100}; correct it")
-    found = _found(module_name, name)
+    try:
+        found = load_object(function)
+    except HarnessMisuse as error:
+        raise HarnessMisuse(f"function: {error}; correct it") from error
     if not callable(found):
         return found
     try:
         return found(**(arguments or {}))
     except Exception as error:
         raise HarnessMisuse(f"function {function} has failed: {type(error).__name__}: {error}; correct it") from error
-
-
-def _found(module_name: str, name: str) -> Any:
-    try:
-        found: Any = import_module(module_name)
-    except Exception as error:
-        raise HarnessMisuse(
-            f"function: module {module_name!r} can not be imported: {type(error).__name__}: {error}; expected it beside the "
-            "file, in the working directory, or installed"
-        ) from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise HarnessMisuse(f"function: {module_name} has no {name!r}: expected a function in it; correct the name")
-        found = getattr(found, part)
-    return found

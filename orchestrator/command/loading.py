@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import os
 import re
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from harnesses.errors import HarnessMisuse
+from harnesses.object_reference import load_object, loading_trouble
 from orchestrator.command.exits import EndedBySignal
 from orchestrator.command.ready_made import READY_MADE
 from orchestrator.errors import OrchestratorError, UsageError
@@ -52,17 +51,11 @@ def load_attribute(where: str, reference: str, *, option: str = "harness") -> An
     Raises:
         UsageError: it is not of that form, or there is no such thing.
     """
-    reference = READY_MADE.get(reference, reference) if option == "harness" else reference
-    module_name, _, attribute = reference.partition(":")
-    if not module_name or not attribute or not all(map(str.isidentifier, reference.replace(":", ".").split("."))):
-        ready = f" or {' or '.join(map(repr, READY_MADE))}" if option == "harness" else ""
-        raise UsageError(f'{where}: {option}: expected "package.module:attribute"{ready}, was {reference!r}; correct it')
-    found: Any = guarded(where, lambda: importlib.import_module(module_name))
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"{where}: {module_name} has no {attribute!r}: expected one of {_public(found)}; correct it")
-        found = getattr(found, part)
-    return found
+    words = READY_MADE if option == "harness" else {}
+    try:
+        return load_object(words.get(reference, reference), words)
+    except HarnessMisuse as error:
+        raise UsageError(f"{where}: {option}: {error}; correct it") from error
 
 
 def guarded(where: str, call: Callable[[], Any]) -> Any:
@@ -75,38 +68,7 @@ def guarded(where: str, call: Callable[[], Any]) -> Any:
         return call()
     except EndedBySignal:
         raise
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{where}: there is no module {error.name!r}: expected it beside the file, in the working directory, "
-            "or installed; install it, or correct the name"
-        ) from error
-    except SyntaxError as error:
-        place = f"{_near(error.filename or where)}:{error.lineno or 0}"
-        raise UsageError(f"{where} is not valid Python: {error.msg} at {place}; correct it") from error
     except OrchestratorError as error:
         raise UsageError(f"{where}: {error}") from error
     except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"{where} could not be loaded: {type(error).__name__}: {error} ({_place(error)}); correct it"
-        ) from error
-
-
-def _place(error: BaseException) -> str:
-    """Return the innermost place that is no part of Python's import machinery."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    ours = os.path.dirname(__file__)
-    users = [frame for frame in frames if os.path.dirname(frame.filename) != ours] or frames
-    return f"{_near(users[-1].filename)}:{users[-1].lineno}"
-
-
-def _near(filename: str) -> str:
-    """Return a path relative to the working directory where it lies in there."""
-    relative = os.path.relpath(filename)
-    return filename if relative.startswith("..") else relative
-
-
-def _public(found: Any) -> str:
-    named = ((name, getattr(found, name, None)) for name in dir(found) if not name.startswith("_"))
-    home = getattr(found, "__name__", None)
-    names = sorted(name for name, value in named if getattr(value, "__module__", home) == home)
-    return ", ".join(names[:8]) or "nothing"
+        raise UsageError(f"{loading_trouble(where, error)}; correct it") from error

@@ -478,7 +478,7 @@ async def test_a_child_that_can_not_be_made_again_fails_and_nobody_else(
         "b.hedger": Status.STOPPED,
     }
     cause = next(harness.event["cause"] for harness in store.harnesses() if harness.name == "mid")
-    assert "child 'mid' of 'a' can not be made again: tests.orchestrator.brood has no 'Mid'; put" in cause
+    assert "child 'mid' of 'a' can not be made again: tests.orchestrator.brood has no 'Mid': expected one of" in cause
     assert before == {harness.name: harness.harness_class for harness in store.harnesses()}
 
     ended = await live(store, ("a", Parent({"factory": Mid, "name": "mid"})))
