@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Protocol, cast, runtime_checkable
 
 from attrs import frozen
@@ -311,11 +312,28 @@ def _content(message: Mapping[str, Any]) -> str:
 
 def parsed(text: str) -> Mapping[str, Any]:
     """Return the JSON object that a line is, or an empty one."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    value, _ = loaded(text)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+@lru_cache(maxsize=1)
+def loaded(text: str) -> tuple[object, Sequence[Mapping[str, Any]]]:
+    """Return the JSON value that a line is, and all objects in it, also those that another of the same name hides.
+
+    A line that is none is None, and has no objects. The last line is kept: who reads it, who meters it and who counts what it
+    tells of ask one after the other. Nobody changes what they get.
+    """
+    objects: list[Mapping[str, Any]] = []
+
+    def take(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        objects.append(made)
+        return made
+
+    try:
+        return json.loads(text, object_pairs_hook=take), objects
+    except (ValueError, RecursionError):
+        return None, ()
 
 
 def string(event: Mapping[str, Any], key: str) -> str:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
 from attrs import define, field, frozen
 
-from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, Reading, inner, string
+from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, Reading, inner, loaded, string
 
 _CALL = re.compile(r"\w*(?:tool_use|tool_call|function_call)")
 _LOOKS_LIKE_TOOL = re.compile(
@@ -133,21 +133,11 @@ def aider(line: str) -> Iterator[Deed]:
         yield Deed(False)
 
 
-def _read(line: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return the events in a line, and all objects in them: also those that another of the same name hides."""
-    objects: list[Mapping[str, Any]] = []
-
-    def take(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        objects.append(made)
-        return made
-
+def _read(line: str) -> tuple[list[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Return the events in a line, and all objects in them: see `loaded`."""
     text = _NOISE.sub("", line)
     begin = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=0)
-    try:
-        value: object = json.loads(text[begin:], object_pairs_hook=take)
-    except (ValueError, RecursionError):
-        return [], []
+    value, objects = loaded(text[begin:])
     items: list[object] = cast("list[object]", value) if isinstance(value, list) else [value]
     return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)], objects
 

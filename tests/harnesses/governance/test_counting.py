@@ -11,7 +11,8 @@ import trio
 
 from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, aider, claude_code, codex
-from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, PlainReading
+from harnesses.agents.metering import MeteredReading
+from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, loaded
 from harnesses.agents.stream_counts import Deed, Deeds, counter_for
 from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, TurnResult, accept_all
 from harnesses.features.record import FeatureState
@@ -51,6 +52,18 @@ async def test_what_a_program_does_is_counted_as_it_tells_of_it(
 
     assert str(said - 1) in result.message
     assert (tally.messages, tally.tool_calls, tally.is_counting) == (messages, tools, True)
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_line_that_is_read_metered_and_counted_is_parsed_once(name: str) -> None:
+    loaded.cache_clear()
+    with tallying(FEW):
+        reading = limited(CommandAgent(dialect=DIALECTS[name]()), FEW)._heard.dialect.reading()
+        metered = MeteredReading(reading, lambda *_, **__: None)
+        for number in range(3):
+            metered.line(json.dumps({"type": "assistant", "message": {"id": str(number)}}))
+
+    assert (loaded.cache_info().misses, loaded.cache_info().hits) == (3, 6)
 
 
 async def test_one_message_too_many_ends_the_program_and_all_that_it_has_started(folder: Path) -> None:
