@@ -36,6 +36,8 @@ class Fate(StrEnum):
     """It is refused for its rate, with the seconds to wait."""
     RESTART = "restart"
     """The venue drops all connections, before it has taken this one, and comes back later."""
+    HELD = "held"
+    """No answer comes, and it is taken when an order of the same client id comes again, if it is still valid then."""
 
 
 def _chance(default: float) -> float:
@@ -56,6 +58,7 @@ class Hostility:
     moved: float = _chance(0.0)
     limited: float = _chance(0.0)
     restart: float = _chance(0.0)
+    held: float = _chance(0.0)
     queries: float = _chance(0.0)
     """Of what is asked, as against ordered: ignored, dropped and limited, by a third each."""
     parts: float = _chance(0.0)
@@ -86,7 +89,7 @@ HOSTILE = Hostility(
     parts=0.25,
     swing_s=0.1,
 )
-_ORDER = ("lost", "ignored", "late", "twice", "dropped", "broken_taken", "broken", "moved", "limited", "restart")
+_ORDER = ("lost", "ignored", "late", "twice", "dropped", "broken_taken", "broken", "moved", "limited", "restart", "held")
 assert {name.replace("_", "-") for name in _ORDER} == {str(fate) for fate in Fate} - {"calm"}
 assert set(_ORDER) < {name.name for name in fields(Hostility)}
 

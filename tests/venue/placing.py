@@ -36,6 +36,7 @@ from .running import KEY, SECRET
 WAYS = ("once", "retry", "remember")
 HALTED = 4
 """Exit code of a program with a harness that waits for a person."""
+WINDOW_S = 0.6
 _TRIES = 200
 
 
@@ -112,7 +113,7 @@ class Placing(BaseHarness[int, str, OrderReport]):
 
 async def main(options: argparse.Namespace) -> int:
     """Run all harnesses to their ends; return the exit code."""
-    broker = CcxtBroker("binance", reach(options.venue, options.connections), max_wait_s=30.0)
+    broker = CcxtBroker("binance", reach(options.venue, options.connections, options.window), max_wait_s=30.0)
     client = CcxtClient("binance", reach(options.venue, 8))
     await client.get_ready()
     store = SqliteStore(options.store)
@@ -130,16 +131,20 @@ async def main(options: argparse.Namespace) -> int:
     return 0 if all(outcome.kind is OutcomeKind.COMPLETED for outcome in outcomes) else HALTED
 
 
-def reach(url: str, connections: int) -> CcxtOptions:
-    """Return how the venue is reached: with little patience for an answer, and with much for what became of an order."""
+def reach(url: str, connections: int, window_s: float = WINDOW_S) -> CcxtOptions:
+    """Return how the venue is reached: with little patience for an answer, and with much for what became of an order.
+
+    Args:
+        window_s: for how long after it was sent the venue may take a request.
+    """
     return CcxtOptions(
         api_key=KEY,
         secret=SECRET,
         urls={"api": {"public": f"{url}/api/v3", "private": f"{url}/api/v3"}},
         timeout_s=0.25,
-        recv_window_s=0.6,
+        recv_window_s=window_s,
         margin_s=0.1,
-        patience_s=20.0,
+        patience_s=20.0 + window_s,
         connections=connections,
         paced=False,
     )
@@ -155,6 +160,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--harnesses", type=int, required=True)
     parser.add_argument("--orders", type=int, required=True)
     parser.add_argument("--connections", type=int, default=48)
+    parser.add_argument("--window", type=float, default=WINDOW_S, metavar="S")
     return trio.run(main, parser.parse_args(arguments))
 
 

@@ -27,7 +27,7 @@ from harnesses.trading.orders import ZERO
 
 from .lives import Forker
 from .ordering import BTC
-from .placing import HALTED, WAYS, reach
+from .placing import HALTED, WAYS, WINDOW_S, reach
 from .running import RunningVenue, closed
 
 _UNKNOWN = """
@@ -109,6 +109,7 @@ def run(
     kill_every_s: float = 4.0,
     venue_kills: int = 0,
     hostility: tuple[str, ...] = ("--hostile",),
+    window_s: float = WINDOW_S,
     say: bool = False,
 ) -> Result:
     """Place so many orders, with at most so many kills, and count.
@@ -117,11 +118,13 @@ def run(
         forker: starts the programs.
         kill_every_s: about how often one of them is killed.
         hostility: options of the venue.
+        window_s: for how long after it was sent the venue may take an order.
     """
     chance = random.Random(seed)
     with RunningVenue(folder / "books.db", "--seed", str(seed), "--late-s", "0.9", *hostility) as venue:
         shares = [orders // programs + (number < orders % programs) for number in range(programs)]
-        running = [_program(way, folder, venue.url, number, share, harnesses, forker) for number, share in enumerate(shares)]
+        options = {"venue": venue.url, "way": way, "window": window_s}
+        running = [_program(folder, options, number, share, harnesses, forker) for number, share in enumerate(shares)]
         began = time.monotonic()
         killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)
         seconds = time.monotonic() - began
@@ -129,10 +132,10 @@ def run(
         return trio.run(_count, way, orders, running, venue, killed, seconds, killed_venue)
 
 
-def _program(way: str, folder: Path, url: str, number: int, share: int, harnesses: int, forker: Forker) -> Program:
-    store = folder / f"{way}-{number}.db"
-    options = {"venue": url, "way": way, "name": f"p{number}", "harnesses": min(harnesses, share), "orders": share}
-    return Program(store, [str(store)] + [f"--{name}={value}" for name, value in options.items()], forker)
+def _program(folder: Path, options: dict[str, object], number: int, share: int, harnesses: int, forker: Forker) -> Program:
+    store = folder / f"{options['way']}-{number}.db"
+    given = {**options, "name": f"p{number}", "harnesses": min(harnesses, share), "orders": share}
+    return Program(store, [str(store)] + [f"--{name}={value}" for name, value in given.items()], forker)
 
 
 def _let_live(

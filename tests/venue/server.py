@@ -58,6 +58,7 @@ class Venue:
         self.fates: Counter[str] = Counter()
         self._queries = 0
         self.silent_ms: dict[str, int] = {}
+        self._held: dict[str, Answer] = {}
         self._next: deque[Lot] = deque()
         self._next_queries: deque[Lot] = deque()
 
@@ -113,7 +114,12 @@ class Venue:
             dialect.check_time(fields, self.now_ms())
             return self._place(fields, lot)
 
-        self._carry_out(wire, take, lot)
+        if (held := self._held.pop(client_id, None)) is not None:
+            attempt(held)
+        if lot.fate is Fate.HELD:
+            self._held[client_id] = take
+        else:
+            self._carry_out(wire, take, lot)
 
     def _ask(self, wire: Wire, what: str, fields: Fields, key: str, payload: bytes) -> None:
         self._queries += 1

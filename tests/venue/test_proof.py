@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,20 @@ def forker() -> Iterator[Forker]:
         yield forker
 
 
-def small(way: str, folder: Path, forker: Forker, *, orders: int, kills: int = 0) -> Result:
+HELD = (*HOSTILE, "--held", "0.1")
+"""An order may also be taken long after its client gave up waiting, whatever the client was told meanwhile."""
+
+
+def small(
+    way: str,
+    folder: Path,
+    forker: Forker,
+    *,
+    orders: int,
+    kills: int = 0,
+    hostility: tuple[str, ...] = HOSTILE,
+    **options: Any,
+) -> Result:
     """Place a few orders."""
     return run(
         way,
@@ -31,7 +45,8 @@ def small(way: str, folder: Path, forker: Forker, *, orders: int, kills: int = 0
         harnesses=50,
         kill_every_s=1.0,
         venue_kills=kills // 2,
-        hostility=HOSTILE,
+        hostility=hostility,
+        **options,
     )
 
 
@@ -52,7 +67,8 @@ def test_to_try_again_places_orders_twice(tmp_path: Path, forker: Forker) -> Non
 
 
 def test_to_ask_at_once_and_remember_afterwards_places_orders_twice(tmp_path: Path, forker: Forker) -> None:
-    result = small("remember", tmp_path, forker, orders=120)
+    """Each order that is held is placed again: its client waits for less time than the venue may hold it."""
+    result = small("remember", tmp_path, forker, orders=120, hostility=HELD, window_s=59.0)
 
     assert result.duplicates > 0
     assert result.cash_error != 0
