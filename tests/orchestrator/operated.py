@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 
 import trio
 
@@ -64,6 +65,19 @@ class Listening(BaseHarness[int, object, str]):
     """Makes a step of every message."""
 
     async def execute(self) -> AsyncIterator[tuple[object, str]]:
+        while True:
+            yield await self.receive(), "heard"
+
+
+class Bounded(BaseHarness[int, object, str]):
+    """Makes a step of every message once there is a file `open`; few may wait meanwhile."""
+
+    mailbox_limit = 3
+
+    async def execute(self) -> AsyncIterator[tuple[object, str]]:
+        Path("waiting").touch()  # noqa: ASYNC240
+        while not Path("open").exists():  # noqa: ASYNC240
+            await self.sleep(0.01)
         while True:
             yield await self.receive(), "heard"
 
