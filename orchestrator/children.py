@@ -314,14 +314,16 @@ class Family:
         """Read from the store what a child was started with that the program does not know of: it has ended for good.
 
         Raises:
-            HarnessMisuse: another harness of this program has started it.
+            HarnessMisuse: another harness has started it: one of this program, or one that may go on in another.
         """
-        for record in self._all.starter.find_children(name):
-            if record.harness == self._name:
-                with suppress(UsageError):
-                    self._recalled[name] = read_spec(record)
-            elif self._all.starter.has_started(record.harness):
+        records = self._all.starter.find_children(name)
+        own = [record for record in records if record.harness == self._name]
+        for record in records:
+            if record.harness != self._name and (not own or self._all.starter.has_started(record.harness)):
                 raise _taken(record.harness)
+        for record in own:
+            with suppress(UsageError):
+                self._recalled[name] = read_spec(record)
         if len(self._recalled) > KEPT_RECALLED:
             del self._recalled[next(iter(self._recalled))]
         return self._recalled.get(name)

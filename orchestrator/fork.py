@@ -1,7 +1,8 @@
 """A new harness whose past is another's: to try from any step what would have come of it otherwise.
 
 What comes along are the steps: their numbers and times, inputs, outputs, states, and how far tickers and governance had come.
-What does not: effects, messages, approvals, output and what was attached; they are the origin's, and nothing is done twice.
+What does not: effects, messages, approvals, output, what was attached, and children; they are the origin's, and nothing is
+done twice.
 """
 
 from __future__ import annotations

@@ -254,7 +254,11 @@ SHEETS = {
         "seq:int64 timestamp:time harness:text attempt:int32 step_number:int64 key:text outcome:text arguments:json "
         "result:json reason:text idempotent:bool settled_by:text",
     ),
-    "messages": _view("messages", "seq:int64 timestamp:time harness:text sender:text body:json consumed_step:int64"),
+    "messages": _view(
+        "messages",
+        "seq:int64 timestamp:time harness:text sender:text body:json consumed_step:int64 kind:text id:text type:text "
+        "deadline_us:int64",
+    ),
     "approvals": _view(
         "approvals",
         "seq:int64 timestamp:time harness:text attempt:int32 step_number:int64 id:text key:text category:text summary:text "

@@ -6,6 +6,7 @@ stays   every step from a harness's *floor* on: the newest snapshot up to the fi
         messages that they have used up
 stays   what people have said: requests, answers and uses of approvals, latches, for ever; what concerns all harnesses
 stays   which harnesses a harness has started, for ever: they are found by it when the program is started again
+stays   a request whose sender still makes the step that asks: cut off, it asks again, and must not be heard twice
 stays   a message that waits, a reservation that is open, the last lifecycle event of each harness and its last start, the
         newest record; intents and outcomes of an effect of which nobody knows whether it has happened: a person is asked
 goes    the rest: steps below the floor, and what belongs to them; by age also lifecycle events, wherever they are: a harness
@@ -123,7 +124,8 @@ class Plan:
     last_events: frozenset[int]
     """Numbers of the last lifecycle event of each harness, and of its last start."""
     reserved: frozenset[int]
-    """Numbers of the records of open reservations, and of intents and outcomes of effects of unknown outcome."""
+    """Numbers of the records of open reservations, of intents and outcomes of effects of unknown outcome, and of requests
+    that may be made again."""
     newest: int
     """The last record: the next one gets its number from it."""
     until: int
@@ -147,7 +149,7 @@ class Plan:
         if floor is None or record.seq > self.until or record.kind in SAID or record.seq == self.newest:
             return False
         if record.kind == "message":
-            return used_up.get(record.seq, floor) < floor
+            return used_up.get(record.seq, floor) < floor and record.seq not in self.reserved
         if record.kind in LIFECYCLE:
             is_old = record.step + 1 < floor or record.time_us < self.since_us
             return is_old and record.seq not in self.last_events
@@ -185,6 +187,12 @@ WITH marks AS (
 )
 SELECT group_concat(seq) FROM said GROUP BY step, key HAVING max(seq) = max(CASE WHEN is_open THEN seq END)
 """
+_ASKED = """
+WITH making AS MATERIALIZED (SELECT harness, harness || '/' || (current_step + 1) || '/' AS place FROM harness_status)
+SELECT m.seq FROM mailbox m JOIN making p ON p.harness = m.sender
+WHERE m.kind = 'request' AND m.consumed_step IS NOT NULL AND substr(m.id, 1, length(p.place)) = p.place
+"""
+"""Requests that were heard, of steps that are not recorded yet; their ids begin with the step that asks."""
 
 
 @frozen
@@ -229,7 +237,8 @@ def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -
     last = frozenset(seq for seqs in events.values() for seq in seqs if seq is not None)
     reserved = {id for (id,) in db.execute("SELECT id FROM open_reservations")}
     opened = {int(seq) for floor in going for seqs in _open_marks(db, floor) for seq in seqs.split(",")}
-    return Plan(floors, last, frozenset(reserved | opened), newest, until, rule.since_us or 0)
+    asked = {seq for (seq,) in db.execute(_ASKED)}
+    return Plan(floors, last, frozenset(reserved | opened | asked), newest, until, rule.since_us or 0)
 
 
 def _looks_back(db: sqlite3.Connection, start: int | None) -> int:

@@ -28,7 +28,7 @@ SEAL = ("first_seq", "last_seq", "notes", "hash", "marks")
 ROWS = {
     "harnesses": ("name", "class", "initial_state", "owner", "epoch", "status", "attempt", "supervision", "event", "time_us"),
     "claims": ("run", "epoch"),
-    "mailbox": ("harness", "sender", "body", "consumed_step", "seq"),
+    "mailbox": ("harness", "sender", "body", "consumed_step", "seq", "id", "kind", "type", "deadline_us"),
     "meta": ("indexed_seq", "ownership"),
     "pools": ("pool", "limits", "spent", "reserved", "time_us"),
     "open_reservations": ("harness", "pools", "amounts"),

@@ -22,6 +22,7 @@ from orchestrator.store import SqliteReader, SqliteStore, pruning_survey
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, numbers, step_row
 from orchestrator.store.conformance.tools import attached_row, do, outcome_row, output_row
 from orchestrator.store.head import head_path
+from orchestrator.store.messages import REQUEST
 from orchestrator.store.proof import Proof, prove
 from orchestrator.store.protocol import ConsumedRow, Post
 from orchestrator.store.pruning import prune, survey
@@ -242,6 +243,25 @@ def test_a_message_that_waits_stays_and_one_that_was_used_up_goes_with_its_step(
 
     assert ask(path, "SELECT seq FROM mailbox ORDER BY seq") == [(seqs[1],), (seqs[2],)]
     assert ask(path, f"SELECT seq FROM records WHERE seq <= {seqs[2]} AND kind = 'message'") == [(seqs[1],), (seqs[2],)]
+    assert proof_of(path).findings == []
+
+
+def test_a_question_that_may_be_asked_again_stays_and_is_not_put_in_the_mailbox_twice(path: Path) -> None:
+    """A step that was cut off asks again under the same id, however much who was asked has done meanwhile."""
+    with closing(SqliteStore(path)) as store:
+        asker, asked = claim(store, "asker"), claim(store, "asked")
+        store.commit([step_row(asker, 1)])
+        posts = [Post("asked", "asker", TIME_US, "1", f"asker/{step}/a.1", REQUEST) for step in (1, 2)]
+        used = dict(zip((5, 6), [do(store, post) for post in posts], strict=True))
+        for number in range(1, 41):
+            consumed = [ConsumedRow(used[number], asked.harness, number)] if number in used else []
+            store.commit([step_row(asked, number, state=f'{{"total":{number}}}')], consumed=consumed)
+
+    prune(path, Rule(keep=10, context=0), by="ann")
+
+    with closing(SqliteStore(path)) as store:
+        assert do(store, posts[1]) == used[6]
+    assert ask(path, "SELECT seq, consumed_step FROM mailbox") == [(used[6], 6)]
     assert proof_of(path).findings == []
 
 
