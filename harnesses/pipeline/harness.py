@@ -20,7 +20,8 @@ from functools import partial
 
 import trio
 
-from harnesses.errors import HarnessMisuse, Stopping, Waiting
+from harnesses.charging import spent_up
+from harnesses.errors import BudgetExhausted, HarnessMisuse, Stopping, Waiting
 from harnesses.features.texts import one_line
 from harnesses.governance.retry import TaskStatus
 from harnesses.pipeline.changes import built_of
@@ -143,6 +144,9 @@ class PipelineHarness(PipelineSteps):
                 return made
             if pending := self._unremembered():
                 return await self._remember(pending)
+            if isinstance(move, Start) and (spent := self._spent(move.task)) is not None:
+                self._halted = spent
+                continue
             match move:
                 case Rest():
                     await self._surroundings("rest").control.wait(self._look_out)
@@ -176,6 +180,14 @@ class PipelineHarness(PipelineSteps):
                 return await self._acted(id)
             case _:
                 raise HarnessMisuse(f"{self._where()}: {move!r} is no step")
+
+    def _spent(self, id: TaskId) -> BudgetExhausted | None:
+        """Return why no attempt at a task is begun: nothing is left for its agent, and the attempt would count."""
+        till = self._surroundings("claim").till
+        agent: object = self._builder(id, self._record(id).attempts + 1)
+        wanted = {"turns", *getattr(agent, "reports", ())}
+        why = "" if till is None else spent_up(till.accounts(), wanted)
+        return BudgetExhausted(why) if why else None
 
     # what goes on beside
 
