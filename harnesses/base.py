@@ -176,7 +176,8 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             charger = None if runtime is None else getattr(runtime, "charger", None)
             if charger is None:
                 return await ask()
-            bill = Bill(charger, agent.name, settled_here())
+            holds_calls = till is not None and limits(till).tool_calls is not None
+            bill = Bill(charger, agent.name, settled_here(), holds_calls=holds_calls)
             if takes_charge(agent):
                 ask = partial(ask, charge=bill.charge)
             return await billed(bill, ask, is_shared=till is not None)

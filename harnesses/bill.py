@@ -1,19 +1,23 @@
 """What one call of an agent costs: its reports are charged as they come, and at a limit it is stopped.
 
     agent ──charge()──► bill ──one report at a time──► charger ──► the books, on disk ──over a limit──► cancel scope
+    tool ──count_call()─┘
 
 The laws: what was charged is on disk before the call returns; an agent that is over a limit does not answer, also if it has
-caught its cancellation; and at most one report is under way, those that come meanwhile are added up.
+caught its cancellation; at most one report is under way, those that come meanwhile are added up; and tool calls that are both
+counted and reported are charged once: the larger number of the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from contextvars import ContextVar
 from functools import lru_cache
 from inspect import Parameter, signature
 from typing import Any, Protocol, TypeVar
 
 import trio
+from attrs import evolve
 
 from harnesses.agent import Agent
 from harnesses.charging import Charged, spent_up
@@ -22,6 +26,7 @@ from harnesses.spending import Till, settled_here
 from harnesses.usage import UNUSED, Usage, used_in, with_usage
 
 AnswerT = TypeVar("AnswerT")
+_current: ContextVar[Bill | None] = ContextVar("harnesses.bill", default=None)
 _MOST_THREADS = 64
 """Conversations of one call whose totals wait to be charged at the same time; a total of any beyond is charged in full."""
 
@@ -65,15 +70,20 @@ class Bill:
 
     Args:
         settled: fields that the harness settles itself, by `spending`.
+        holds_calls: whether tool calls are limited: then each that is counted waits until it is charged.
     """
 
-    def __init__(self, charger: Charger, agent: str, settled: Collection[str] = ()) -> None:
+    def __init__(self, charger: Charger, agent: str, settled: Collection[str] = (), *, holds_calls: bool = False) -> None:
         self.scope = trio.CancelScope()
         """The call of the agent; cancelled when a limit is reached."""
         self.usage = UNUSED
         """What was charged."""
         self.over = ""
         """Why the agent was stopped."""
+        self.has_reported = False
+        """Whether the agent itself has reported anything."""
+        self._holds_calls = holds_calls
+        self._calls_counted = self._calls_told = 0
         self._charger = charger
         self._agent = agent
         self._settled = settled
@@ -83,11 +93,37 @@ class Bill:
 
     @property
     def is_charged(self) -> bool:
-        """Whether there was a report."""
+        """Whether anything was charged."""
         return not self._turns
 
     def charge(self, usage: Usage, *, thread: str = "") -> None:
         """Charge what was used since the last report; with a `thread`, the total of that conversation."""
+        self.has_reported = True
+        if not thread:
+            usage = evolve(usage, tool_calls=self._new_calls(told=usage.tool_calls))
+        self._add(usage, thread)
+
+    async def count_call(self) -> None:
+        """Charge a tool call that is about to be made.
+
+        Raises:
+            BudgetExhausted: a limit is reached; the call must not be made.
+        """
+        if not self.over and (calls := self._new_calls(counted=1)):
+            self._add(Usage(tool_calls=calls))
+            if self._holds_calls:
+                await self.settle()
+        if self.over:
+            raise BudgetExhausted(self.over)
+
+    def _new_calls(self, *, counted: int = 0, told: int = 0) -> int:
+        """Return how many tool calls are new, of those that were counted and those that the agent tells of."""
+        before = max(self._calls_counted, self._calls_told)
+        self._calls_counted += counted
+        self._calls_told += told
+        return max(self._calls_counted, self._calls_told) - before
+
+    def _add(self, usage: Usage, thread: str = "") -> None:
         if thread not in self._pending and len(self._pending) >= _MOST_THREADS:
             thread = ""
         earlier = self._pending.get(thread, UNUSED)
@@ -152,6 +188,7 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
     """
     leave = bill.watch() if is_shared else None
     answers: list[AnswerT] = []
+    before = _current.set(bill)
     try:
         with bill.scope:
             answers.append(await ask())
@@ -161,18 +198,24 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
             raise BudgetExhausted(bill.over) from error
         raise
     finally:
+        _current.reset(before)
         if leave is not None:
             leave()
         await bill.settle()
     answer = answers[0] if answers else None
     reported = used_in(answer)
-    if reported and not bill.is_charged:
+    if reported and not bill.has_reported:
         bill.charge(reported)
         await bill.settle()
     if bill.over:
         raise BudgetExhausted(bill.over)
     assert answers
     return with_usage(answer, bill.usage) if reported is not None and bill.is_charged else answers[0]
+
+
+def current_bill() -> Bill | None:
+    """Return the bill of the agent that is being asked; None if nobody charges."""
+    return _current.get()
 
 
 def check_left(till: Till, agent: Agent[Any, Any, Any]) -> None:

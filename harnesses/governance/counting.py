@@ -2,7 +2,8 @@
 
     limited(agent, guardrails)   a command-line agent: each line of its output is read before it is logged; at the limit its
                                  processes are killed. Any other: what it does through `counted` tools, or tells the tally
-    counted(tool)                a function that an agent calls: refused, before it is called, when it is one too many
+    counted(tool)                a function that an agent calls: refused, before it is called, when it is one too many; each
+                                 call is charged to the budget of the harness that asks the agent, too
 
 Not counted: what a program does without writing of it. Of one that writes text for people nothing is known; what it reports in
 its contract is all there is.
@@ -20,6 +21,7 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.agents.command import CommandAgent
 from harnesses.agents.reading import Reading, Reply
 from harnesses.agents.stream_counts import Counter, Deeds, counter_for
+from harnesses.bill import current_bill
 from harnesses.governance.guardrails import Guardrails
 from harnesses.governance.tally import AgentStopped, Tally, current_tally, tallying
 from harnesses.step import InputT, OutputT, StateT
@@ -61,13 +63,19 @@ def limited(
 
 
 def counted(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Return a tool whose calls are counted, if anybody counts; one too many raises `AgentStopped` before it is called."""
+    """Return a tool whose calls are counted, if anybody counts, and charged, if anybody charges.
+
+    One too many raises `AgentStopped`, or `BudgetExhausted`, before it is called. An agent whose tools are all counted reports
+    `tool_calls`: it says so, `Agent(work, reports=["tool_calls"])`, and need not tell of them itself.
+    """
 
     @wraps(tool)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         tally = current_tally()
         if tally is not None:
             tally.tool_call(getattr(tool, "__name__", "tool"))
+        if (bill := current_bill()) is not None:
+            await bill.count_call()
         return await tool(*args, **kwargs)
 
     return call

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +16,10 @@ from harnesses.agent import Agent, AgentRun
 from harnesses.budget import Budget
 from harnesses.errors import BudgetExhausted, HarnessMisuse
 from harnesses.features.feature import TurnResult
+from harnesses.governance.counting import counted
 from harnesses.runtime import LocalRuntime
 from harnesses.usage import Usage
+from orchestrator import Orchestrator
 
 
 class Asking(BaseHarness[int, int, object]):
@@ -174,3 +178,75 @@ async def test_a_limit_that_cannot_be_held_is_refused_alone_too() -> None:
 def test_what_cannot_be_reported_cannot_be_declared() -> None:
     with pytest.raises(HarnessMisuse, match="reports: expected some of money, tokens, tool_calls, got 'turns'"):
         Agent(charging, reports=["turns"])  # type: ignore[arg-type]
+
+
+# calls of counted tools
+
+
+def calling(calls: int, *, told: Usage | None = None, answered: Usage | None = None) -> tuple[Agent[Any, Any, Any], list[int]]:
+    """Return an agent that makes calls of a counted tool, and reports them besides; and the calls that were made."""
+    made: list[int] = []
+
+    @counted
+    async def search(number: int) -> None:
+        made.append(number)
+        await trio.sleep(1)
+
+    async def work(run: AgentRun[Any, Any]) -> TurnResult:
+        for number in range(calls):
+            await search(number)
+        if told is not None:
+            run.charge(told)
+        return TurnResult(message="done", usage=answered)
+
+    return Agent(work, name="caller", reports=["tokens", "tool_calls"]), made
+
+
+async def test_calls_of_a_counted_tool_are_charged_and_the_one_too_many_is_not_made(autojump_clock: object) -> None:
+    agent, made = calling(5)
+
+    with pytest.raises(BudgetExhausted, match="limit 2 tool_calls"):
+        await run(Asking(agent), Budget(tool_calls=2))
+
+    assert made == [0, 1]
+
+
+@pytest.mark.parametrize("reported", ["told", "answered"])
+@pytest.mark.parametrize(("said", "charged"), [(0, 3), (2, 3), (3, 3), (5, 5)])
+async def test_calls_that_are_counted_and_reported_are_charged_once(
+    reported: str, said: int, charged: int, autojump_clock: object
+) -> None:
+    agent, _ = calling(3, **{reported: Usage(tokens=10, tool_calls=said)})
+
+    runtime = await run(Asking(agent), Budget(tool_calls=9, tokens=100))
+
+    assert (spent(runtime).tool_calls, spent(runtime).tokens) == (charged, 10)
+
+
+async def test_an_agent_that_goes_on_after_its_last_call_is_refused_each_further_one(autojump_clock: object) -> None:
+    agent, made = calling(2)
+
+    async def stubborn(run: AgentRun[Any, Any]) -> str:
+        for _ in range(3):
+            with suppress(BudgetExhausted), trio.CancelScope(shield=True):
+                await agent.answer(run)
+        return "done"
+
+    with pytest.raises(BudgetExhausted):
+        await run(Asking(Agent(stubborn, reports=["tool_calls"])), Budget(tool_calls=1))
+
+    assert made == [0]
+
+
+async def test_counted_calls_end_a_harness_at_its_budget_and_go_on_with_a_larger_one(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    agent, made = calling(2)
+    outcomes = []
+    for limit in (3, 3, 9):
+        async with Orchestrator(tmp_path / "run.db", handle_signals=False) as orchestrator:
+            handle = orchestrator.start(Asking(agent, steps=2), name="asking", budget=Budget(tool_calls=limit))
+            outcomes.append(str((await handle.wait()).kind))
+
+    assert outcomes == ["budget_spent", "budget_spent", "exhausted"]
+    assert made[:3] == [0, 1, 0]
