@@ -197,7 +197,7 @@ HARNESSES = (
 
 ORCHESTRATOR = (
     # nouns and decisions
-    ("bell", "buckets", "events", "outcome", "pool", "restart", "signals", "text", "within"),
+    ("bell", "buckets", "events", "hints", "outcome", "pool", "restart", "signals", "text", "within"),
     ("waiting",),
     ("errors", "supervisor"),
     ("failure", "latch", "lifecycle", "terms"),
@@ -242,7 +242,7 @@ ORCHESTRATOR = (
     ("store.memory", "store.proof", "store.pruning", "store.sqlite_operations", "store.sqlite_reader"),
     ("store.repair", "store.sqlite"),
     ("store",),
-    ("activity", "hints", "shown"),
+    ("activity", "shown"),
     ("standing",),
     # what runs
     ("declared", "mailbox", "queries", "savings", "shapes", "slot"),
