@@ -17,6 +17,7 @@
     │   ├── EvidenceError            an entry of the evidence ledger that can not be
     │   ├── NoProgressMade           the same again and again: it is started afresh
     │   ├── MemoryUnusable           the file of an episodic memory can not be used
+    │   │   └── EmbedderMissing      … the package that says what texts mean is not installed
     │   ├── Refused                  the world has said no to an effect: it has certainly not happened
     │   │   └── ApprovalDenied       … a person has: a harness that lets it pass is blocked
     │   ├── Waiting                  a person has to do something: the harness is blocked

@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib import import_module
 from typing import Any, cast
 
 import trio
@@ -25,6 +24,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt
 
 from harnesses.errors import HarnessMisuse
+from harnesses.extras import load_extra
 from harnesses.trading.ccxt_answers import CallFailed, Verdict, judge, parse_retry_after
 
 LAPSING = frozenset({"binance", "binanceus"})
@@ -73,7 +73,7 @@ class CcxtClient:
 
     def __init__(self, exchange: str, options: CcxtOptions) -> None:
         self.exchange, self.options = exchange, options
-        self._ccxt = _ccxt()
+        self._ccxt = load_extra("ccxt", "exchanges", "trading at an exchange")
         if exchange not in self._ccxt.exchanges:
             raise HarnessMisuse(f"exchange {exchange!r} is unknown to ccxt {self._ccxt.__version__}: see ccxt.exchanges")
         if options.patience_s <= options.recv_window_s + options.margin_s:
@@ -280,15 +280,6 @@ class _Turn:
 
     def release_on_behalf_of(self, borrower: object) -> None:
         self._limiter.release_on_behalf_of(borrower)
-
-
-def _ccxt() -> Any:
-    try:
-        return import_module("ccxt")
-    except ImportError as error:
-        raise HarnessMisuse(
-            "trading at an exchange needs ccxt: expected it to be installed; pip install 'harness-orchestrator[exchanges]'"
-        ) from error
 
 
 def _failure(error: Exception, *, sent: bool) -> CallFailed:

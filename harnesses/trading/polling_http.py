@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from importlib import import_module
 from typing import Any
 
 import trio
 from attrs import frozen
 
-from harnesses.errors import HarnessMisuse
+from harnesses.extras import load_extra
 from harnesses.trading.feed import FeedUnavailable
 
 TOO_MANY_REQUESTS = 429
@@ -91,7 +90,7 @@ class Http:
     """
 
     def __init__(self, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> None:
-        self._httpx: Any = _httpx()
+        self._httpx: Any = load_extra("httpx2", "http", "PollingFeed")
         self._headers = dict(headers)
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
@@ -134,13 +133,3 @@ def _why(error: BaseException) -> str:
     while behind is not None and not str(behind):
         behind = behind.__cause__ or behind.__context__
     return "" if behind is None else f": {behind}"
-
-
-def _httpx() -> Any:
-    try:
-        return import_module("httpx2")
-    except ImportError:
-        raise HarnessMisuse(
-            "PollingFeed needs httpx2, which is not installed: expected the extra `http`; "
-            "run `pip install 'harness-orchestrator[http]'`"
-        ) from None

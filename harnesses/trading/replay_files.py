@@ -8,15 +8,16 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from attrs import evolve
 
 from harnesses.errors import HarnessMisuse
+from harnesses.extras import load_extra
 from harnesses.trading.bars import COLUMNS, SPLIT_COLUMNS, BadMarketData, Bar, parse_bar, parse_split
+
+_ARROW = ("pyarrow", "pyarrow.parquet")
 
 Series = dict[datetime, Bar]
 """The bars of one symbol by time, oldest first."""
@@ -94,7 +95,7 @@ def _lines(path: Path, columns: Sequence[str]) -> Generator[tuple[int, list[str]
 
 def _rows(path: Path) -> Generator[tuple[int, list[str]], None, None]:
     """Yield the number, from 1, and the fields of each row of a Parquet file, as the text that a CSV file would have."""
-    arrow, parquet = _arrow(path)
+    arrow, parquet = (load_extra(name, "parquet", f"market data {path}: Parquet", "use CSV") for name in _ARROW)
     with open(path, "rb") as file:
         try:
             table = parquet.ParquetFile(file)
@@ -109,16 +110,6 @@ def _rows(path: Path) -> Generator[tuple[int, list[str]], None, None]:
                     yield number, list(fields)
         except arrow.ArrowException as error:
             raise _bad(path, 0, f"expected a Parquet file: {error}", "row") from error
-
-
-def _arrow(path: Path) -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise HarnessMisuse(
-            f"market data {path}: Parquet needs pyarrow, which is not installed: expected the extra `parquet`; "
-            "run `pip install 'harness-orchestrator[parquet]'`, or use CSV"
-        ) from None
 
 
 def _text(value: object) -> str:

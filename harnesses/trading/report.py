@@ -59,7 +59,8 @@ def report(
         picture: whether to draw; that needs the extra `report`.
 
     Raises:
-        HarnessMisuse: the steps are not those of a trading harness, or what draws is not installed. Nothing is written.
+        HarnessMisuse: the steps are not those of a trading harness. Nothing is written.
+        NotReady: what draws is not installed. Nothing is written.
         OSError: the folder can not be written to.
     """
     account = account_of(steps)

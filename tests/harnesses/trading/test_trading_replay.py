@@ -15,6 +15,7 @@ import trio
 from trio.testing import MockClock
 
 from harnesses import HarnessMisuse
+from harnesses.errors import NotReady
 from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
 from harnesses.trading.feed import Feed
 from harnesses.trading.replay import ReplayFeed
@@ -368,7 +369,7 @@ def test_a_file_that_is_no_parquet_is_named(file):
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    with pytest.raises(HarnessMisuse, match=r"Parquet needs pyarrow, .*run `pip install 'harness-orchestrator\[parquet\]'`"):
+    with pytest.raises(NotReady, match=r"Parquet needs pyarrow, .*run `pip install 'harness-orchestrator\[parquet\]'`"):
         read_bars(tmp_path / "a.parquet")
 
 

@@ -13,6 +13,7 @@ import pytest
 from attrs import frozen
 
 from harnesses import Agent, HarnessMisuse
+from harnesses.errors import NotReady
 from harnesses.trading import Bar, Fees, Limits, Order, PaperBroker, ReplayFeed, Side, Source, Strategy, TradingHarness
 from harnesses.trading.report import report, steps
 from harnesses.trading.report_chart import thinned
@@ -163,7 +164,7 @@ async def test_without_what_draws_it_says_what_is_needed_and_writes_nothing(auto
     monkeypatch.setitem(sys.modules, "altair", None)
     recorded = await traded([100])
 
-    with pytest.raises(HarnessMisuse, match=r"a picture needs altair.*harness-orchestrator\[report\].*picture=False"):
+    with pytest.raises(NotReady, match=r"a picture needs altair.*harness-orchestrator\[report\].*picture=False"):
         report(recorded, tmp_path / "new")
 
     assert not (tmp_path / "new").exists()
