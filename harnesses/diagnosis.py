@@ -57,12 +57,18 @@ def _diagnosed(error: BaseException, state: object) -> HarnessError | None:
             f"execute() assigned to self.state{_at(error)}: expected a change by update_state; "
             "call self.update_state(lambda state: …), which returns the new one"
         )
-    if cls in (RuntimeError, TypeError) and any(part in str(error) for part in _ASYNCIO):
+    if (cls in (RuntimeError, TypeError) and any(part in str(error) for part in _ASYNCIO)) or _is_cancelled_by_asyncio(cls):
+        said = str(error)[:60] or cls.__name__
         return HarnessMisuse(
-            f"execute() called asyncio{_at(error)}: expected Trio, which harnesses run under, got {str(error)[:60]!r}; "
+            f"execute() called asyncio{_at(error)}: expected Trio, which harnesses run under, got {said!r}; "
             "use trio.sleep and the like, trio.to_thread.run_sync for what blocks, or the package trio-asyncio"
         )
     return None
+
+
+def _is_cancelled_by_asyncio(cls: type[BaseException]) -> bool:
+    # By its name: nobody is to wait for asyncio to be imported who does not use it.
+    return (cls.__module__, cls.__qualname__) == ("asyncio.exceptions", "CancelledError")
 
 
 def _missing_module(error: ModuleNotFoundError) -> NotReady:

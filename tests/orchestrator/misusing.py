@@ -104,6 +104,18 @@ class AsyncioYield(Base):
         await asyncio.sleep(0)
 
 
+class AsyncioCancelled(Base):
+    async def act(self) -> None:
+        raise asyncio.CancelledError
+
+
+class AsyncioCancelledBeside(AsyncioCancelled):
+    async def execute(self) -> AsyncIterator[Any]:
+        yield 1, 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.act)
+
+
 class AsyncioTimeout(Base):
     async def act(self) -> None:
         async with asyncio.timeout(1):  # noqa: ASYNC100

@@ -32,6 +32,8 @@ MISUSE = {
     "AssignedState": r"assigned to self.state \(.*misusing.py:\d+\): .* call self.update_state",
     "AsyncioSleep": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*use trio.sleep",
     "AsyncioYield": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*use trio.sleep",
+    "AsyncioCancelled": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*got 'CancelledError'; use trio.sleep",
+    "AsyncioCancelledBeside": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*got 'CancelledError'; use trio.sleep",
     "AsyncioTimeout": r"called asyncio \(.*misusing.py:\d+\): expected Trio.*use trio.sleep",
 }
 NOT_READY = {
