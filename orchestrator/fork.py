@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve, frozen
 
 from orchestrator.errors import UsageError
+from orchestrator.store.capabilities import path_of
 from orchestrator.store.protocol import Fork, Past, Store
 from orchestrator.store.sqlite import SqliteStore
 from orchestrator.store.sqlite_reader import SqliteReader
@@ -57,11 +58,18 @@ def fork(
     check_name(to)
     order = Fork(to, name, step, time.time_ns() // 1000)
     if into is None or _is_same(source, into):
-        if isinstance(source, SqliteReader) and not isinstance(source, SqliteStore):
-            source = source.path
-        return _forked(source, order)
+        return _forked(_writable(source), order)
     with closing(SqliteReader(source)) if isinstance(source, str | Path) else nullcontext(source) as origin:
         return _forked(into, evolve(order, past=_past(origin, name, step)))
+
+
+def _writable(source: Store | SqliteReader | str | Path) -> Store | str | Path:
+    """Return a store as it is, and of what only reads one the path."""
+    if isinstance(source, str | Path) or hasattr(source, "commit"):
+        return cast(Store | str | Path, source)
+    if (path := path_of(source)) is None:
+        raise UsageError(f"fork: {source!r:.100} can only be read: expected a store, or a path; say `into`, where to make it")
+    return path
 
 
 def _forked(into: Store | str | Path, order: Fork) -> Forked:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -320,6 +320,30 @@ async def test_tampering_with_a_fork_is_found_as_with_any_harness(tmp_path: Path
 
     assert (tally.missed, tally.apart) == ([], [])
     assert tally.found == 60
+
+
+class OtherReader:
+    """Reads a store, and is no class of ours."""
+
+    def __init__(self, reader: SqliteReader, path: Path | None) -> None:
+        self.reader, self.path = reader, path
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "commit":
+            raise AttributeError(name)
+        return getattr(self.reader, name)
+
+
+async def test_a_fork_within_the_store_of_any_reader_is_made_at_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await run(path, 3)
+
+    with closing(SqliteReader(path)) as reader:
+        made = fork(cast(Any, OtherReader(reader, path)), "buying", 2, to="other")
+        with pytest.raises(UsageError, match="can only be read: expected a store, or a path"):
+            fork(cast(Any, OtherReader(reader, None)), "buying", 2, to="third")
+
+    assert (made.name, len(read(path, "other"))) == ("other", 2)
 
 
 def read(path: Path, name: str) -> list[Any]:
