@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses.errors import HarnessMisuse
-from harnesses.usage import UNUSED, Usage, count_of, money_of, with_usage
+from harnesses.usage import UNUSED, Usage, count_of, money_of, used_in, with_usage
 
 usages = st.builds(
     Usage,
@@ -88,3 +88,20 @@ def test_an_answer_that_cannot_say_what_was_charged_is_returned_unchanged(answer
 
 def test_an_answer_says_what_was_charged_where_it_can() -> None:
     assert with_usage(_Counted(), Usage(tokens=5)).usage == Usage(tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "used"),
+    [
+        (None, None),
+        ("text", None),
+        ({"usage": {"tokens": 3}}, None),
+        (SimpleNamespace(tokens=3), None),
+        (SimpleNamespace(usage="3 tokens", tokens=3), None),
+        (SimpleNamespace(usage=None), UNUSED),
+        (SimpleNamespace(usage=None, tokens="many"), UNUSED),
+        (SimpleNamespace(usage=None, tokens=3), Usage(tokens=3)),
+    ],
+)
+def test_an_answer_of_any_class_tells_its_usage_or_nothing(answer: Any, used: Usage | None) -> None:
+    assert used_in(answer) == used
