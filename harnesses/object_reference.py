@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+from harnesses.choices import one_of
 from harnesses.errors import HarnessMisuse, OrchestratorError
 from harnesses.frames import near, place_of
 
@@ -36,7 +37,7 @@ def load_object(reference: str, words: Iterable[str] = ()) -> Any:
         raise HarnessMisuse(loading_trouble(module, error)) from error
     for part in path.split("."):
         if not hasattr(found, part):
-            raise HarnessMisuse(f"{module} has no {path!r}: expected one of {_public(found)}")
+            raise HarnessMisuse(f"{module} has no {path!r}: {_public(found)}")
         found = getattr(found, part)
     return found
 
@@ -58,4 +59,4 @@ def _public(found: Any) -> str:
     named = ((name, getattr(found, name, None)) for name in dir(found) if not name.startswith("_"))
     home = getattr(found, "__name__", None)
     names = sorted(name for name, value in named if getattr(value, "__module__", home) == home)
-    return ", ".join(names[:_MOST_NAMES]) or "nothing"
+    return one_of(names[:_MOST_NAMES], "it has nothing public")

@@ -25,6 +25,7 @@ import trio
 from attrs import evolve
 
 from harnesses.approval import Action
+from harnesses.choices import one_of
 from harnesses.effects import OPEN, Confirmed, Effect, EffectOutcome, Journal, NotDone, Reconcile, Undecided
 from harnesses.entries import (
     MAX_REASON,
@@ -190,8 +191,8 @@ class Effects:
         """Find out what became of an effect of unknown outcome, without doing it; see `BaseHarness.settle`."""
         entry = self._entries.get(key)
         if entry is None:
-            known = ", ".join(self._entries) or "none"
-            raise HarnessMisuse(f"effect {key!r} is not on record for the step being made: expected one of these: {known}")
+            known = one_of(self._entries, "none was begun; call `once` first")
+            raise HarnessMisuse(f"effect {key!r} is not on record for the step being made: {known}")
         if entry.outcome in OPEN and not entry.busy:
             entry.busy = True
             try:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from attrs import define
 
+from harnesses.choices import one_of
 from orchestrator.child import Child
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
@@ -66,8 +67,8 @@ class Again:
         """
         child = self._children.get(name)
         if child is None:
-            names = ", ".join(list(self._children)[:10]) or "none, for none was started"
-            raise UsageError(f"harness {name!r} was not started in this program: expected one of {names}")
+            known = one_of(list(self._children)[:10], "none was; start one in it")
+            raise UsageError(f"harness {name!r} was not started in this program: {known}")
         self._check_going_on(name)
         start = self._start_of(child)
         ordered = self._ordered.get(name)

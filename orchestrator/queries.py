@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harnesses.base import BaseHarness
+from harnesses.choices import one_of
 from harnesses.requests import queries_of
 from harnesses.values import detach
 from orchestrator.errors import UsageError
@@ -26,8 +27,8 @@ def ask_query(harness: BaseHarness[Any, Any, Any], name: str, args: Sequence[Any
     """
     queries = queries_of(type(harness))
     if name not in queries:
-        known = ", ".join(sorted(queries)) or "none; mark a method with `@query`"
-        raise UsageError(f"query {name!r:.100} of {type(harness).__name__}: expected one of {known}")
+        known = one_of(sorted(queries), "it has none; mark a method with `@query`")
+        raise UsageError(f"query {name!r:.100} of {type(harness).__name__}: {known}")
     method = queries[name]
     if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
         raise UsageError(f"query {name!r} of {type(harness).__name__}: expected a plain method, was one that waits; use `ask`")

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 HARNESSES = (
     # nouns
-    ("control_characters", "errors", "faults", "moment", "step"),
+    ("choices", "control_characters", "errors", "faults", "moment", "step"),
     ("budget", "clock", "config", "drafts", "forks", "frames", "key_file", "links", "record_size", "schedule", "stopwatch"),
     ("diagnosis", "extras", "object_reference", "usage"),
     ("agent", "values"),
@@ -418,6 +418,7 @@ PURE = (
     "harnesses.coding.sources.toml_json",
     "harnesses.agent",
     "harnesses.charging",
+    "harnesses.choices",
     "harnesses.held",
     "harnesses.usage",
     "harnesses.budget",

@@ -321,7 +321,7 @@ def dialect_of(given: str | dict[str, Any]) -> Dialect:
     problems = Problems("dialect")
     for key, value in table.items():
         if key not in known:
-            problems.add("", f"unknown key {key!r}: expected one of name, {', '.join(known)}; correct or remove it")
+            problems.add("", f"unknown key {key!r}: expected one of {', '.join(['name', *known])}; correct or remove it")
             continue
         as_type(value, list[str] if key == "arguments" else str, key, "", problems)
     problems.check()

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar, cast, get_type_hints
 import attrs
 from msgspec import convert
 
+from harnesses.choices import one_of
 from harnesses.coding.described_reading import as_type, placed, tried
 from harnesses.coding.sources.problems import Problems, meant
 
@@ -67,7 +68,7 @@ def arguments_from(
     for key, value in table.items():
         if key not in known:
             way_out = meant(key, known) or "; correct or remove it"
-            problems.add(where, f"unknown key {key!r}: expected one of {', '.join(known)}{way_out}")
+            problems.add(where, f"unknown key {key!r}: {one_of(known, 'none can be given')}{way_out}")
         elif key in readers:
             arguments[key] = readers[key](value, _joined(where, key), problems)
         else:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import trio
 
 from harnesses.base import BaseHarness
+from harnesses.choices import one_of
 from harnesses.errors import HarnessMisuse, Stopping
 from harnesses.features.aside import Aside
 from harnesses.features.attempt import Attempt
@@ -174,7 +175,8 @@ class FeatureParts(BaseHarness[FeatureState, Iteration, IterationResult]):
         for at, feature in enumerate(self.state.features):
             if feature.id == feature_id:
                 return at
-        raise HarnessMisuse(f"feature {feature_id!r} is not in the list: expected one of {len(self.state.features)} ids")
+        known = one_of((feature.id for feature in self.state.features[:10]), "the list is empty; initialise it first")
+        raise HarnessMisuse(f"feature {feature_id!r} is not in the list: {known}")
 
     async def _paused(self, seconds: float) -> bool:
         """Wait; return False if the harness is to stop instead."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
+from harnesses.choices import one_of
 from harnesses.features.texts import one_line
 from harnesses.governance.guardrails import Guardrails
 from harnesses.governance.retry import TaskStatus
@@ -63,7 +64,7 @@ def _plain(value: object) -> dict[str, object]:
 def _look_up(state: PipelineState, id: str) -> TaskId:
     if not is_id(id) or not any(str(task.id) == id for task in state.tasks):
         raise PipelineInvalid(
-            f"task {one_line(id)!r} is not there: expected one of {', '.join(str(t.id) for t in state.tasks)}"
+            f"task {one_line(id)!r} is not there: {one_of((t.id for t in state.tasks), 'there is none yet; send it later')}"
         )
     return TaskId(id)
 

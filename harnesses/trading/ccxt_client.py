@@ -23,6 +23,7 @@ import trio
 from attrs import field, frozen
 from attrs.validators import ge, gt
 
+from harnesses.choices import one_of
 from harnesses.errors import HarnessMisuse
 from harnesses.extras import load_extra
 from harnesses.trading.ccxt_answers import CallFailed, Verdict, judge, parse_retry_after
@@ -123,7 +124,8 @@ class CcxtClient:
         timeframes: Mapping[str, Any] = self._first.timeframes or {}
         known = [name for name in timeframes if not name.endswith(("M", "y"))]
         if timeframe not in known:
-            raise HarnessMisuse(f"exchange {self.exchange!r}: timeframe: expected one of {known}, was {timeframe!r}")
+            there = one_of(known, "it has none of a fixed length; choose another exchange")
+            raise HarnessMisuse(f"exchange {self.exchange!r}: timeframe {timeframe!r} is not known: {there}")
         return int(self._ccxt.Exchange.parse_timeframe(timeframe)) * 1000
 
     async def get_ready(self) -> None:

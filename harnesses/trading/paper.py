@@ -15,6 +15,7 @@ from typing import Literal
 
 from trio.lowlevel import checkpoint
 
+from harnesses.choices import one_of
 from harnesses.errors import HarnessMisuse
 from harnesses.trading.bars import MarketSlice
 from harnesses.trading.broker import VenueAccount
@@ -77,8 +78,8 @@ class PaperBroker:
         await checkpoint()
         for symbol in symbols:
             if not self.rules.has(symbol):
-                known = ", ".join(self.rules.instruments or ())
-                raise HarnessMisuse(f"paper venue {self.name}: expected one of the symbols {known}, was {symbol!r}")
+                known = one_of(self.rules.instruments or (), "it has no instruments; give it some")
+                raise HarnessMisuse(f"paper venue {self.name}: it has no symbol {symbol!r}: {known}")
         return {symbol: self.rules.instrument(symbol) for symbol in symbols}
 
     async def observe(self, market: MarketSlice) -> None:

@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.budget import UNLIMITED, Budget
+from harnesses.choices import one_of
 from harnesses.config import HarnessConfig
 from harnesses.errors import Unstorable
 from harnesses.governance.fingerprints import SIDES
@@ -232,7 +233,8 @@ def _check_known(data: Any, state: Any, path: str) -> None:
         given: dict[str, Any] = data
         for key, value in given.items():
             if names is not None and key not in names:
-                raise UsageError(f"{path}: unknown key {key!r}: expected one of {', '.join(names)}; correct or remove it")
+                known = one_of(names, f"{type(state).__name__} has no fields")
+                raise UsageError(f"{path}: unknown key {key!r}: {known}; correct or remove it")
             _check_known(value, _inner(state, key), f"{path}.{key}")
     elif isinstance(data, list) and isinstance(state, list | tuple):
         values: list[Any] = data

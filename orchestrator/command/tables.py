@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
+from harnesses.choices import one_of
 from orchestrator.analysis.answer import Answer, Cell, Table
 from orchestrator.analysis.wording import cell, is_figure
 from orchestrator.command.export import harmless
@@ -140,5 +141,5 @@ def only(answers: Sequence[Answer], name: str) -> Answer:
         for table in answer.tables:
             if table.name == name:
                 return evolve(answer, tables=[table], sentences=())
-    names = ", ".join(table.name for answer in answers for table in answer.tables)
-    raise UsageError(f"{answers[0].question} has no table {name!r}: expected one of {names or 'none'}; choose one")
+    known = one_of((table.name for answer in answers for table in answer.tables), "it has none; ask without --table")
+    raise UsageError(f"{answers[0].question} has no table {name!r}: {known}")

@@ -21,6 +21,7 @@ from typing import Any
 import trio
 from attrs import field, frozen
 
+from harnesses.choices import one_of
 from orchestrator.control.messages import JSON_LINES, Request, Response, answered, refusal
 from orchestrator.control.questions import QUESTIONS, answer_question
 from orchestrator.errors import OrchestratorError, UsageError
@@ -130,7 +131,7 @@ class Api:
 
     def _unknown(self, name: str) -> Response:
         return refusal(
-            404, f"harness {name!r:.200} does not run here: expected one of {self._names()}; see `orchestrator status`"
+            404, f"harness {name!r:.200} does not run here: {self._names()}; see `{command(self._location, 'status')}`"
         )
 
     async def _start(
@@ -158,7 +159,7 @@ class Api:
     def _names(self) -> str:
         names = [handle.name for handle in self.handles()]
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        return f"{', '.join(names[:10])}{more}" if names else "none, for none was started"
+        return f"{one_of(names[:10], 'none was started')}{more}"
 
 
 def _given(handle: Handle, verb: str, grace_s: float | None) -> Order:

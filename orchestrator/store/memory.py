@@ -13,6 +13,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from harnesses.attachments import CHILD
+from harnesses.choices import one_of
 from harnesses.errors import OrchestratorError
 from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, encode, kept_of
@@ -270,8 +271,8 @@ class MemoryStore:
     def _named(self, name: str) -> _Harness:
         harness = self._by_name.get(name)
         if harness is None:
-            known = ", ".join(list(self._by_name)[:10]) or "none yet"
-            raise UnknownHarness(f"no harness {name!r} in {self.location}: expected one of {known}")
+            known = one_of(list(self._by_name)[:10], "there is none yet; start one first")
+            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}")
         return harness
 
     def _add_step(self, row: StepRow) -> int:

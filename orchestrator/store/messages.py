@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
+from harnesses.choices import one_of
 from orchestrator.errors import MailboxFull, UnknownHarness
 
 PLAIN, REQUEST, REPLY = "plain", "request", "reply"
@@ -94,8 +95,6 @@ def unknown_recipient(name: str, known: Sequence[str], location: str) -> Unknown
     Args:
         known: the harnesses that there are; of more than ten the first eleven.
     """
-    names = ", ".join(known[:10]) or "none yet"
     more = ", …" if len(known) > 10 else ""
-    return UnknownHarness(
-        f"no harness {name!r:.100} in {location}: expected one of {names}{more}; start it first, or check the name"
-    )
+    there = one_of(known[:10], "there is none yet")
+    return UnknownHarness(f"no harness {name!r:.100} in {location}: {there}{more}; start it first, or check the name")

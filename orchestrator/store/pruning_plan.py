@@ -23,6 +23,7 @@ import msgspec
 from attrs import field, frozen
 
 from harnesses.attachments import CHILD
+from harnesses.choices import one_of
 from harnesses.effects import OPEN
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.events import EVENTS, Started
@@ -217,8 +218,8 @@ def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -
     """
     rows = db.execute("SELECT id, name, status FROM harnesses ORDER BY id").fetchall()
     if unknown := set(names) - {name for _, name, _ in rows}:
-        known = ", ".join(name for _, name, _ in rows[:10]) or "none yet"
-        raise UnknownHarness(f"no harness {min(unknown)!r}: expected one of {known}; see `orchestrator status`")
+        known = one_of((name for _, name, _ in rows[:10]), "there is none yet")
+        raise UnknownHarness(f"no harness {min(unknown)!r}: {known}; see `orchestrator status`")
     tails: dict[int, list[_Tail]] = {}
     for number, *step in db.execute(_TAIL):
         tails.setdefault(number, []).append(_Tail(*step))

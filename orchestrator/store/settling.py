@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from harnesses.choices import one_of
 from harnesses.effects import OPEN, Effect, EffectOutcome
 from harnesses.once import Effects
 from orchestrator.codec import decode, encode
@@ -29,8 +30,8 @@ def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str
     known = {effect.key: effect for effect in effects.known()}
     where = f"harness {settle.name!r}, step {step}"
     if settle.key not in known:
-        keys = ", ".join(map(repr, known)) or "none: nothing was begun in it"
-        raise UsageError(f"{where} has no effect {settle.key!r}: expected one of {keys}; see `orchestrator effects`")
+        there = one_of(map(repr, known), "nothing was begun in it")
+        raise UsageError(f"{where} has no effect {settle.key!r}: {there}; see `orchestrator effects`")
     effect = known[settle.key]
     if effect.outcome not in OPEN and not _may_be_said_again(settle, effect, marks):
         raise UsageError(

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from attrs import evolve
 
+from harnesses.choices import one_of
 from harnesses.pools import Account
 from orchestrator.codec import decode, decode_step, effect_record
 from orchestrator.errors import UnknownHarness
@@ -347,7 +348,8 @@ class SqliteReader:
         row = db.execute("SELECT id FROM harnesses WHERE name = ?", (name,)).fetchone()
         if row is None:
             names = [known for (known,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 10")]
-            raise UnknownHarness(f"no harness {name!r} in {self.location}: expected one of {', '.join(names) or 'none yet'}")
+            known = one_of(names, "there is none yet; start one first")
+            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}")
         return int(row[0])
 
     @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
+from harnesses.choices import one_of
 from orchestrator.analysis.questions.gathered import FIELDS, HEARD, LIFE, gather, say
 from orchestrator.analysis.run import Run
 from orchestrator.analysis.sources import StoreSource
@@ -80,8 +81,8 @@ def harnesses(run: Run, harness: str | None = None) -> list[str]:
     if harness is None:
         return names
     if harness not in names:
-        known = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
-        raise UsageError(f"{run.location} has no harness {harness!r}: expected one of {known or 'none: nothing is recorded'}")
+        known = one_of(names[:20], "nothing is recorded; run a harness first") + (" …" if len(names) > 20 else "")
+        raise UsageError(f"{run.location} has no harness {harness!r}: {known}")
     return [harness]
 
 

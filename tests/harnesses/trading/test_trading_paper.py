@@ -131,7 +131,7 @@ async def test_a_venue_has_the_instruments_it_was_given_and_no_others() -> None:
     broker = PaperBroker(instruments={"A": Instrument("A", lot=Dec("0.1"))})
 
     assert (await broker.connect(["A"]))["A"].lot == Dec("0.1")
-    with pytest.raises(HarnessMisuse, match="paper venue paper: expected one of the symbols A, was 'B'"):
+    with pytest.raises(HarnessMisuse, match="paper venue paper: it has no symbol 'B': expected one of A"):
         await broker.connect(["A", "B"])
 
 
