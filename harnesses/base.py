@@ -31,6 +31,7 @@ from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.spending import Spending, limits, settled_here
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
+from harnesses.unawaited import unawaited
 from harnesses.values import detach
 from harnesses.verbs import Verbs
 
@@ -228,7 +229,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             return await run_alone(self, runtime)
         if isinstance(runtime, LocalRuntime):
             runtime.mail.accepts = types_of(type(self))
-        self._task, self._runtime = trio.lowlevel.current_task(), runtime
+        self._task, self._runtime, self.unawaited_call = trio.lowlevel.current_task(), runtime, ""
         try:
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
@@ -237,8 +238,8 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
                 runtime.governor.check()
             ending = await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime), runtime.meter)
             if ending is Ending.EXHAUSTED:
-                check_sent(runtime.mail.unsent)
-            return ending  # noqa: TRY300 - what `check_sent` raises is located below
+                self._check_ended(runtime)
+            return ending  # noqa: TRY300 - what `_check_ended` raises is located below
         except BaseException as error:
             rest = explained(error)
             if rest is None:
@@ -250,6 +251,12 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         finally:
             runtime.end_attempt()
             self._task = self._runtime = None
+
+    def _check_ended(self, runtime: Runtime) -> None:
+        """Raise `HarnessMisuse` if `execute()` returned with something undone that the next step would have done."""
+        if self.unawaited_call:
+            raise unawaited(self.unawaited_call)
+        check_sent(runtime.mail.unsent)
 
     def _generator(self) -> AsyncGenerator[Any, None]:
         generator = cast(Any, self.execute())

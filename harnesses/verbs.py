@@ -25,6 +25,7 @@ from harnesses.runtime import Runtime
 from harnesses.schedule import Missed
 from harnesses.spending import Spending, left
 from harnesses.ticks import Every, parse_moment
+from harnesses.unawaited import to_be_awaited
 
 AnswerT = TypeVar("AnswerT")
 
@@ -49,6 +50,8 @@ class Verbs:
     """How many messages may wait for it; any number if None, for they wait on disk."""
     runs_as: str | None = None
     """The name it runs under, while somebody else than its author has charge of it."""
+    unawaited_call: str = ""
+    """The method that was called last and not awaited, such as `send`: the next `yield` is refused."""
     _runtime: Runtime | None = None
     _task: Task | None = None
 
@@ -228,6 +231,7 @@ class Verbs:
         """
         return self._surroundings("receive_nowait").mail.receive_nowait(kinds)
 
+    @to_be_awaited
     async def send(self, to: str, message: object) -> None:
         """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`, with the next `yield`.
 
@@ -241,6 +245,7 @@ class Verbs:
         """
         await self._surroundings("send").mail.send(to, message)
 
+    @to_be_awaited
     async def ask(self, to: str, message: object, *, timeout_s: float = ASK_TIMEOUT_S, key: str = "") -> Any:
         """Return what the harness called `to` replies to a message, as plain data.
 
@@ -258,6 +263,7 @@ class Verbs:
         """
         return await self._surroundings("ask").mail.ask(to, message, timeout_s, key)
 
+    @to_be_awaited
     async def reply(self, request: Request, answer: object) -> None:
         """Reply to a request with the next `yield`: exactly if the step is recorded.
 
@@ -290,6 +296,7 @@ class Verbs:
         approval: Action | str | None = None,
     ) -> AnswerT: ...
 
+    @to_be_awaited
     async def once(
         self,
         key: str,
@@ -343,6 +350,7 @@ class Verbs:
         finally:
             runtime.control.watch.end("effects", since)
 
+    @to_be_awaited
     async def approval(self, key: str, action: Action | str) -> Grant:
         """Return when a person has approved an action that is no effect: that work may go on, that a result is good.
 
@@ -359,6 +367,7 @@ class Verbs:
         except HarnessError as error:
             raise located(error, self._where()) from error.__cause__
 
+    @to_be_awaited
     async def settle(self, key: str, reconcile: Reconcile) -> EffectOutcome:
         """Find out what became of an effect of the step being made, without doing it; return its outcome.
 

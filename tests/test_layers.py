@@ -17,7 +17,7 @@ HARNESSES = (
     # nouns
     ("choices", "control_characters", "errors", "faults", "moment", "step"),
     ("budget", "clock", "config", "drafts", "forks", "frames", "key_file", "links", "record_size", "schedule", "stopwatch"),
-    ("diagnosis", "extras", "object_reference", "usage"),
+    ("diagnosis", "extras", "object_reference", "unawaited", "usage"),
     ("agent", "values"),
     ("approval", "private_files", "read_only", "requests"),
     ("attachments", "child_order", "delta", "effects", "migrations", "pools", "returned"),

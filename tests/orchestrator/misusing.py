@@ -68,6 +68,32 @@ class UnstorableMessage(Base):
         await self.send("bad", object())
 
 
+class ForgottenAwait(Base):
+    """Sends itself something without `await`, then makes a step."""
+
+    async def execute(self) -> AsyncIterator[Any]:
+        yield 1, 1
+        self.send("bad", 1)  # type: ignore[unused-coroutine]
+        yield 2, 2
+
+
+class ForgottenAwaitAtTheEnd(Base):
+    async def act(self) -> None:
+        self.once("pay", int)  # type: ignore[unused-coroutine]
+
+
+class AwaitedLater(Base):
+    """Has calls that begin after the step in which they were made."""
+
+    async def execute(self) -> AsyncIterator[Any]:
+        kept = self.send("bad", 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.send, "bad", 2)
+            yield 1, 1
+        await kept
+        yield 2, 2
+
+
 class UnknownRecipient(Base):
     async def act(self) -> None:
         await self.send("nobody", 1)

@@ -73,6 +73,29 @@ async def test_misuse_fails_at_once(cls, cause, autojump_clock):
     assert len(errors) == 1
 
 
+@pytest.mark.filterwarnings("ignore:coroutine 'Verbs:RuntimeWarning")
+@pytest.mark.parametrize(("cls", "method"), [("ForgottenAwait", "send"), ("ForgottenAwaitAtTheEnd", "once")])
+async def test_a_call_that_is_not_awaited_fails_the_harness_at_its_next_yield(cls, method, autojump_clock):
+    store = MemoryStore()
+
+    async with to_the_end(store) as (orchestrator, _):
+        outcome = await orchestrator.start(getattr(misusing, cls)(0), name="bad", restart="permanent").wait()
+
+    assert (outcome.kind, outcome.attempt, outcome.step) == (OutcomeKind.FAILED, 1, 1)
+    assert f"harness 'bad', step 2: self.{method}(…) was called and not awaited" in outcome.cause
+    assert outcome.cause.endswith("write `await` before it")
+
+
+async def test_a_call_that_is_awaited_after_a_yield_is_no_misuse(autojump_clock):
+    store = MemoryStore()
+
+    async with to_the_end(store) as (orchestrator, _):
+        outcome = await orchestrator.start(misusing.AwaitedLater(0), name="bad").wait()
+
+    assert (outcome.kind, outcome.step) == (OutcomeKind.EXHAUSTED, 2)
+    assert len(store.mailbox("bad")) == 2
+
+
 @pytest.mark.parametrize(("cls", "cause"), NOT_READY.items())
 async def test_what_is_not_ready_blocks_at_once(cls, cause, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
