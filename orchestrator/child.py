@@ -111,6 +111,7 @@ class Child:
         "_pending",
         "_pools",
         "_program_ends",
+        "_recorded_step",
         "_reopened",
         "_restored",
         "_rule",
@@ -186,6 +187,8 @@ class Child:
         """Whether a restart is on record and its attempt has not begun."""
         self._ordered: _Order | None = None
         self._restored = False
+        self._recorded_step = 0
+        """The last step, as the store has it when the harness is claimed."""
         self.renew: Any = None
         """Makes the harness anew for another life; see `orchestrator.again`."""
         self.then: Callable[[], None] | None = None
@@ -233,7 +236,7 @@ class Child:
         """The number of the last recorded step; 0 until the store has said which it is."""
         if self.outcome is not None:
             return self.outcome.step  # the object may be at work under another name by now
-        return self.harness.current_step if self._restored else 0
+        return self.harness.current_step if self._restored else self._recorded_step
 
     def query(self, name: str, args: Sequence[Any]) -> Any:
         """Return what a query of the harness says; see `Handle.query`."""
@@ -474,7 +477,7 @@ class Child:
         return claimed.status is not Status.COMPLETED or self._reopened
 
     def _take_over(self, claimed: Claimed) -> None:
-        self.status, self.attempt = claimed.status, claimed.attempt
+        self.status, self.attempt, self._recorded_step = claimed.status, claimed.attempt, claimed.step
         if self._holds(claimed):
             self._number, self._epoch = claimed.harness, claimed.epoch
         if self._paused is None:

@@ -15,6 +15,7 @@ from orchestrator.command.display import EventLines, LiveTable
 from orchestrator.command.notices import Notices
 from orchestrator.store.approvals import Ask
 from orchestrator.store.conformance.tools import claim
+from orchestrator.store.protocol import Migrate
 
 SUMMARIES = ("quiet", "! seen \x1b[31mred", None, "not ! at the beginning", "! again")
 
@@ -88,3 +89,15 @@ def test_what_is_asked_names_the_command_for_this_store(tmp_path: Path) -> None:
         notices.close()
 
     assert notice.text.endswith(f"`orchestrator approve a1 --store {path}`")
+
+
+def test_a_migrated_state_is_told_as_it_happens(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "run.db")) as store:
+        claimed = claim(store, "one")
+        notices = Notices(store)
+        store.commit((), [Migrate(claimed.harness, claimed.epoch, 1, 0, 1, 1, 2, '{"sum":0}')])
+
+        (notice,) = notices.next()
+        notices.close()
+
+    assert notice.line == "one: step 0: its state was migrated from version 1 to 2"

@@ -102,7 +102,9 @@ async def test_a_renamed_field_is_refused_and_named_with_the_remedy(store):
 
     for said in ("harness 'one'", "Sum", "total", "schema_version: ClassVar[int] = 2", "@migrates(Sum, from_version=1)"):
         assert said in error
-    assert handle.outcome.kind is OutcomeKind.FAILED
+    assert (handle.outcome.kind, handle.outcome.step, handle.current_step) == (OutcomeKind.FAILED, 3, 3)
+    assert [record.step for record in store.records() if record.kind == "failed"] == [3]
+    assert [record.current_step for record in store.harnesses()] == [3]
     assert kinds(store).count("failed") == 1
     assert "restarting" not in kinds(store)
     assert store.state_at("one", 3) == '{"total":3}'
