@@ -25,11 +25,13 @@ from harnesses.features.record import FeatureState, RunCounts, RunStatus
 from harnesses.features.risk import most_at_risk
 from harnesses.features.selectors import FeatureSelector
 from harnesses.features.survey import Survey, surveyed
-from harnesses.features.texts import one_line
+from harnesses.features.texts import gist, one_line
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 5
 """Ids that a sentence names."""
+_WHY = 300
+"""Characters of a failure that a sentence shows."""
 
 
 @frozen
@@ -93,7 +95,7 @@ def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector)
     if opens and (_proven(survey, policy) or _nothing_left(survey, policy)):
         return Done()
     if opens and survey.stuck:
-        return _wait(survey)
+        return _wait(state, survey)
     run = next_run(state)
     hand = _in_hand(survey, policy, run)
     limit = _limit(policy, run, hand)
@@ -127,7 +129,7 @@ def ending(state: FeatureState, policy: RunPolicy) -> Close | None:
 def stuck(state: FeatureState) -> Wait | None:
     """Return what a person has to decide; None if the list is complete, or something can be worked."""
     survey = surveyed(state)
-    return _wait(survey) if survey.stuck else None
+    return _wait(state, survey) if survey.stuck else None
 
 
 def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
@@ -208,14 +210,22 @@ def _selected(state: FeatureState, survey: Survey, selector: FeatureSelector) ->
     return standing
 
 
-def _wait(survey: Survey) -> Wait:
+def _wait(state: FeatureState, survey: Survey) -> Wait:
     behind = f", and {_listed(survey.waiting)} can not be worked before they pass" if survey.waiting else ""
     order = json.dumps({"unblock": survey.blocked[0]}, ensure_ascii=False) if survey.blocked else "an order"
     reason = (
         f"blocked: {_listed(survey.blocked)}{behind}: expected a feature that can be worked, was none; "
-        f"see why, then send {order} and start again"
+        f"see why, then send {order} and start again{_last_failure(state, survey)}"
     )
     return Wait(survey.blocked, reason)
+
+
+def _last_failure(state: FeatureState, survey: Survey) -> str:
+    """Return why the first blocked feature was not accepted last, if that is on record."""
+    for one in state.standings:
+        if one.feature_id in survey.blocked and one.last_failure:
+            return f"; the last failure of {one_line(one.feature_id)}: {gist(one.last_failure, _WHY)}"
+    return ""
 
 
 def _complete(survey: Survey) -> str:

@@ -71,7 +71,9 @@ class Tally:
             which = f" ({name!r:.60})" if name else ""
             reason = f"the agent was about to go beyond its {most} {what}{which}, and was stopped"
             finding = Finding(limit_name=limit_name, current_value=str(count + 1), limit_value=str(most), reason=reason)
-            text = f"guardrail {limit_name}: expected at most {most} {what}, was one more{which}; give it a smaller task"
+            place = "(`guardrails` of the run file, or `Guardrails(…)`)"
+            told = f"expected at most {most} {what}, was one more{which}; give it a smaller task"
+            text = f"guardrail {limit_name} = {most} {place}: {told}"
             self.stopped = AgentStopped(text, finding=finding)
         raise self.stopped
 

@@ -84,6 +84,19 @@ def test_tool_calls_of_each_try_are_limited_from_the_top_of_a_run_file(tmp_path:
     assert spent.tool_calls <= 2 * spent.turns
 
 
+def test_a_harness_that_a_guardrail_has_stopped_names_it_with_its_value_and_its_place(tmp_path: Path) -> None:
+    rails = "guardrails = { max_tool_calls_per_task = 1, max_task_attempts = 1 }"
+    write(tmp_path, rails, messages=9, tokens=10, pause_s=0.5)
+
+    ran = command(tmp_path, "run", "run.toml")
+    why = command(tmp_path, "analyze", "run.db", "why", "work")
+
+    assert ran.returncode == 4, ran.stderr
+    for said in (ran.stderr, why.stdout):
+        words = " ".join(said.split())
+        assert "guardrail max_tool_calls_per_task = 1 (`guardrails` of the run file, or `Guardrails(…)`)" in words
+
+
 @pytest.mark.parametrize(
     ("maker", "top", "said"),
     [
