@@ -177,4 +177,10 @@ def _convert(data: object, cls: Any) -> Any:
 
 
 def _names(accepts: Sequence[type]) -> str:
-    return " or ".join(accepted.__name__ for accepted in accepts)
+    return " or ".join(map(_described, accepts))
+
+
+def _described(accepted: type) -> str:
+    """Return the name of a type, with its fields if it has some."""
+    names = fields_of(accepted)
+    return accepted.__name__ if names is None else f"{accepted.__name__}({', '.join(names)})"

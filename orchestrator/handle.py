@@ -101,9 +101,19 @@ class Handle:
         """Put a message, any value that JSON can carry, in the harness's mailbox. Awaiting it waits for the disk.
 
         Raises:
+            HarnessMisuse: the harness does not accept messages of that type.
             Unstorable: JSON can not carry it.
         """
         return recorded(self._common.post.post(self.name, "", message))
+
+    def check(self, message: object) -> None:
+        """Return if `send` would take a message; it is not sent.
+
+        Raises:
+            HarnessMisuse: the harness does not accept messages of that type; the error names those that it accepts.
+            Unstorable: JSON can not carry it.
+        """
+        self._common.post.encoded(self.name, message)
 
     async def ask(self, message: object, *, timeout_s: float = ASK_TIMEOUT_S) -> Any:
         """Return what the harness replies to a message, as plain data; the reply is on disk then.

@@ -39,7 +39,9 @@ all harnesses, and one for each.
 The latch is a file in PATH-latch; that it could not be recorded in the store is said, and is no failure (exit code 0)."""
 _SEND = """\
 MESSAGE is JSON, or else plain text, which is sent as a string: 12 is a number, '"12"' and --text 12 are strings.
-`-` is what stands in standard input, less the line feed at its end. Each call sends one more message."""
+`-` is what stands in standard input, less the line feed at its end. Each call sends one more message.
+A harness that runs refuses what its `accepts` does not name (exit code 2). The store does not know these types: what is sent
+to one that does not run, or whose program takes no orders, is checked when it is read, and set aside if it is of another."""
 
 
 def add_operating(add: Add) -> None:
@@ -225,13 +227,16 @@ def _trading(options: argparse.Namespace) -> int:
     return _post(options, posting.trading_message(options.what, options.reason))
 
 
+_UNCHECKED = ", unchecked (one of a type that it does not accept is set aside, and its output says so)"
+
+
 def _post(options: argparse.Namespace, message: object) -> int:
     sent = posting.post(store_of(options), options.name, message)
     if options.json:
         print_all([json_line(sent.fields)])
     start = ways_to_start(store_of(options), sent.name)
     then = "it runs, and has it within a moment" if sent.is_running else f"it does not run, and gets it when it does: {start}"
-    streams.say(f"{sent.name} has message {sent.seq} in its mailbox; {then}")
+    streams.say(f"{sent.name} has message {sent.seq} in its mailbox{'' if sent.is_checked else _UNCHECKED}; {then}")
     return ExitCode.OK
 
 

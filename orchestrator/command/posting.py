@@ -1,14 +1,17 @@
 """The verbs `send` and `trading`: messages of an operator to a harness, in its durable mailbox.
 
-A running program notices them within a moment; a dead one has them when it is started again.
+A running program notices them within a moment; a dead one has them when it is started again. What types of messages a harness
+accepts is known to the program that runs it alone: it is asked before anything is written.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from attrs import frozen
@@ -16,6 +19,7 @@ from attrs import frozen
 from harnesses.record_size import MAX_RECORD_BYTES
 from orchestrator.codec import encode
 from orchestrator.command.writing import commit, known, now_us
+from orchestrator.control.asking import ask_soon
 from orchestrator.errors import UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.store.protocol import Post
@@ -36,6 +40,8 @@ TRADING: Mapping[str, tuple[str, str]] = MappingProxyType(
 """What an operator may tell a trading harness: the word on the command line, the one in the message, and what it does."""
 
 _BEGINS_JSON = ("{", "[", '"')
+_CHECK_S = 2.0
+"""How long the program that runs a harness has to say whether it accepts a message: one that hangs gets it unchecked."""
 
 
 @frozen
@@ -46,10 +52,18 @@ class Sent:
     name: str
     message: Any
     is_running: bool
+    is_checked: bool
+    """Whether the harness has said that it accepts it."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        return {"seq": self.seq, "harness": self.name, "message": self.message, "running": self.is_running}
+        return {
+            "seq": self.seq,
+            "harness": self.name,
+            "message": self.message,
+            "running": self.is_running,
+            "checked": self.is_checked,
+        }
 
 
 def read_message() -> str:
@@ -92,13 +106,30 @@ def post(store: str, name: str, message: Any) -> Sent:
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: it is completed, so that nobody will ever read it.
+        UsageError: it is completed, so that nobody will ever read it; or it runs, and does not accept such a message.
     """
     record = known(store, name)
     if record is not None and record.status is Status.COMPLETED:
         raise UsageError(f"harness {name!r} is completed: expected one that goes on, for nobody would read it; check the name")
-    seq: int = commit(store, Post(name, OPERATOR, now_us(), encode(message)))
-    return Sent(seq, name, message, record is not None and record.owned)
+    body = encode(message)
+    is_running = record is not None and record.owned
+    is_checked = is_running and _is_accepted(store, name, body)
+    seq: int = commit(store, Post(name, OPERATOR, now_us(), body))
+    return Sent(seq, name, message, is_running, is_checked)
+
+
+def _is_accepted(store: str, name: str, body: str) -> bool:
+    """Return whether a program that runs a harness says that it accepts a message; false if none has an answer.
+
+    Raises:
+        UsageError: it says that it does not.
+    """
+    target = f"/harnesses/{quote(name, safe='')}/check"
+    replies, _ = ask_soon(Path(store), target, _CHECK_S, method="POST", body=body.encode())
+    for reply in replies:
+        if reply.status == 400:
+            raise UsageError(str(reply.fields.get("error") or reply.text))
+    return any(reply.status == 200 for reply in replies)
 
 
 def trading_message(word: str, reason: str) -> dict[str, str]:

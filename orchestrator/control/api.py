@@ -7,7 +7,7 @@
     POST /harnesses/NAME/stop         end it; `?grace_s=2` says how long it gets
     POST /harnesses/NAME/start        start it again, if it has ended
     POST /harnesses/NAME/restart      stop it first if it runs; `?grace_s=2` as above
-    POST /harnesses/NAME/ask, query   see `questions`
+    POST /harnesses/NAME/ask, query, check    see `questions`
 
 An order takes effect at once, and to give it again changes nothing. Its answer comes when it is on disk, or carried out; if
 that takes longer than a moment, it says so. Whatever is wrong is JSON with the sentence that the command would print.

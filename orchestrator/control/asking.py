@@ -119,7 +119,7 @@ def ask_all(store: Path, method: str, target: str, body: bytes = b"", *, wait_s:
         ) from error
 
 
-def ask_soon(store: Path, target: str, seconds: float) -> tuple[list[Reply], bool]:
+def ask_soon(store: Path, target: str, seconds: float, *, method: str = "GET", body: bytes = b"") -> tuple[list[Reply], bool]:
     """Return what the programs on a store answer to a question within so many seconds, and whether one has not answered.
 
     One that refuses, is another user's, or is gone, has nothing to say.
@@ -128,7 +128,7 @@ def ask_soon(store: Path, target: str, seconds: float) -> tuple[list[Reply], boo
 
     def ask() -> None:
         with suppress(Exception):
-            for reply in ask_all(store, "GET", target):
+            for reply in ask_all(store, method, target, body):
                 heard.put(reply)
         heard.put(None)
 

@@ -2,8 +2,9 @@
 
     POST /harnesses/NAME/ask?timeout_s=30    the message as JSON in the body: `handle.ask`
     POST /harnesses/NAME/query               {"query": "position", "args": []} in the body: `handle.query`
+    POST /harnesses/NAME/check               a message as JSON in the body: `handle.check`, asked by `orchestrator send`
 
-The answer is {"reply": …}. What a question raises is an answer; it never reaches the run.
+The answer is {"reply": …}, of `check` null. What a question raises is an answer; it never reaches the run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from orchestrator.control.messages import Request, Response, answered, refusal
 from orchestrator.errors import OrchestratorError
 from orchestrator.handle import Handle
 
-QUESTIONS = ("ask", "query")
+QUESTIONS = ("ask", "query", "check")
 MOST_S = 3600.0
 """How long an asker may wait for a reply."""
 _LAST_S = 0.1
@@ -43,6 +44,9 @@ async def answer_question(handle: Handle, verb: str, request: Request) -> Respon
             return _replied(handle.query(asked.query, *asked.args))
         timeout_s = timeout_of(request)
         message = decode(request.body.decode())
+        if verb == "check":
+            handle.check(message)
+            return _replied(None)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return refusal(400, f"{verb}: the body is not understood: expected JSON: {error}; correct it")
     except (OrchestratorError, HarnessMisuse) as error:

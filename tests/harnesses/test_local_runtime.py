@@ -221,7 +221,7 @@ async def waits(desk: Desk) -> object:
 @pytest.mark.parametrize(
     ("work", "error", "words"),
     [
-        (wrong_type, HarnessMisuse, "message to 'Desk': expected Order or Cancel, got 'of no type'"),
+        (wrong_type, HarnessMisuse, r"message to 'Desk': expected Order\(id\) or Cancel\(id, why\), got 'of no type'"),
         (wrong_kind, HarnessMisuse, r"expected Request or a type of `accepts` \(Order, Cancel\)"),
         (asks, UnknownHarness, "no harness 'other': 'Desk' runs alone; start both in an Orchestrator"),
         (replies, HarnessMisuse, "reply to 'other': 'Desk' runs alone; start both in an Orchestrator"),

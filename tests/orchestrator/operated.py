@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import trio
+from attrs import frozen
 
 from harnesses import BaseHarness
 from harnesses.errors import Refused
@@ -78,6 +79,28 @@ class Bounded(BaseHarness[int, object, str]):
         Path("waiting").touch()  # noqa: ASYNC240
         while not Path("open").exists():  # noqa: ASYNC240
             await self.sleep(0.01)
+        while True:
+            yield await self.receive(), "heard"
+
+
+@frozen
+class Order:
+    shares: int
+    symbol: str = "AAPL"
+
+
+@frozen
+class Cancel:
+    id: int
+
+
+class Choosy(BaseHarness[int, object, str]):
+    """Takes messages of two types."""
+
+    accepts = (Order, Cancel)
+
+    async def execute(self) -> AsyncIterator[tuple[object, str]]:
+        yield None, "ready"
         while True:
             yield await self.receive(), "heard"
 

@@ -17,6 +17,7 @@ import trio
 from harnesses.trading.harness_verbs import Verb, command_from
 from orchestrator import Orchestrator
 from orchestrator.command.posting import TRADING
+from orchestrator.control.places import sockets
 from orchestrator.hints import ways_to_start
 from orchestrator.latch import Latch
 from tests.orchestrator.commanding import PYTHON, Command, ended, harnesses, heads, steps_of, surroundings, wait_until
@@ -288,12 +289,29 @@ def test_a_message_reaches_a_running_harness(command: Command) -> None:
     assert ended(process).code == 143
 
 
+def test_a_message_of_a_type_that_a_running_harness_does_not_accept_is_refused(command: Command) -> None:
+    run_file(command, "Choosy")
+    process = command.start("run", "run.toml")
+    wait_until(lambda: sockets(command.folder / "run.db") and heads(command.folder / "run.db").get("choosy") == 1)
+
+    wrong, right = command.each(["send", "choosy", "hello"], ["send", "choosy", '{"shares": 5}', "--json"])
+    wait_until(lambda: heads(command.folder / "run.db")["choosy"] == 2)
+    process.terminate()
+
+    assert ended(process).code == 143
+    assert (wrong.code, wrong.out, wrong.err.count("\n")) == (2, "", 1)
+    assert "message to 'choosy': expected Order(shares, symbol) or Cancel(id), got 'hello'" in wrong.err
+    assert (right.code, right.objects[0]["checked"]) == (0, True)
+    assert records(command, "message") == ['{"from":"@operator","message":{"shares":5}}']
+
+
 def test_a_message_waits_for_a_harness_that_does_not_run(command: Command) -> None:
     sent = command("send", "listening", "null")
 
     with closing(sqlite3.connect(command.folder / "run.db")) as db:
         waiting = db.execute("SELECT sender, body, consumed_step FROM messages").fetchall()
     assert sent.err.endswith("else `orchestrator run FILE`\n")
+    assert "unchecked (one of a type that it does not accept is set aside, and its output says so)" in sent.err
     assert waiting == [("@operator", "null", None)]
 
 

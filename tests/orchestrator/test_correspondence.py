@@ -464,7 +464,7 @@ async def test_a_typed_message_has_its_type_when_it_is_received(store: Store, au
 
 async def test_a_message_of_another_type_is_refused_at_the_door(store: Store, autojump_clock: MockClock) -> None:
     async def meanwhile(handle: Any) -> None:
-        with pytest.raises(HarnessMisuse, match="message to 'desk': expected Order or Cancel, got 'hello'"):
+        with pytest.raises(HarnessMisuse, match=r"'desk': expected Order\(symbol, amount\) or Cancel\(id\), got 'hello'"):
             handle.send("hello")
 
     await desk(store, Desk(), Cancel(1), meanwhile=meanwhile)
@@ -506,7 +506,7 @@ async def test_a_wrong_message_from_elsewhere_is_set_aside_and_crashes_nobody(st
     assert got == [Cancel(1)]
     assert bodies(store, "desk") == []
     lines = [record.body for record in store.records(limit=1_000) if record.kind == "output"]
-    assert any("is set aside: expected Order or Cancel" in line for line in lines)
+    assert any("is set aside: expected Order(symbol, amount) or Cancel(id)" in line for line in lines)
 
 
 # limits
