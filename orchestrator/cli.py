@@ -42,6 +42,7 @@ from orchestrator.command.sql import add_sql
 from orchestrator.command.tracing import add_tracing
 from orchestrator.command.watch import add_watch
 from orchestrator.errors import OrchestratorError
+from orchestrator.hints import for_store
 from orchestrator.text import one_line
 
 _EXAMPLE = """\
@@ -66,12 +67,14 @@ environment ORCHESTRATOR_CONTROL=0."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command and return its exit code."""
     streams.prepare()
+    store = ""
     try:
         options = parse(arguments)
+        store = getattr(options, "store", None) or ""
         code: int = options.carry_out(options)
         sys.stdout.flush()
     except OrchestratorError as error:
-        _complain(str(error))
+        _complain(for_store(str(error), store))
         return of_error(error)
     except BrokenPipeError:
         # Whoever read the output has seen enough, as in `orchestrator steps NAME | head`.

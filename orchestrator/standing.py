@@ -16,7 +16,7 @@ from harnesses.approval import Standing, Word, stand
 from harnesses.clock import read_ticks
 from orchestrator.activity import Facts, Live, activity, limit_of, span
 from orchestrator.errors import UsageError
-from orchestrator.hints import command
+from orchestrator.hints import command, for_store
 from orchestrator.latch import ALL, Latch
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, HarnessRecord
@@ -47,7 +47,7 @@ def cause(record: HarnessRecord, location: str = "") -> str:
     """
     if shown_status(record) == INTERRUPTED:
         return f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`"
-    return str(record.event.get("cause") or "")
+    return for_store(str(record.event.get("cause") or ""), location)
 
 
 @frozen

@@ -19,6 +19,7 @@ from orchestrator.command.exits import ExitCode
 from orchestrator.command.parsing import Add, add_common, add_verb, count, print_all, store_of
 from orchestrator.command.targets import check_target
 from orchestrator.errors import UsageError
+from orchestrator.hints import for_store
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
@@ -157,6 +158,7 @@ def _open(paths: Sequence[str]) -> Run:
 
 def _answers(run: Run, other: Run | None, wanted: Asked, options: argparse.Namespace) -> Iterator[Answer]:
     from orchestrator.analysis.questions import QUESTIONS
+    from orchestrator.analysis.sources import StoreSource
 
     names = [name for name in _REPORT if name in QUESTIONS] if wanted.question == REPORT else [wanted.question]
     kept: dict[str, Any] = {} if options.harness is None else {"harness": options.harness}
@@ -165,10 +167,12 @@ def _answers(run: Run, other: Run | None, wanted: Asked, options: argparse.Names
     about: list[Any] = _why(wanted) if wanted.question == "why" else [other] if other is not None else []
     if wanted.question not in ("why", "compare") and wanted.arguments:
         raise UsageError(f"{wanted.question} takes nothing after it: expected options, was {wanted.arguments[0]!r}")
+    store = wanted.runs[0] if isinstance(run.source, StoreSource) else None
     for name in names:
         if name not in QUESTIONS:
             raise UsageError(f"the question {name!r} can not be answered yet: expected one of {', '.join(QUESTIONS)}")
-        yield QUESTIONS[name](run, *about, **kept)
+        answer = QUESTIONS[name](run, *about, **kept)
+        yield answer if store is None else evolve(answer, sentences=[for_store(said, store) for said in answer.sentences])
 
 
 def _some(wanted: Asked, what: str) -> tuple[str, ...]:

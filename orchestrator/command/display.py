@@ -20,6 +20,7 @@ from orchestrator.command.notices import Notices
 from orchestrator.command.progress import Progress, Rest, Row
 from orchestrator.command.streams import abandon, say
 from orchestrator.command.tail import Tail
+from orchestrator.hints import for_store
 from orchestrator.latch import Latch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
@@ -93,6 +94,7 @@ class EventLines:
 
     def __init__(self, store: SqliteReader, file: TextIO | None = None) -> None:
         self._file = file
+        self._path = store.path
         self._tail = Tail(store)
         self._notices = Notices(store)
 
@@ -116,7 +118,7 @@ class EventLines:
 
     def _numbered(self) -> list[tuple[int, str]]:
         notices = [(notice.seq, notice.line) for notice in self._notices.next()]
-        return notices + [(record.seq, event_line(record)) for record in self._tail.events()]
+        return notices + [(record.seq, for_store(event_line(record), self._path)) for record in self._tail.events()]
 
 
 def event_line(record: Record) -> str:
@@ -244,7 +246,7 @@ class LiveTable:
     def _last_output(self, row: Row) -> str:
         """Return the output of the last step, read when there is a new one, or why there will be none."""
         if row.cause:
-            return one_line(row.cause)
+            return one_line(for_store(row.cause, self._store.path))
         known = self._outputs.get(row.name, (0, ""))
         if row.step != known[0]:
             steps = self._store.steps(row.name, after=row.step - 1, limit=1)

@@ -5,7 +5,6 @@ It takes locks of nobody and removes no file, not even those that dead programs 
 
 from __future__ import annotations
 
-import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -135,17 +134,17 @@ def effects(store: Path) -> Iterator[Check]:
     alive = {known.name for known in harnesses_of(store) if known.alive}
     with closing(SqliteReader(store)) as reader:
         open = [effect for effect in reader.effects(current=True) if effect.is_open and effect.harness not in alive]
-    found = [_unknown(one_line(effect.harness), one_line(effect.key)) for effect in open]
+    found = [_unknown(store, one_line(effect.harness), one_line(effect.key)) for effect in open]
     yield from few(found)
     if not found:
         yield well("effects", "of none is the outcome unknown")
 
 
-def _unknown(name: str, key: str) -> Check:
+def _unknown(store: Path, name: str, key: str) -> Check:
     return warn(
         "effects",
         f"nobody knows whether {key!r} of {name} has happened",
-        f"find out, then: orchestrator effects settle {shlex.quote(name)} {shlex.quote(key)} --as done|not-done --reason TEXT",
+        f"find out, then: {command(store, 'effects', 'settle', name, key)} --as done|not-done --reason TEXT",
     )
 
 
@@ -167,7 +166,8 @@ def approvals(store: Path) -> Iterator[Check]:
             fix = "find out who has changed the store, and restore it from a copy"
             found.append(fail("approvals", f"the record of request {record.id} of {name} can not be trusted", fix))
         elif word is Word.PENDING and record.step_number == heads.get(record.harness, 0) + 1:
-            fix = f"orchestrator approvals; then: orchestrator approve {record.id} --by NAME --reason TEXT, or deny"
+            approve = command(store, "approve", record.id)
+            fix = f"{command(store, 'approvals')}; then: {approve} --by NAME --reason TEXT, or deny"
             found.append(warn("approvals", f"{name} waits for a person's word on request {record.id}", fix))
     yield from few(sorted(found, key=lambda check: check.level is not Level.FAIL))
     if not found:
@@ -176,7 +176,8 @@ def approvals(store: Path) -> Iterator[Check]:
 
 def latch(store: Path) -> Iterator[Check]:
     if said := in_words(Latch(store)):
-        yield warn("latch", said, "orchestrator latch off, when effects may begin again; --harness NAME for that of one")
+        off = command(store, "latch", "off")
+        yield warn("latch", said, f"{off}, when effects may begin again; --harness NAME for that of one")
     else:
         yield well("latch", "it is off")
 

@@ -13,7 +13,7 @@ from orchestrator.command.exits import ExitCode
 from orchestrator.command.lines import json_line
 from orchestrator.command.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
 from orchestrator.errors import UsageError
-from orchestrator.hints import store_option, ways_to_start
+from orchestrator.hints import for_store, store_option, ways_to_start
 from orchestrator.text import one_line
 
 SETTLE = "effects settle"
@@ -178,7 +178,7 @@ def _show_effects(options: argparse.Namespace) -> int:
         return ExitCode.OK
     streams.say(
         f"{unknown} of unknown outcome: find out what became of each, and say so with "
-        "`orchestrator effects settle NAME KEY --as done|not-done --reason TEXT`"
+        f"`orchestrator effects settle NAME KEY --as done|not-done --reason TEXT{store_option(store_of(options))}`"
     )
     return ExitCode.UNKNOWN
 
@@ -205,7 +205,7 @@ def _latch(options: argparse.Namespace) -> int:
     done = latching.switch(store, options.harness, on=options.what == "on", reason=options.reason)
     if options.json:
         print_all([json_line(latching.fields(done))])
-    _say_all([latching.told(done), *done.warnings])
+    _say_all(for_store(text, store) for text in [latching.told(done), *done.warnings])
     return ExitCode.OK
 
 

@@ -25,7 +25,7 @@ from orchestrator.errors import (
     UsageError,
     Waiting,
 )
-from orchestrator.hints import store_option
+from orchestrator.hints import for_store, store_option
 from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.text import inert, one_line
 
@@ -68,10 +68,10 @@ class Result:
 def report(result: Result, *, quiet: bool, file: Path, store: Path) -> int:
     """Say how the run ended and return the exit code."""
     for text in failures(result.outcomes) if quiet else summary(result.outcomes):
-        say(text)
+        say(for_store(text, store))
     for error in result.besides:
         if isinstance(error, OrchestratorError):
-            say(f"orchestrator: {one_line(str(error), 2000)}")
+            say(for_store(f"orchestrator: {one_line(str(error), 2000)}", store))
     for error in _with_tracebacks(result):
         say(inert("".join(traceback.format_exception(_cut(error)))).rstrip())
     if not quiet:

@@ -31,6 +31,7 @@ from orchestrator.control import serving
 from orchestrator.control.beside import control_asked_for
 from orchestrator.errors import SystemTaskFailed, UsageError
 from orchestrator.handle import Handle
+from orchestrator.hints import command
 from orchestrator.latch import Latch
 from orchestrator.log_target import is_stream, open_target
 from orchestrator.orchestrator import Orchestrator
@@ -239,6 +240,7 @@ async def _run(
         again_s=_MARGIN_S,
         unfinished=lambda: [f"harness {handle.name!r}" for handle in orchestrator.handles if handle.outcome is None],
         farewell=_GIVE_TERMINAL_BACK if isinstance(view, LiveTable) else "",
+        way_on=command(store.path, "run", str(options.file)),
     )
     watchdog.open()
     try:

@@ -51,6 +51,7 @@ class Watchdog:
         again_s: seconds from the second one.
         unfinished: names what has not ended; called in the watchdog's thread.
         farewell: is written to standard error before the message, to give the terminal back.
+        way_on: the command that goes on with what is recorded.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Watchdog:
         again_s: float = 5.0,
         unfinished: Callable[[], Sequence[str]],
         farewell: str = "",
+        way_on: str = "orchestrator run FILE",
     ) -> None:
         self.first: int | None = None
         """The first signal that came, if one did."""
@@ -67,6 +69,7 @@ class Watchdog:
         self._again_s = again_s
         self._unfinished = unfinished
         self._farewell = farewell
+        self._way_on = way_on
         self._deadline: float | None = None
         self._passing_on = threading.Lock()
         self._trios = -1
@@ -94,7 +97,7 @@ class Watchdog:
         self._heard, heard = os.pipe()
         os.set_blocking(heard, False)
         words = [sys.executable, "-I", "-S", "-B", str(_PROCESS), *map(str, (os.getpid(), self._reading, heard))]
-        bounds = [str(self._bound_s + OUTSIDE_S), str(self._again_s + OUTSIDE_S), self._farewell]
+        bounds = [str(self._bound_s + OUTSIDE_S), str(self._again_s + OUTSIDE_S), self._farewell, self._way_on]
         try:
             self._process = subprocess.Popen(
                 [*words, *bounds],
@@ -169,7 +172,7 @@ class Watchdog:
         os._exit(of_signal(self.first))
 
     def _message(self) -> str:
-        return f"{self._who()} would not end: ended by force; what is recorded is safe, to go on: `orchestrator run FILE`"
+        return f"{self._who()} would not end: ended by force; what is recorded is safe, to go on: `{self._way_on}`"
 
     def _who(self) -> str:
         held = _holder()

@@ -31,7 +31,8 @@ def main(arguments: list[str]) -> None:
 
     Args:
         arguments: process id of the program; descriptors of the pipes, to read from and to write to; seconds from the first
-            signal and from the second one; what to write to standard error first when the program is ended.
+            signal and from the second one; what to write to standard error first when the program is ended; the command that
+            goes on with what is recorded.
     """
     program, signals, heard = (int(word) for word in arguments[:3])
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> None:
     first, deadline = _watch(program, alive, signals, heard, float(arguments[3]), float(arguments[4]))
     if first and deadline:
         try:
-            _say(arguments[5], first)
+            _say(arguments[5], first, arguments[6])
         finally:
             _signal.pidfd_send_signal(alive, _SIGKILL)
 
@@ -93,7 +94,7 @@ def _pending(program: int) -> bytes:
     return bytes(number for number in (_SIGINT, _SIGTERM) if mask >> (number - 1) & 1)
 
 
-def _say(farewell: str, first: int) -> None:
+def _say(farewell: str, first: int, way_on: str) -> None:
     """Say why, if standard error takes it at once."""
     writer = os.fork()
     if writer == 0:
@@ -103,7 +104,7 @@ def _say(farewell: str, first: int) -> None:
         after = "after SIGINT" if first == _SIGINT else "after SIGTERM"
         text = (
             f"{farewell}orchestrator: the program lets none of its threads run, {after}: ended by force, from outside; "
-            "what is recorded is safe, to go on: `orchestrator run FILE`\n"
+            f"what is recorded is safe, to go on: `{way_on}`\n"
         )
         os.write(2, text.encode(errors="replace"))
         os._exit(0)
