@@ -242,7 +242,7 @@ async def test_counted_calls_end_a_harness_at_its_budget_and_go_on_with_a_larger
     tmp_path: Path, autojump_clock: object
 ) -> None:
     agent, made = calling(2)
-    outcomes = []
+    outcomes: list[str] = []
     for limit in (3, 3, 9):
         async with Orchestrator(tmp_path / "run.db", handle_signals=False) as orchestrator:
             handle = orchestrator.start(Asking(agent, steps=2), name="asking", budget=Budget(tool_calls=limit))

@@ -85,7 +85,7 @@ class Office:
             return False
         command = Life([sys.executable, "-m", "orchestrator", *words, "--by", "ann", "--store", str(self.store)])
         if chance is not None and chance.random() < 0.5:
-            time.sleep(chance.uniform(0.1, 1.0))
+            time.sleep(chance.uniform(0.05, 0.8))
             command.process.kill()
         end = command.end()
         self.commands_killed += end.code == -signal.SIGKILL
@@ -145,7 +145,7 @@ def die_each_life(office: Office, moment: str, first: int) -> None:
 
 
 def kill_at_random(office: Office, chance: random.Random, *, kills: int) -> None:
-    """Kill the program and the person's commands at any moment, until there were so many kills, or all is done."""
+    """Kill every other program, and commands, at any moment, until there were so many kills, or all is done."""
     while office.kills + office.commands_killed < kills and not office.is_complete():
-        office.live(kill_after_s=chance.uniform(0.3, 3.0), chance=chance)
+        office.live(kill_after_s=chance.choice([1e9, chance.uniform(0.3, 3.0)]), chance=chance)
     office.finish()

@@ -7,9 +7,10 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -49,9 +50,9 @@ class Stopping(Asking):
     def is_complete(self) -> bool:
         return False
 
-    async def execute(self) -> Any:
+    async def execute(self) -> AsyncIterator[tuple[int, int]]:
         if self.current_step < self.last:
-            async with aclosing(super().execute()) as steps:
+            async with aclosing(cast(AsyncGenerator[tuple[int, int], None], super().execute())) as steps:
                 async for made in steps:
                     yield made
                     if self.current_step >= self.last:

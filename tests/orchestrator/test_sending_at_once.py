@@ -39,8 +39,8 @@ def send_many_each(command: Command) -> dict[str, Ended]:
     messages = [[f"{who} many {number}" for number in range(EACH)] for who in SENDERS]
     lines = [[["send", "bounded", message] for message in each] for each in messages]
     with ThreadPoolExecutor() as pool:
-        done = pool.map(lambda each: command.each(*each), lines)
-    return dict(zip(chain(*messages), chain(*done), strict=True))
+        done = [pool.submit(command.each, *each) for each in lines]
+    return dict(zip(chain(*messages), chain(*(one.result() for one in done)), strict=True))
 
 
 def query(command: Command, question: str) -> list[Any]:

@@ -123,7 +123,7 @@ def run(
     chance = random.Random(seed)
     with RunningVenue(folder / "books.db", "--seed", str(seed), "--late-s", "0.9", *hostility) as venue:
         shares = [orders // programs + (number < orders % programs) for number in range(programs)]
-        options = {"venue": venue.url, "way": way, "window": window_s}
+        options: dict[str, object] = {"venue": venue.url, "way": way, "window": window_s}
         running = [_program(folder, options, number, share, harnesses, forker) for number, share in enumerate(shares)]
         began = time.monotonic()
         killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)

@@ -118,8 +118,7 @@ class Venue:
             attempt(held)
         if lot.fate is Fate.HELD:
             self._held[client_id] = take
-        else:
-            self._carry_out(wire, take, lot)
+        self._carry_out(wire, take, lot)
 
     def _ask(self, wire: Wire, what: str, fields: Fields, key: str, payload: bytes) -> None:
         self._queries += 1
@@ -146,7 +145,7 @@ class Venue:
                 wire.answer(act)
             case Fate.LOST:
                 attempt(act)
-            case Fate.IGNORED:
+            case Fate.IGNORED | Fate.HELD:
                 pass
             case Fate.LATE:
                 self._later(lot.delay_s, lambda: wire.answer(act))
