@@ -36,6 +36,7 @@ from harnesses.governance.actions import (
     classify,
     read_only_violations,
 )
+from harnesses.governance.actions.bash import load_reader
 from harnesses.process import run_bounded
 from harnesses.secrets import redact_text
 
@@ -153,12 +154,15 @@ class GovernedCommands:
 
         Raises:
             CommandRefused: it may not run at all.
+            NotReady: nor may anything else that is text, for what reads commands is not installed.
         """
         found = self.findings(command)
         if not found:
             return None
         shown = command if isinstance(command, str) else " ".join(command)
         if self.read_only:
+            if isinstance(command, str):
+                load_reader()  # no person is asked about what could not be read
             raise CommandRefused(f"{_short(shown)!r} may not run where nothing may be changed: {_reasons(found)}")
         return Action(
             found[0].category,

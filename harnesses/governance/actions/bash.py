@@ -16,6 +16,8 @@ from typing import Any
 
 from attrs import define, evolve, field
 
+from harnesses.errors import NotReady
+from harnesses.extras import load_extra
 from harnesses.governance.actions.nouns import HOLE, Item, Redirect, Simple, Unreadable, Word, cut, names
 
 MAX_TEXT = 100_000
@@ -24,7 +26,7 @@ MAX_READ = 10_000
 """Characters without the here-documents. The parser needs time and memory for more."""
 MAX_OPERATORS = 1_000
 MAX_HERE_DOCUMENTS = 20
-INSTALL = "pip install 'harness-orchestrator[guard]'"
+_MODULES = ("tree_sitter", "tree_sitter_bash")
 _WORDS = names(
     "word string raw_string concatenation number simple_expansion expansion command_substitution command_name "
     "process_substitution arithmetic_expansion brace_expression extglob_pattern regex test_operator variable_name"
@@ -109,11 +111,19 @@ def cut_here_documents(text: str) -> tuple[str, list[str]]:
 @cache
 def _parser() -> Any:
     try:
-        import tree_sitter
-        import tree_sitter_bash
-    except ImportError as error:
-        raise Unreadable(f"tree-sitter-bash, which reads commands, is not installed: {INSTALL}") from error
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+        tree_sitter, bash = load_reader()
+    except NotReady as error:
+        raise Unreadable(str(error)) from error
+    return tree_sitter.Parser(tree_sitter.Language(bash.language()))
+
+
+def load_reader() -> list[Any]:
+    """Return the modules that read a command.
+
+    Raises:
+        NotReady: they are not installed.
+    """
+    return [load_extra(module, "guard", "reading a command") for module in _MODULES]
 
 
 @define

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -199,15 +198,8 @@ def test_a_path_is_not_checked_out_by_accident(work: Path) -> None:
 
 
 def test_without_the_parser_every_text_asks_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def missing(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("tree_sitter"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
     bash._parser.cache_clear()
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
     (finding,) = classify("ls")
     monkeypatch.undo()
     bash._parser.cache_clear()

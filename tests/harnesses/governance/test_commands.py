@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import trio
 from harnesses import BaseHarness, HarnessMisuse, LocalRuntime, Waiting
 from harnesses.agents import Bubblewrap
 from harnesses.approval import Action
-from harnesses.errors import ApprovalDenied
+from harnesses.errors import ApprovalDenied, NotReady
+from harnesses.governance.actions import bash
 from harnesses.governance.commands import MAX_TAIL, CommandRan, CommandRefused, GovernedCommands
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind
 from orchestrator.store.protocol import Settle
@@ -113,6 +115,14 @@ async def test_where_nothing_may_be_changed_no_approval_helps(tmp_path: Path) ->
         await ran(tmp_path, "git commit --allow-empty -m x", lambda key, action: True, read_only=True)
 
     assert (await ran(tmp_path, "ls -a", read_only=True)).ok
+
+
+async def test_nothing_is_refused_for_want_of_what_reads_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bash._parser.cache_clear()
+    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
+
+    with pytest.raises(NotReady, match=r"run `pip install 'harness-orchestrator\[guard\]'`"):
+        await ran(tmp_path, "ls -a", read_only=True)
 
 
 async def test_a_folder_that_may_go_is_deleted_without_asking(tmp_path: Path) -> None:
