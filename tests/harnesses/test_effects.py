@@ -181,5 +181,5 @@ async def test_an_error_of_whoever_is_asked_leaves_it_open(autojump_clock: Any) 
 async def test_settling_what_was_never_begun_is_an_error_that_names_what_was(autojump_clock: Any) -> None:
     notes = Notes(MARKS["begun"])
 
-    with pytest.raises(HarnessMisuse, match=r"'sell' is not on record .* expected one of these: buy"):
+    with pytest.raises(HarnessMisuse, match=r"'sell' is not on record .* expected one of buy"):
         await notes.effects.settle(notes, "sell", World().ask)
