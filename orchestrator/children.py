@@ -447,8 +447,8 @@ def _may_reopen(record: ChildRecord) -> bool:
     with suppress(HarnessMisuse):
         load_factory(str(_terms(record).get("factory", "")))
     cls = find_loaded(record.harness_class)
-    return isinstance(cls, type) and issubclass(cls, BaseHarness) and _overrides_reopens(cls)
+    return isinstance(cls, type) and issubclass(cls, BaseHarness) and _overrides_reopens(cast(Any, cls))
 
 
-def _overrides_reopens(cls: type[Any]) -> bool:
+def _overrides_reopens(cls: type[AnyHarness]) -> bool:
     return getattr(cls, "reopens") is not getattr(BaseHarness, "reopens")  # noqa: B009  (it has no type here)
