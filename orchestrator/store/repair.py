@@ -26,6 +26,8 @@ from orchestrator.store.sqlite_file import open_reader, open_writer, translated
 _INSERT = """
 INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (0, 0, 0, 0, ?, ?, ?)
 """
+_FIRST_SEALED = 6
+"""The first schema version whose records are sealed: what is older cannot be proven."""
 _DONE = "the residue, as it is now, is noted by the seal over this record"
 
 
@@ -43,7 +45,8 @@ def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | Non
         StoreError: it is not a store of ours, or can not be written.
     """
     store = Path(path).resolve()
-    upgrade(store, busy_s=busy_s)
+    with closing(open_reader(store, older=True)):
+        pass  # refuses what is not there, what is no store, and what is newer than this program
     if _lost_note(store, prove(store, _head(store), deep=True)) is None:
         return None
     _expect_no_program(store)
@@ -61,7 +64,10 @@ def repair(path: str | Path, *, by: str, busy_s: float = 10.0) -> LostNote | Non
 def upgrade(path: str | Path, *, busy_s: float = 10.0) -> int | None:
     """Bring a store of an earlier version to this one's schema; return the schema version it had, None if there is no need.
 
+    A store without a head beside it is upgraded too: it may be a copy, and is no more proven afterwards than before.
+
     Raises:
+        StoreCorrupt: it was changed by something other than this project. Nothing was written.
         OwnedElsewhere: a program runs on it.
         StoreError: it is not a store of ours, or can not be written.
     """
@@ -71,6 +77,10 @@ def upgrade(path: str | Path, *, busy_s: float = 10.0) -> int | None:
     if version == VERSION:
         return None
     _expect_no_program(store)
+    if version >= _FIRST_SEALED:
+        proof = prove(store, _head(store), deep=True)
+        if _head(store) is not None or [finding.what for finding in proof.findings] != ["dropped"]:
+            _lost_note(store, proof)
     with closing(open_writer(store, busy_s)):
         return int(version)
 

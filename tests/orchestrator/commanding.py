@@ -9,15 +9,19 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from attrs import field, frozen
 
 from orchestrator import HarnessRecord, StepRecord, StoreError
 from orchestrator.store import SqliteReader
+from tests.orchestrator.zygote import Zygote
 
 ROOT = Path(__file__).parent.parent.parent
+_zygote = Zygote()
 PYTHON = [sys.executable, "-W", "error"]
 
 
@@ -69,14 +73,26 @@ class Command:
 
     def __call__(self, *arguments: object, **environment: str) -> Ended:
         """Run it to its end."""
-        process = self.start(*arguments, **environment)
-        return ended(process)
+        return self._run("-m", "orchestrator", *arguments, **environment)
 
     def each(self, *lines: list[str]) -> list[Ended]:
         """Run it with each line of arguments in turn, in one process: starting one takes longer than most commands."""
-        done = ended(self.python("-c", _EACH, json.dumps(lines)))
+        done = self._run("-c", _EACH, json.dumps(lines))
         assert done.code == 0, done.err
         return [Ended(*result) for result in done.objects[0]]
+
+    def _run(self, *arguments: object, **environment: str) -> Ended:
+        """Run the interpreter to its end."""
+        with TemporaryFile() as out, TemporaryFile() as err:
+            try:
+                code = _zygote.run(
+                    [*map(str, arguments)], env=surroundings(**environment), cwd=self.folder, out=out, err=err, seconds=20
+                )
+            except TimeoutError:
+                code = None
+            told = [_text(file) for file in (out, err)]
+        assert code is not None, f"it did not end: {told[0][-2000:]} {told[1][-2000:]}"
+        return Ended(code, *told)
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """Start it."""
@@ -125,6 +141,12 @@ def ended(process: subprocess.Popen[str]) -> Ended:
         out, err = process.communicate()
         raise AssertionError(f"it did not end: {out[-2000:]} {err[-2000:]}") from None
     return Ended(process.returncode, out, err)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    with TextIOWrapper(file, encoding="utf-8") as text:
+        return text.read()
 
 
 def heads(store: Path) -> dict[str, int]:
