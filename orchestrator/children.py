@@ -308,7 +308,9 @@ class Family:
         if name in self.expected:
             return self.expected[name].spec
         known = self._recorded.get(name) or self._recalled.get(name)
-        return known if known is not None or self._all.starter.has_started(name) else self._recall(name)
+        # What an earlier life of this harness has started in this program may have ended for good, too.
+        is_elsewhere = self._all.starter.has_started(name) and self._all.parents.get(name) != self._name
+        return known if known is not None or is_elsewhere else self._recall(name)
 
     def _recall(self, name: str) -> ChildSpec | None:
         """Read from the store what a child was started with that the program does not know of: it has ended for good.

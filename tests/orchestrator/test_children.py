@@ -733,6 +733,19 @@ async def test_a_child_that_the_program_has_forgotten_is_not_started_twice(
     assert attempts(store)["b0"] == 1
 
 
+async def test_a_child_that_has_returned_is_not_started_again_by_a_parent_that_is(
+    store: Store, autojump_clock: MockClock
+) -> None:
+    async with Orchestrator(store, handle_signals=False) as orchestrator:
+        orchestrator.start(Parent({"factory": Returning}), name="a")
+        await trio.sleep(3.5)
+        await orchestrator.restart("a")
+        await trio.sleep(3.5)
+        orchestrator.stop()
+
+    assert (attempts(store), names(store)) == ({"a": 2, CHILD: 1}, [CHILD])
+
+
 async def test_a_child_goes_on_by_order_when_its_parent_is_forgotten(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
