@@ -156,12 +156,12 @@ class Starter(Protocol):
         """Refuse a child for whose agents a limit holds nothing; raises `UsageError`."""
         ...
 
-    def children_of(self, name: str) -> Sequence[ChildRecord]:
-        """Return what is on record of the children of a harness."""
+    def children_of(self, name: str | None) -> Sequence[ChildRecord]:
+        """Return what is on record of the children of a harness, or of all."""
         ...
 
-    def find_children(self, name: str) -> Sequence[ChildRecord]:
-        """Return the records of a child by its name, one for each harness that has started it."""
+    def is_on_record(self, name: str) -> bool:
+        """Return whether the store has a harness of that name."""
         ...
 
     def supervisors_beside(self, name: str) -> Collection[str]:
@@ -231,7 +231,7 @@ class Family:
         ancestors: the names of who has started it, and of who has started that, itself not included, oldest first.
     """
 
-    __slots__ = ("_all", "_name", "_recalled", "_recorded", "ancestors", "expected")
+    __slots__ = ("_all", "_name", "_read", "_recalled", "_recorded", "ancestors", "expected")
 
     def __init__(self, families: Families, name: str, ancestors: tuple[str, ...] = ()) -> None:
         self._all = families
@@ -241,6 +241,8 @@ class Family:
         """Of those that the program knows of."""
         self._recalled: dict[str, ChildSpec] = {}
         """The last that were read from the store, where they have ended."""
+        self._read: dict[str, list[ChildRecord]] = {}
+        """What was read from the store for the step that is being made: the records of all children, by their names."""
         self.expected: dict[str, Birth] = {}
         """Those of the step that is being made."""
 
@@ -288,7 +290,7 @@ class Family:
 
     def settle(self) -> None:
         """Start the children of the step, which is recorded."""
-        born, self.expected = self.expected, {}
+        born, self.expected, self._read = self.expected, {}, {}
         for name, birth in born.items():
             self._recorded[name] = birth.spec
             self._all.bear(birth)
@@ -301,7 +303,7 @@ class Family:
         """Forget the children of a step that was not recorded."""
         for name in self.expected:
             self._all.parents.pop(name, None)
-        self.expected = {}
+        self.expected, self._read = {}, {}
 
     def _known(self, name: str) -> ChildSpec | None:
         """Return what a child was started with, if this harness has started it before."""
@@ -318,7 +320,7 @@ class Family:
         Raises:
             HarnessMisuse: another harness has started it: one of this program, or one that may go on in another.
         """
-        records = self._all.starter.find_children(name)
+        records = self._records_of(name)
         own = [record for record in records if record.harness == self._name]
         for record in records:
             if record.harness != self._name and (not own or self._all.starter.has_started(record.harness)):
@@ -329,6 +331,18 @@ class Family:
         if len(self._recalled) > KEPT_RECALLED:
             del self._recalled[next(iter(self._recalled))]
         return self._recalled.get(name)
+
+    def _records_of(self, name: str) -> Sequence[ChildRecord]:
+        """Return the records of a child, one for each harness that has started it.
+
+        All children are read at once: the time is that of one look for a step that orders thousands again. Most names are new,
+        and nothing is read for these.
+        """
+        if name not in self._read and self._all.starter.is_on_record(name):
+            self._read = {}
+            for record in self._all.starter.children_of(None):
+                self._read.setdefault(record.name, []).append(record)
+        return self._read.get(name, ())
 
     def _check_same(self, known: ChildSpec, spec: ChildSpec) -> None:
         if known != spec:

@@ -391,18 +391,17 @@ class Orchestrator:
         limits = [self._pools[pool].budget for pool in pools if pool in self._pools]
         _check_held(birth.spec.child, birth.harness, [*limits, birth.spec.limits() or UNLIMITED])
 
-    def children_of(self, name: str) -> Sequence[ChildRecord]:
-        """Return what is on record of the harnesses that one has started."""
+    def children_of(self, name: str | None) -> Sequence[ChildRecord]:
+        """Return what is on record of the harnesses that one, or any, has started."""
         return self.store.children(name)
 
-    def find_children(self, name: str) -> Sequence[ChildRecord]:
-        """Return the records of a child by its name, one for each harness that has started it."""
+    def is_on_record(self, name: str) -> bool:
+        """Return whether the store has a harness of that name."""
         try:
             self.store.room(name)
         except UnknownHarness:
-            # Most names are new: no record is read for these.
-            return ()
-        return [child for child in self.store.children() if child.name == name]
+            return False
+        return True
 
     def supervisors_beside(self, name: str) -> Collection[str]:
         """Return the names of the supervisors that share the supervisor of a harness."""

@@ -23,6 +23,7 @@ from harnesses import BaseHarness, Budget, HarnessMisuse
 from orchestrator import AlreadyRunning, MemoryStore, Orchestrator, SqliteStore, Status, Store
 from orchestrator.child import Child
 from orchestrator.children import MAX_DEPTH, ChildSpec
+from orchestrator.records import ChildRecord
 from orchestrator.store import SqliteReader
 from orchestrator.store.child_schema import CHILDREN, CHILDREN_OF
 from orchestrator.store.pruning import prune
@@ -744,6 +745,33 @@ async def test_a_child_that_has_returned_is_not_started_again_by_a_parent_that_i
         orchestrator.stop()
 
     assert (attempts(store), names(store)) == ({"a": 2, CHILD: 1}, [CHILD])
+
+
+class Counting(MemoryStore):
+    """Counts how often all children were read."""
+
+    reads = 0
+
+    def children(self, name: str | None = None) -> tuple[ChildRecord, ...]:
+        self.reads += name is None
+        return super().children(name)
+
+
+async def test_children_that_have_ended_are_read_once_for_a_step_that_orders_them_again(autojump_clock: MockClock) -> None:
+    async def script(harness: Scripted) -> Steps:
+        for number in range(5):
+            harness.start_child(Hedger, "X", name=f"b{number}", arguments={"until": 1})
+        yield 1, None
+        await harness.sleep(5)
+
+    store = Counting()
+    for _ in range(2):
+        store.reads = 0
+        await live(store, ("a", Scripted(script)))
+        give_back(store)
+
+    assert attempts(store) == {"a": 2, **{f"b{number}": 1 for number in range(5)}}
+    assert store.reads == 1
 
 
 async def test_a_child_goes_on_by_order_when_its_parent_is_forgotten(
