@@ -17,7 +17,7 @@ from attrs import fields
 
 from harnesses.agent import Agent
 from harnesses.alone import run_alone
-from harnesses.bill import Bill, billed, check_left, takes_charge
+from harnesses.bill import Bill, billed, calls_limit, check_left, takes_charge
 from harnesses.budget import Spend
 from harnesses.config import HarnessConfig
 from harnesses.control import Ending
@@ -177,8 +177,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             charger = None if runtime is None else getattr(runtime, "charger", None)
             if charger is None:
                 return await ask()
-            holds_calls = till is not None and limits(till).tool_calls is not None
-            bill = Bill(charger, agent.name, settled_here(), holds_calls=holds_calls)
+            bill = Bill(charger, agent.name, settled_here(), why_no_call=calls_limit(till))
             if takes_charge(agent):
                 ask = partial(ask, charge=bill.charge)
             return await billed(bill, ask, is_shared=till is not None)

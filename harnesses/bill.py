@@ -22,7 +22,7 @@ from attrs import evolve
 from harnesses.agent import Agent
 from harnesses.charging import Charged, spent_up
 from harnesses.errors import BudgetExhausted
-from harnesses.spending import Till, settled_here
+from harnesses.spending import Till, limits, settled_here
 from harnesses.usage import UNUSED, Usage, used_in, with_usage
 
 AnswerT = TypeVar("AnswerT")
@@ -70,10 +70,18 @@ class Bill:
 
     Args:
         settled: fields that the harness settles itself, by `spending`.
-        holds_calls: whether tool calls are limited: then each that is counted waits until it is charged.
+        why_no_call: says why no tool call is left, empty if one is; None if they are not limited. Where they are, each that
+            is counted waits until it is charged.
     """
 
-    def __init__(self, charger: Charger, agent: str, settled: Collection[str] = (), *, holds_calls: bool = False) -> None:
+    def __init__(
+        self,
+        charger: Charger,
+        agent: str,
+        settled: Collection[str] = (),
+        *,
+        why_no_call: Callable[[], str] | None = None,
+    ) -> None:
         self.scope = trio.CancelScope()
         """The call of the agent; cancelled when a limit is reached."""
         self.usage = UNUSED
@@ -82,7 +90,7 @@ class Bill:
         """Why the agent was stopped."""
         self.has_reported = False
         """Whether the agent itself has reported anything."""
-        self._holds_calls = holds_calls
+        self._why_no_call = why_no_call
         self._calls_counted = self._calls_told = 0
         self._charger = charger
         self._agent = agent
@@ -104,14 +112,19 @@ class Bill:
         self._add(usage, thread)
 
     async def count_call(self) -> None:
-        """Charge a tool call that is about to be made.
+        """Charge a tool call that is about to be made; where none is left, it is refused and not charged.
 
         Raises:
             BudgetExhausted: a limit is reached; the call must not be made.
         """
+        if self._why_no_call is not None:
+            await self.settle()
+            is_new = self._calls_counted >= self._calls_told
+            if not self.over and is_new and (why := self._why_no_call()):
+                self.stop(why)
         if not self.over and (calls := self._new_calls(counted=1)):
             self._add(Usage(tool_calls=calls))
-            if self._holds_calls:
+            if self._why_no_call is not None:
                 await self.settle()
         if self.over:
             raise BudgetExhausted(self.over)
@@ -227,6 +240,13 @@ def check_left(till: Till, agent: Agent[Any, Any, Any]) -> None:
     wanted = getattr(agent, "reports", frozenset[str]()) - settled_here()
     if wanted and (why := spent_up(till.accounts(), wanted)):
         raise BudgetExhausted(why)
+
+
+def calls_limit(till: Till | None) -> Callable[[], str] | None:
+    """Return what says why no tool call is left, empty while one is; None if they are not limited, or reserved by `spending`."""
+    if till is None or "tool_calls" in settled_here() or limits(till).tool_calls is None:
+        return None
+    return lambda: spent_up(till.accounts(), ("tool_calls",))
 
 
 def takes_charge(agent: Agent[Any, Any, Any]) -> bool:

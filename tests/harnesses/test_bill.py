@@ -205,7 +205,7 @@ def calling(calls: int, *, told: Usage | None = None, answered: Usage | None = N
 async def test_calls_of_a_counted_tool_are_charged_and_the_one_too_many_is_not_made(autojump_clock: object) -> None:
     agent, made = calling(5)
 
-    with pytest.raises(BudgetExhausted, match="limit 2 tool_calls"):
+    with pytest.raises(BudgetExhausted, match="tool_calls: limit 2, spent 2;"):
         await run(Asking(agent), Budget(tool_calls=2))
 
     assert made == [0, 1]
@@ -236,6 +236,33 @@ async def test_an_agent_that_goes_on_after_its_last_call_is_refused_each_further
         await run(Asking(Agent(stubborn, reports=["tool_calls"])), Budget(tool_calls=1))
 
     assert made == [0]
+
+
+async def test_calls_of_counted_tools_at_once_are_charged_as_many_as_are_made(autojump_clock: object) -> None:
+    agent, made = calling(1)
+
+    async def at_once(run: AgentRun[Any, Any]) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(agent.answer, run)
+
+    runtime = LocalRuntime("asking", budget=Budget(tool_calls=3))
+    with pytest.raises(BudgetExhausted):
+        await Asking(Agent(at_once, reports=["tool_calls"])).run(runtime)
+
+    assert (len(made), spent(runtime).tool_calls) == (3, 3)
+
+
+async def test_a_call_that_is_not_made_is_not_charged_and_each_more_allows_one_more(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    agent, made = calling(2)
+    for limit in (1, 2, 3):
+        async with Orchestrator(tmp_path / "run.db", handle_signals=False) as orchestrator:
+            handle = orchestrator.start(Asking(agent), name="asking", budget=Budget(tool_calls=limit))
+            assert str((await handle.wait()).kind) == "budget_spent"
+
+        assert len(made) == limit
 
 
 async def test_counted_calls_end_a_harness_at_its_budget_and_go_on_with_a_larger_one(
