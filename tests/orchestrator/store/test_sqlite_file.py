@@ -131,7 +131,7 @@ def test_a_reader_does_not_change_an_older_schema(tmp_path: Path) -> None:
     make_version_1(path)
     before = path.read_bytes()
 
-    with pytest.raises(StoreUnusable, match=f"schema version 1: expected {VERSION}; run something on it once"):
+    with pytest.raises(StoreUnusable, match=f"schema version 1: expected {VERSION}; `orchestrator doctor --repair"):
         SqliteReader(path).harnesses()
 
     assert path.read_bytes() == before

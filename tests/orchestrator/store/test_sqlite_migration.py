@@ -81,7 +81,7 @@ def ask(path: Path, question: str) -> list[Any]:
 def test_it_was_written_by_an_earlier_release(path: Path) -> None:
     assert ask(path, "PRAGMA user_version") == [(2,)]
     assert VERSION > 2
-    with pytest.raises(StoreUnusable, match=f"schema version 2: expected {VERSION}; run something on it once"):
+    with pytest.raises(StoreUnusable, match=f"schema version 2: expected {VERSION}; `orchestrator doctor --repair"):
         SqliteReader(path).harnesses()
 
 
