@@ -243,7 +243,7 @@ def check_left(till: Till, agent: Agent[Any, Any, Any]) -> None:
 
 
 def calls_limit(till: Till | None) -> Callable[[], str] | None:
-    """Return what says why no tool call is left, empty while one is; None if they are not limited, or reserved by `spending`."""
+    """Return what says why no tool call is left, empty while one is; None if they are not limited, or are reserved."""
     if till is None or "tool_calls" in settled_here() or limits(till).tool_calls is None:
         return None
     return lambda: spent_up(till.accounts(), ("tool_calls",))

@@ -125,7 +125,7 @@ def _is_accepted(store: str, name: str, body: str) -> bool:
         UsageError: it says that it does not.
     """
     target = f"/harnesses/{quote(name, safe='')}/check"
-    replies, _ = ask_soon(Path(store), target, _CHECK_S, method="POST", body=body.encode())
+    replies, _ = ask_soon(Path(store).resolve(), target, _CHECK_S, method="POST", body=body.encode())
     for reply in replies:
         if reply.status == 400:
             raise UsageError(str(reply.fields.get("error") or reply.text))

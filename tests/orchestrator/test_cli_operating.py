@@ -294,12 +294,18 @@ def test_a_message_of_a_type_that_a_running_harness_does_not_accept_is_refused(c
     process = command.start("run", "run.toml")
     wait_until(lambda: sockets(command.folder / "run.db") and heads(command.folder / "run.db").get("choosy") == 1)
 
-    wrong, right = command.each(["send", "choosy", "hello"], ["send", "choosy", '{"shares": 5}', "--json"])
+    (command.folder / "link.db").symlink_to("run.db")
+
+    wrong, linked, right = command.each(
+        ["send", "choosy", "hello"],
+        ["send", "choosy", "hello", "--store", "link.db"],
+        ["send", "choosy", '{"shares": 5}', "--json"],
+    )
     wait_until(lambda: heads(command.folder / "run.db")["choosy"] == 2)
     process.terminate()
 
     assert ended(process).code == 143
-    assert (wrong.code, wrong.out, wrong.err.count("\n")) == (2, "", 1)
+    assert (wrong.code, wrong.out, wrong.err.count("\n"), linked) == (2, "", 1, wrong)
     assert "message to 'choosy': expected Order(shares, symbol) or Cancel(id), got 'hello'" in wrong.err
     assert (right.code, right.objects[0]["checked"]) == (0, True)
     assert records(command, "message") == ['{"from":"@operator","message":{"shares":5}}']
