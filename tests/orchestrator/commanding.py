@@ -73,16 +73,18 @@ class Command:
 
     def __call__(self, *arguments: object, **environment: str) -> Ended:
         """Run it to its end."""
-        return self._run("-m", "orchestrator", *arguments, **environment)
+        return self.run("-m", "orchestrator", *arguments, **environment)
 
     def each(self, *lines: list[str]) -> list[Ended]:
         """Run it with each line of arguments in turn, in one process: starting one takes longer than most commands."""
-        done = self._run("-c", _EACH, json.dumps(lines))
+        done = self.run("-c", _EACH, json.dumps(lines))
         assert done.code == 0, done.err
         return [Ended(*result) for result in done.objects[0]]
 
-    def _run(self, *arguments: object, **environment: str) -> Ended:
-        """Run the interpreter to its end."""
+    def run(self, *arguments: object, **environment: str) -> Ended:
+        """Run the interpreter to its end: forked, unless it has to start with an environment of its own."""
+        if any(name.startswith(("PYTHON", "LC_", "LANG", "TZ")) for name in environment):
+            return ended(self.python(*arguments, **environment))
         with TemporaryFile() as out, TemporaryFile() as err:
             try:
                 code = _zygote.run(

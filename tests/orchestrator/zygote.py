@@ -31,48 +31,55 @@ class Zygote:
     """A client of the zygote of this process, which is started at its first use and ends with this process."""
 
     _socket: socket.socket | None = None
+    _process: subprocess.Popen[bytes] | None = None
 
     def run(
         self, arguments: list[str], *, env: dict[str, str], cwd: Path, out: IO[bytes], err: IO[bytes], seconds: float
     ) -> int:
         """Run `python -W error ARGUMENTS` to its end, and return its return code; what does not end in time is killed.
 
+        What the interpreter itself takes from the environment when it starts, such as `PYTHONIOENCODING`, is the zygote's.
+
         Raises:
             TimeoutError: it was killed.
         """
         request = json.dumps({"arguments": arguments, "env": env, "cwd": str(cwd)}).encode()
-        served = self._served()
-        served.settimeout(None)
-        socket.send_fds(served, [request], [out.fileno(), err.fileno()])
-        pid = int(served.recv(32))
-        served.settimeout(seconds)
+        served, pid = self._served(), 0
         try:
-            return int(served.recv(32))
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
+            socket.send_fds(served, [request], [out.fileno(), err.fileno()])
+            pid = int(served.recv(32))
+            served.settimeout(seconds)
+            code = int(served.recv(32))
             served.settimeout(None)
-            served.recv(32)
+        except BaseException:
+            # Its answer is still to come, and is not for whoever asks next.
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+            self.end()
             raise
+        return code
+
+    def end(self) -> None:
+        """End the zygote; the next run starts another."""
+        if self._socket is not None and self._process is not None:
+            self._socket.close()
+            self._process.kill()
+            self._process.wait()
+        self._socket = self._process = None
 
     def _served(self) -> socket.socket:
         if self._socket is None:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                process = subprocess.Popen(
+                self._process = subprocess.Popen(
                     [sys.executable, "-W", "error", "-c", _SERVE, str(theirs.fileno())],
                     cwd=_ROOT,
-                    env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                    env={**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                 )
-            atexit.register(self._end, process)
+            atexit.register(self.end)
         return self._socket
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Hang up, upon which it ends."""
-        assert self._socket is not None
-        self._socket.close()
-        process.wait()
 
 
 def serve() -> None:
