@@ -154,10 +154,12 @@ class Verbs:
         till = self._surroundings("budget").till
         return UNLIMITED if till is None else left(till)
 
+    @to_be_awaited
     async def sleep(self, seconds: float) -> None:
         """Sleep on Trio's clock. Unlike `trio.sleep` it ends at once, cleanly, when the harness is told to stop."""
         await self._surroundings("sleep").sleep(seconds)
 
+    @to_be_awaited
     async def sleep_until(self, when: datetime | float) -> None:
         """Sleep until a moment of the wall clock, which may be set meanwhile; return at once if it has passed.
 

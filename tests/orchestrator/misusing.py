@@ -82,6 +82,15 @@ class ForgottenAwaitAtTheEnd(Base):
         self.once("pay", int)  # type: ignore[unused-coroutine]
 
 
+class ForgottenSleep(Base):
+    """Would make its steps as fast as it can."""
+
+    async def execute(self) -> AsyncIterator[Any]:
+        for number in range(3):
+            yield number, 1
+            self.sleep(60)  # type: ignore[unused-coroutine]
+
+
 class AwaitedLater(Base):
     """Has calls that begin after the step in which they were made."""
 

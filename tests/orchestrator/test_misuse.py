@@ -74,7 +74,9 @@ async def test_misuse_fails_at_once(cls, cause, autojump_clock):
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'Verbs:RuntimeWarning")
-@pytest.mark.parametrize(("cls", "method"), [("ForgottenAwait", "send"), ("ForgottenAwaitAtTheEnd", "once")])
+@pytest.mark.parametrize(
+    ("cls", "method"), [("ForgottenAwait", "send"), ("ForgottenAwaitAtTheEnd", "once"), ("ForgottenSleep", "sleep")]
+)
 async def test_a_call_that_is_not_awaited_fails_the_harness_at_its_next_yield(cls, method, autojump_clock):
     store = MemoryStore()
 
