@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-import structlog
 import trio
 
 from harnesses.control_characters import inert_json
@@ -167,6 +166,8 @@ def line_writer(file: TextIO) -> Callable[[Record], None]:
     It has a structlog logger of its own: the application's configuration of structlog is not touched.
     """
     render = _console if file.isatty() else _json
+    import structlog  # takes 0.1 s, with rich and asyncio: too much for programs and commands that write no log
+
     processors: list[Any] = [structlog.processors.add_log_level, render]
     logger: Any = structlog.wrap_logger(
         structlog.WriteLogger(file), processors=processors, wrapper_class=structlog.stdlib.BoundLogger, context_class=dict
