@@ -5,7 +5,7 @@
 
 The laws: what was charged is on disk before the call returns; an agent that is over a limit does not answer, also if it has
 caught its cancellation; at most one report is under way, those that come meanwhile are added up; and tool calls that are both
-counted and reported are charged once: the larger number of the two.
+counted and reported are charged once: the larger number of the two. Those in the total of a conversation are charged besides.
 """
 
 from __future__ import annotations

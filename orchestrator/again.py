@@ -68,7 +68,7 @@ class Again:
         child = self._children.get(name)
         if child is None:
             known = one_of(list(self._children)[:10], "none was; start one in it")
-            raise UsageError(f"harness {name!r} was not started in this program: {known}")
+            raise UsageError(f"harness {name!r} was not started in this program, or ended long ago: {known}")
         self._check_going_on(name)
         start = self._start_of(child)
         ordered = self._ordered.get(name)

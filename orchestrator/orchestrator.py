@@ -301,8 +301,8 @@ class Orchestrator:
             An order; awaiting it gives a handle on the next life, when that has begun.
 
         Raises:
-            UsageError: it was not started here, the program is ending, or it can not be made anew. When awaited: it has
-                completed, and `reopens()` does not say that there is more to do.
+            UsageError: it was not started here, is a child that is forgotten (see `handles`), the program is ending, or it can
+                not be made anew. When awaited: it has completed, and `reopens()` does not say that there is more to do.
         """
         check_seconds(grace=grace)
         self._open_nursery("restart")

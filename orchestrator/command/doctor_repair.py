@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.command.lines import json_line
 from orchestrator.command.writing import user_name
+from orchestrator.errors import OrchestratorError
 from orchestrator.store.proof_account import LostNote
 from orchestrator.store.repair import repair, upgrade
 from orchestrator.store.schema import VERSION
@@ -16,26 +17,29 @@ def repair_lines(store: Path, *, as_json: bool) -> Iterator[str]:
     """Repair a store, and yield what was done.
 
     Raises:
-        OrchestratorError: it was left as it is.
+        OrchestratorError: its records were left as they are; it may have been upgraded.
     """
     before = upgrade(store)
     if before is not None and not as_json:
         yield f"{store} upgraded from schema version {before} to {VERSION}"
-    lost = repair(store, by=user_name())
+    try:
+        lost = repair(store, by=user_name())
+    except OrchestratorError:
+        if before is not None and as_json:
+            yield _json(store, before, None)
+        raise
     if as_json:
-        yield json_line(
-            {
-                "store": str(store),
-                "schema_before": before,
-                "repaired": lost is not None,
-                **(_fields(lost) if lost is not None else {}),
-            }
-        )
+        yield _json(store, before, lost)
     elif lost is None:
         yield f"{store} is untouched: there is nothing to repair"
     else:
         yield f"{store} repaired, and untouched now: {lost.what}"
         yield f"not proven: {lost.unproven}; a record of kind `repaired` says so"
+
+
+def _json(store: Path, before: int | None, lost: LostNote | None) -> str:
+    fields = {} if lost is None else _fields(lost)
+    return json_line({"store": str(store), "schema_before": before, "repaired": lost is not None, **fields})
 
 
 def _fields(lost: LostNote) -> dict[str, object]:

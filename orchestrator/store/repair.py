@@ -128,8 +128,8 @@ def _lost_note(store: Path, proof: Proof) -> LostNote | None:
         more = f", and {len(proof.findings) - 1} more" if len(proof.findings) > 1 else ""
         first = proof.findings[0]
         raise StoreCorrupt(
-            f"{store} was not repaired, and is as it was: expected nothing wrong with it but the known defect, found "
-            f"{first.what}: {first.text}{more}; run `orchestrator verify --deep` to see all of it"
+            f"{store} was not repaired, and its records are as they were: expected nothing wrong with it but the known "
+            f"defect, found {first.what}: {first.text}{more}; run `orchestrator verify --deep` to see all of it"
         )
     return proof.lost_note
 
@@ -137,7 +137,9 @@ def _lost_note(store: Path, proof: Proof) -> LostNote | None:
 def _expect_untouched(store: Path, proof: Proof) -> None:
     if proof.findings:
         text = proof.findings[0].text
-        raise StoreError(f"{store} was not repaired, and is as it was: after the repair it would still not verify: {text}")
+        raise StoreError(
+            f"{store} was not repaired, and its records are as they were: after the repair it would still not verify: {text}"
+        )
 
 
 def _prove(db: Connection, store: Path) -> Proof:

@@ -20,7 +20,7 @@ import trio
 from trio.testing import MockClock
 
 from harnesses import BaseHarness, Budget, HarnessMisuse
-from orchestrator import AlreadyRunning, MemoryStore, Orchestrator, SqliteStore, Status, Store
+from orchestrator import AlreadyRunning, MemoryStore, Orchestrator, SqliteStore, Status, Store, UsageError
 from orchestrator.child import Child
 from orchestrator.children import MAX_DEPTH, ChildSpec
 from orchestrator.records import ChildRecord
@@ -784,4 +784,8 @@ async def test_a_child_goes_on_by_order_when_its_parent_is_forgotten(
         assert [handle.name for handle in orchestrator.handles] == ["a", f"{CHILD}.leaf"]
         again = await orchestrator.restart(f"{CHILD}.leaf")
         assert again.attempt == 2
+        with pytest.raises(
+            UsageError, match=f"'{CHILD}' was not started in this program, or ended long ago: expected one of a,"
+        ):
+            orchestrator.restart(CHILD)
         orchestrator.stop()
