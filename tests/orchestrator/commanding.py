@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -82,8 +83,12 @@ class Command:
         return [Ended(*result) for result in done.objects[0]]
 
     def run(self, *arguments: object, **environment: str) -> Ended:
-        """Run the interpreter to its end: forked, unless it has to start with an environment of its own."""
-        if any(name.startswith(("PYTHON", "LC_", "LANG", "TZ")) for name in environment):
+        """Run the interpreter to its end.
+
+        It is forked, unless it has to start with an environment of its own, or may run beside others.
+        """
+        starts_alone = any(name.startswith(("PYTHON", "LC_", "LANG", "TZ")) for name in environment)
+        if starts_alone or threading.current_thread() is not threading.main_thread():
             return ended(self.python(*arguments, **environment))
         with TemporaryFile() as out, TemporaryFile() as err:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
@@ -38,6 +39,16 @@ def test_a_forked_program_finds_what_a_started_one_finds(command: Command, envir
 
     assert forked == ended(command.python("-c", LOOK, "word", **environment))
     assert forked.code == 7
+
+
+def test_programs_of_two_threads_run_at_the_same_time(command: Command) -> None:
+    meet = "import sys, time; from pathlib import Path; Path(sys.argv[1]).touch()\n"
+    meet += "while not Path(sys.argv[2]).exists(): time.sleep(0.01)"
+
+    with ThreadPoolExecutor() as pool:
+        done = [pool.submit(command.run, "-c", meet, *names) for names in (("a", "b"), ("b", "a"))]
+
+    assert [one.result() for one in done] == [Ended(0, "", "")] * 2
 
 
 def test_an_interrupted_run_leaves_its_return_code_to_nobody(command: Command) -> None:
