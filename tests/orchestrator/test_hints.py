@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,7 @@ def other(tmp_path: Path) -> Iterator[Command]:
 def test_a_blocked_run_names_its_store_in_every_command_of_every_verb(other: Command) -> None:
     ran = other("run", "run.toml")
     lines = (
+        ["latch", "on"],
         ["status"],
         ["show", "unsure", "99"],
         ["effects"],
@@ -69,8 +71,8 @@ def test_a_blocked_run_names_its_store_in_every_command_of_every_verb(other: Com
     shown = other.each(*([*line, "--store", "other.db"] if line[0] != "analyze" else line for line in lines))
 
     assert ran.code == 6
-    for done in (ran, *shown):
-        said = " ".join(f"{done.out} {done.err}".split())
-        for named in ("effects settle", "start", "steps", "run FILE", "run run.toml"):
-            for part in said.split(f"orchestrator {named}")[1:]:
-                assert "--store" in part.partition("`")[0][:200], part[:200]
+    verbs = r"orchestrator (?=effects settle|start|steps|latch off|run FILE|run run\.toml)"
+    for done in (ran, *shown[1:]):
+        named = re.split(verbs, " ".join(f"{done.out} {done.err}".split()))[1:]
+        assert named, done
+        assert [one for one in named if "--store" not in one.partition("`")[0][:200]] == []
