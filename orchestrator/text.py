@@ -7,6 +7,9 @@ from __future__ import annotations
 from harnesses import control_characters
 from harnesses.secrets import redact_text
 
+CAUSE_WIDTH = 1000
+"""Characters of a cause that are shown: what to do stands at its end."""
+
 
 def inert(text: str) -> str:
     """Return `text` without secrets, every control character written out: `\\x1b`, `\\u202e`. Line feeds and tabs stay."""

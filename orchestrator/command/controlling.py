@@ -23,7 +23,7 @@ from orchestrator.telemetry.figures import families
 from orchestrator.telemetry.prometheus import text_of
 from orchestrator.telemetry.stored import stored_snapshot
 from orchestrator.terms import check_name
-from orchestrator.text import one_line
+from orchestrator.text import CAUSE_WIDTH, one_line
 
 _ORDER = """\
 The program that runs the harness is told over a socket beside the store, which only its user can open. An order takes effect
@@ -153,7 +153,7 @@ def _told_start(fields: dict[str, Any]) -> str:
         return f"{name} is told to start again; it is still {status} at step {step}"
     if not fields.get("changed"):
         return f"{name} is {status} at step {step}: it was not started again"
-    because = f": {one_line(cause)}" if (cause := str(fields.get("cause") or "")) else ""
+    because = f": {one_line(cause, CAUSE_WIDTH)}" if (cause := str(fields.get("cause") or "")) else ""
     return f"{name} is started again: attempt {attempt}, {status.replace('_', ' ')} at step {step}{because}"
 
 

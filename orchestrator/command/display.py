@@ -26,7 +26,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.log import line
 from orchestrator.records import Record
 from orchestrator.store.sqlite_reader import SqliteReader
-from orchestrator.text import one_line
+from orchestrator.text import CAUSE_WIDTH, one_line
 
 _PERIOD_S = 0.25
 """At most four redraws a second; one takes about 20 ms of the interpreter."""
@@ -129,7 +129,7 @@ def event_line(record: Record) -> str:
     if record.kind == "loop_blocked":
         return _loop_line(record.harness, own)
     delay = f" in {own['delay_s']:.2g} s" if "delay_s" in own else ""
-    cause = f": {one_line(str(own['cause']))}" if own.get("cause") else ""
+    cause = f": {one_line(str(own['cause']), CAUSE_WIDTH)}" if own.get("cause") else ""
     kind = record.kind.replace("_", " ")
     return f"{record.harness}: {kind}{delay} at step {record.step}, attempt {record.attempt}{cause}"
 

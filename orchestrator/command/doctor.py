@@ -123,7 +123,7 @@ def fields(check: Check) -> dict[str, str]:
 
 def told(check: Check) -> Iterator[str]:
     """Yield a finding in words: a line, and one for what to do."""
-    yield f"{check.level.value}  {check.check:<12} {one_line(check.finding, 500)}"
+    yield f"{check.level.value}  {check.check:<12} {one_line(check.finding, 2000)}"
     if check.fix:
         yield f"{'':<19}→ {one_line(check.fix, 500)}"
 

@@ -28,7 +28,7 @@ from orchestrator.store.owner import is_alive, pid_of
 from orchestrator.store.secret import known_secret
 from orchestrator.store.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite_reader import SqliteReader
-from orchestrator.text import one_line
+from orchestrator.text import CAUSE_WIDTH, one_line
 
 LOOK_S = 5.0
 """What looking for secrets may take."""
@@ -116,7 +116,7 @@ def standing(store: Path) -> Iterator[Check]:
     """Tell which harnesses are blocked, or have failed."""
     found: list[Check] = []
     for known in harnesses_of(store):
-        why = one_line(str(known.event.get("cause") or known.event.get("error") or "no reason is on record"))
+        why = one_line(str(known.event.get("cause") or known.event.get("error") or "no reason is on record"), CAUSE_WIDTH)
         name = one_line(known.name)
         if known.status == Status.BLOCKED:
             fix = f"settle what it waits for, then {ways_to_start(store, known.name)}"

@@ -27,7 +27,7 @@ from orchestrator.errors import (
 )
 from orchestrator.hints import for_store, store_option
 from orchestrator.outcome import Outcome, OutcomeKind
-from orchestrator.text import inert, one_line
+from orchestrator.text import CAUSE_WIDTH, inert, one_line
 
 _ROWS = 40
 _TRACEBACKS = 3
@@ -119,7 +119,7 @@ def failures(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
 
 def _cells(name: str, outcome: Outcome) -> tuple[str, ...]:
     kind = outcome.kind.replace("_", " ")
-    return name, kind, str(outcome.step), str(outcome.attempt), one_line(outcome.cause, 300)
+    return name, kind, str(outcome.step), str(outcome.attempt), one_line(outcome.cause, CAUSE_WIDTH)
 
 
 def _resumable(outcome: Outcome) -> bool:

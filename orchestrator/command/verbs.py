@@ -16,7 +16,7 @@ from orchestrator.records import StepRecord
 from orchestrator.standing import At, cause, json_status, lives_in, look
 from orchestrator.store.settling import pruned
 from orchestrator.store.sqlite_reader import SqliteReader
-from orchestrator.text import one_line
+from orchestrator.text import CAUSE_WIDTH, one_line
 
 _ANSWER_S = 2.0
 """What `status` waits for a running program."""
@@ -55,7 +55,7 @@ def _status_cells(at: At, location: str) -> tuple[str, ...]:
     age = "" if at.age_s is None else f"step {record.current_step + 1} for {span(at.age_s)}"
     halted = f"halted: {at.live.halted}" if at.live and at.live.halted else ""
     said = "; ".join(filter(None, (until, cause(record, location), at.asks_in_words, halted, age)))
-    return (record.name, status, *numbers, time, one_line(said, 300))
+    return (record.name, status, *numbers, time, one_line(said, CAUSE_WIDTH))
 
 
 def steps_lines(reader: SqliteReader, name: str, *, after: int, limit: int | None, as_json: bool) -> Iterator[str]:

@@ -13,6 +13,11 @@ from attrs import evolve, frozen
 from harnesses import BaseHarness, migrates
 from orchestrator import Orchestrator, OutcomeKind, Status
 from orchestrator.codec import decode
+from orchestrator.command.display import event_line
+from orchestrator.command.doctor import told
+from orchestrator.command.doctor_work import standing
+from orchestrator.command.report import summary
+from orchestrator.command.verbs import status_lines
 from orchestrator.errors import StateChanged
 from orchestrator.store import MemoryStore, SqliteReader, SqliteStore
 from orchestrator.store.head import head_path
@@ -93,6 +98,20 @@ async def refused(store, state: Any, until: int = 9) -> tuple[str, Any]:
     (error,) = caught.value.exceptions
     assert isinstance(error, StateChanged)
     return str(error), handle
+
+
+async def test_the_remedy_is_told_whole_wherever_the_cause_is_shown(tmp_path):
+    with closing(SqliteStore(tmp_path / "run.db")) as opened:
+        await run(opened, Count(), 3)
+        _, handle = await refused(opened, Sum())
+        (event,) = [event_line(record) for record in opened.records() if record.kind == "failed"]
+    with closing(SqliteReader(tmp_path / "run.db")) as reader:
+        status = "\n".join(status_lines(reader, as_json=False))
+    (check,) = standing(tmp_path / "run.db")
+
+    for said in (event, status, "\n".join(told(check)), "\n".join(summary({"one": handle.outcome}))):
+        assert "@migrates(Sum, from_version=1)" in said
+        assert "or start under a new name" in said
 
 
 async def test_a_renamed_field_is_refused_and_named_with_the_remedy(store):
