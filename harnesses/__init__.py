@@ -36,6 +36,7 @@ from harnesses.requests import Request, query
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Constraints, LoadedContext, StateDelta, Step, StepYield
+from harnesses.usage import Usage
 
 __all__ = [
     "Action",
@@ -85,6 +86,7 @@ __all__ = [
     "Undecided",
     "UnknownOutcome",
     "Unstorable",
+    "Usage",
     "Waiting",
     "migrates",
     "query",
