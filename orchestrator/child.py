@@ -501,10 +501,14 @@ class Child:
         # Before the first `await`: an order that comes from here on must find something to act on.
         control = Control(grace_s=self._grace_s, step_timeout_s=self._terms.step_timeout_s, deadline=self._deadline)
         self._control, self._idle, self._backing_off = control, False, False
-        if self._paused:
+        is_held = bool(self._paused)
+        if is_held:
             control.pause()
         till = self._till(control)
-        await self._note(events.Started(self.step, self.harness.max_context_steps))
+        await self._note(events.Started(self.step, self.harness.max_context_steps, paused=is_held))
+        if is_held:
+            # Also if it was resumed meanwhile: what is on record last would hold it again.
+            await self._note(events.Paused())
         await self._note_pause()
         if not self.has_begun:
             self.has_begun = True
@@ -672,7 +676,8 @@ class Child:
         return Append(self._number, self._epoch, self.attempt, self.step, now, event, self.status, release)
 
     def _stopped(self) -> events.Stopped:
-        paused = bool(self._paused) and self._program_ends
+        # A restart by order is no end to the pause; a stop is.
+        paused = bool(self._paused) and (self._program_ends or self.then is not None)
         return events.Stopped(self._stopping or "stopped", paused=paused, program_ended=self._program_ends)
 
     async def _break_off(self, error: BaseException | None) -> None:

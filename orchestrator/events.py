@@ -20,6 +20,8 @@ class Started(Struct, frozen=True, omit_defaults=True):
     """The last recorded step, from which the attempt goes on."""
     max_context_steps: int = USUAL_CONTEXT
     """How many of its last steps the harness looks back at: pruning leaves as many."""
+    paused: bool = False
+    """Whether it is held from its beginning, by a pause of before."""
 
 
 @frozen

@@ -38,6 +38,11 @@ def ways_to_start(store: object, name: str) -> str:
     return f"`{command(store, 'start', name)}` while its program runs, else `{command(store, 'run', 'FILE')}`"
 
 
+def way_to_resume(name: str, store: object = "") -> str:
+    """Return how a harness that is held goes on."""
+    return f"`{command(store, 'resume', name)}` lets it go on"
+
+
 def command(store: object, *words: str) -> str:
     """Return `orchestrator WORDS…` for this store, as a shell takes it."""
     return f"orchestrator {' '.join(map(quote, words))}{store_option(store)}"

@@ -16,7 +16,7 @@ from harnesses.approval import Standing, Word, stand
 from harnesses.clock import read_ticks
 from orchestrator.activity import Facts, Live, activity, limit_of, span
 from orchestrator.errors import UsageError
-from orchestrator.hints import command, for_store
+from orchestrator.hints import command, for_store, way_to_resume
 from orchestrator.latch import ALL, Latch
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, HarnessRecord
@@ -47,6 +47,9 @@ def cause(record: HarnessRecord, location: str = "") -> str:
     """
     if shown_status(record) == INTERRUPTED:
         return f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`"
+    if record.status is Status.PAUSED:
+        first = "" if record.owned else f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`, then "
+        return f"{first}{way_to_resume(record.name, location)}"
     return for_store(str(record.event.get("cause") or ""), location)
 
 

@@ -14,7 +14,7 @@ from orchestrator.command.lines import json_line
 from orchestrator.command.parsing import Add, add_common, add_verb, print_all, seconds, store_of
 from orchestrator.control.asking import Reply, ask_all, order
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.hints import command
+from orchestrator.hints import command, way_to_resume
 from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import HarnessRecord
 from orchestrator.standing import shown_status
@@ -95,7 +95,7 @@ def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) ->
         raise UsageError(str(reply.fields.get("error") or reply.text))
     if as_json:
         print_all([json_line(reply.fields)])
-    streams.say(_told_start(reply.fields) if verb in _STARTS else _told(verb, reply.fields))
+    streams.say(_told_start(reply.fields, store) if verb in _STARTS else _told(verb, reply.fields))
     return _ENDS.get(reply.fields.get("status", ""), ExitCode.OK) if verb in _STARTS else ExitCode.OK
 
 
@@ -145,16 +145,17 @@ def _told(verb: str, fields: dict[str, Any]) -> str:
     return f"{name} is {_PAST[verb]}{where}"
 
 
-def _told_start(fields: dict[str, Any]) -> str:
+def _told_start(fields: dict[str, Any], store: str) -> str:
     """Return what has become of a harness that was to be started again."""
     keys = ("harness", "status", "attempt", "current_step")
     name, status, attempt, step = (one_line(str(fields.get(key))) for key in keys)
     if not fields.get("done"):
         return f"{name} is told to start again; it is still {status} at step {step}"
+    held = f"; {way_to_resume(name, store)}" if status == Status.PAUSED else ""
     if not fields.get("changed"):
-        return f"{name} is {status} at step {step}: it was not started again"
+        return f"{name} is {status} at step {step}: it was not started again{held}"
     because = f": {one_line(cause, CAUSE_WIDTH)}" if (cause := str(fields.get("cause") or "")) else ""
-    return f"{name} is started again: attempt {attempt}, {status.replace('_', ' ')} at step {step}{because}"
+    return f"{name} is started again: attempt {attempt}, {status.replace('_', ' ')} at step {step}{because}{held}"
 
 
 def _metrics(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from orchestrator.command.notices import Notices
 from orchestrator.command.progress import Progress, Rest, Row
 from orchestrator.command.streams import abandon, say
 from orchestrator.command.tail import Tail
-from orchestrator.hints import for_store
+from orchestrator.hints import for_store, way_to_resume
 from orchestrator.latch import Latch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
@@ -131,7 +131,8 @@ def event_line(record: Record) -> str:
     delay = f" in {own['delay_s']:.2g} s" if "delay_s" in own else ""
     cause = f": {one_line(str(own['cause']), CAUSE_WIDTH)}" if own.get("cause") else ""
     kind = record.kind.replace("_", " ")
-    return f"{record.harness}: {kind}{delay} at step {record.step}, attempt {record.attempt}{cause}"
+    held = f", and is paused; {way_to_resume(record.harness)}" if record.kind == "started" and own.get("paused") else ""
+    return f"{record.harness}: {kind}{delay} at step {record.step}, attempt {record.attempt}{cause}{held}"
 
 
 def _loop_line(name: str, own: Mapping[str, Any]) -> str:

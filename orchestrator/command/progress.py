@@ -7,6 +7,7 @@ from math import exp
 
 from attrs import define, frozen
 
+from orchestrator.hints import way_to_resume
 from orchestrator.lifecycle import ENDED, Status
 from orchestrator.records import HarnessRecord
 
@@ -112,4 +113,6 @@ def _row(seen: _Seen) -> Row:
     record = seen.record
     running = record.status in (Status.RUNNING, Status.PAUSED)
     cause = "" if running else str(record.event.get("cause") or "")
+    if record.status is Status.PAUSED:
+        cause = way_to_resume(record.name)
     return Row(record.name, record.status, record.attempt, record.current_step, _rate(seen), cause)

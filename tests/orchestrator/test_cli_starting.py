@@ -172,6 +172,34 @@ def test_a_stopped_and_a_running_one_are_restarted_from_outside(command: Command
     ended(process)
 
 
+def test_a_pause_outlasts_a_restart_by_order_and_the_way_to_resume_is_told(command: Command) -> None:
+    process = run(command, TICKING)
+
+    _, restarted, started, shown = command.each(["pause", "ticking"], ["restart", "ticking"], ["start", "ticking"], ["status"])
+    resumed, _ = command.each(["resume", "ticking", "--json"], ["stop", "ticking"])
+
+    for told in (restarted.err, started.err, shown.out):
+        assert "paused" in told
+        assert "`orchestrator resume ticking`" in told
+    assert resumed.objects[0]["status"] == "running"
+    ended(process)
+
+
+def test_a_paused_harness_whose_program_was_killed_is_told_as_paused_wherever_it_is_shown(command: Command) -> None:
+    first = run(command, TICKING)
+    command("pause", "ticking")
+    first.kill()
+    first.wait()
+
+    killed = command("status")
+    second = run(command, TICKING)
+    wait_until(lambda: attempt(command, "ticking") == 2)
+    command("stop", "ticking")
+
+    assert "its program is gone; to go on: `orchestrator run FILE`, then `orchestrator resume ticking`" in killed.out
+    assert "attempt 2, and is paused; `orchestrator resume ticking` lets it go on" in ended(second).err
+
+
 def test_a_spent_budget_is_raised_in_the_run_file_and_the_harness_started(command: Command) -> None:
     spent = TICKING + "budget = {{steps = {}}}\n"
     other = TICKING.replace('"ticking"', '"other"')
