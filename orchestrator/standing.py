@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -39,18 +40,28 @@ def shown_status(record: HarnessRecord) -> str:
     return INTERRUPTED if record.status in _NEEDS_OWNER and not record.owned else record.status.value
 
 
-def cause(record: HarnessRecord, location: str = "") -> str:
+_REOPEN = "; `orchestrator approvals reopen "
+"""Begins what is to be done in the cause of a denial."""
+
+
+def cause(record: HarnessRecord, location: str = "", *, reopened: Collection[str] = (), is_any_running: bool = True) -> str:
     """Return why a harness is where it is; empty where its status says it all.
 
     Args:
         location: of the store, for the command that is named.
+        reopened: the ids of requests of its step that a person has reopened.
+        is_any_running: whether a program runs on the store: else there is none to start it in.
     """
     if shown_status(record) == INTERRUPTED:
         return f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`"
     if record.status is Status.PAUSED:
         first = "" if record.owned else f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`, then "
         return f"{first}{way_to_resume(record.name, location)}"
-    return for_store(str(record.event.get("cause") or ""), location)
+    said, start = str(record.event.get("cause") or ""), f"`orchestrator start {record.name}`"
+    what, _, remedy = said.rpartition(_REOPEN)
+    if remedy.partition("`")[0] in reopened:
+        said = f"{what}; it is reopened: {start} has it asked anew"
+    return for_store(said if is_any_running else said.replace(start, "`orchestrator run FILE`"), location)
 
 
 @frozen
@@ -60,6 +71,8 @@ class At:
     record: HarnessRecord
     activity: str
     """See `orchestrator.activity`."""
+    cause: str
+    """See `cause`."""
     live: Live | None = None
     age_s: float | None = None
     """Of the step under way, where it runs: since the last one was recorded or the attempt began."""
@@ -78,22 +91,26 @@ def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
     Args:
         lives: what the programs that run them say, by name; of others only the age of a step is known.
     """
-    asked, parents = asked_now(reader), {child.name: child.harness for child in reader.children()}
-    found = (_at(reader, record, lives.get(record.name), asked.get(record.name)) for record in reader.harnesses())
+    known, parents = _approvals(reader), {child.name: child.harness for child in reader.children()}
+    asked = {one.record.harness: one for one in known if one.is_pending}
+    reopened = {one.record.id for one in known if one.standing.word is Word.REOPENED and one.is_current}
+    records = reader.harnesses()
+    why = partial(cause, location=reader.location, reopened=reopened, is_any_running=any(one.owned for one in records))
+    found = (_at(reader, record, why(record), lives.get(record.name), asked.get(record.name)) for record in records)
     return [evolve(at, parent=parents[at.record.name]) if at.record.name in parents else at for at in found]
 
 
-def _at(reader: Roster, record: HarnessRecord, live: Live | None, asks: Shown | None) -> At:
+def _at(reader: Roster, record: HarnessRecord, why: str, live: Live | None, asks: Shown | None) -> At:
     status = shown_status(record)
     said = str(record.event.get("cause") or "")
     until_us = int(record.event.get("due", 0) * 1e6) if status == Status.BACKING_OFF else 0
     words = "" if asks is None else _asked(asks, reader.location)
     if status != Status.RUNNING:
-        return At(record, activity(Facts(status, said)), until_us=until_us, asks=asks, asks_in_words=words)
+        return At(record, activity(Facts(status, said)), why, until_us=until_us, asks=asks, asks_in_words=words)
     recent = _recent(reader, record.name, record.current_step - _RECENT)
     age_s = live.age_s if live else max(time.time() - max([record.last_time_us / 1e6, *recent]), 0.0)
     word = activity(Facts(status, said, asks is not None, live, limit_of(live.timeout_s if live else None, recent)))
-    return At(record, word, live, age_s, asks=asks, asks_in_words=words)
+    return At(record, word, why, live, age_s, asks=asks, asks_in_words=words)
 
 
 def _recent(reader: Roster, name: str, after: int) -> list[float]:
@@ -149,7 +166,7 @@ def _fields(at: At, latched: Collection[str], location: str) -> dict[str, Any]:
         "until": stamp_us(at.until_us),
         "approval": None if asks is None else {"id": asks.record.id, "left_s": round(asks.left_s, 3)},
         "live": None if at.live is None else asdict(at.live),
-        "cause": at.asks_in_words or cause(record, location),
+        "cause": at.asks_in_words or at.cause,
         "waiting": asks is not None,
         "class": record.harness_class,
         "owned": record.owned,
@@ -223,13 +240,12 @@ def pending_approvals(reader: Roster) -> int:
     return len(known_approvals(reader, None, every=False))
 
 
-def asked_now(reader: Roster) -> dict[str, Shown]:
-    """Return what harnesses wait to be approved, by name; nothing where that can not be read."""
+def _approvals(reader: Roster) -> list[Shown]:
+    """Return everything that was asked; nothing where that can not be read."""
     try:
-        pending = known_approvals(reader, None, every=False)
+        return known_approvals(reader, None, every=True)
     except UsageError:
-        return {}
-    return {one.record.harness: one for one in pending}
+        return []
 
 
 def _asked(one: Shown, location: str) -> str:

@@ -13,7 +13,7 @@ from orchestrator.control.asking import ask_soon
 from orchestrator.errors import UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.records import StepRecord
-from orchestrator.standing import At, cause, json_status, lives_in, look
+from orchestrator.standing import At, json_status, lives_in, look
 from orchestrator.store.settling import pruned
 from orchestrator.store.sqlite_reader import SqliteReader
 from orchestrator.text import CAUSE_WIDTH, one_line
@@ -31,7 +31,7 @@ def status_lines(reader: SqliteReader, *, as_json: bool) -> Iterator[str]:
         return
     if found := look(reader, lives):
         head = ("HARNESS", "STATUS", "ATTEMPT", "STEP", "LAST EVENT", "CAUSE")
-        yield from columns(head, (_status_cells(at, reader.location) for at in found))
+        yield from columns(head, (_status_cells(at) for at in found))
 
 
 def _lives(reader: SqliteReader) -> Mapping[str, Live]:
@@ -46,7 +46,7 @@ def _lives(reader: SqliteReader) -> Mapping[str, Live]:
     return lives_in(text for reply in replies if reply.status == 200 for text in reply.text.splitlines())
 
 
-def _status_cells(at: At, location: str) -> tuple[str, ...]:
+def _status_cells(at: At) -> tuple[str, ...]:
     record = at.record
     time = (stamp_us(record.last_time_us) or "-")[:19].replace("T", " ")
     numbers = (str(record.attempt), str(record.current_step))
@@ -54,7 +54,7 @@ def _status_cells(at: At, location: str) -> tuple[str, ...]:
     until = f"until {stamp_us(at.until_us) or '-'}"[:25].replace("T", " ") if at.until_us else ""
     age = "" if at.age_s is None else f"step {record.current_step + 1} for {span(at.age_s)}"
     halted = f"halted: {at.live.halted}" if at.live and at.live.halted else ""
-    said = "; ".join(filter(None, (until, cause(record, location), at.asks_in_words, halted, age)))
+    said = "; ".join(filter(None, (until, at.cause, at.asks_in_words, halted, age)))
     return (record.name, status, *numbers, time, one_line(said, CAUSE_WIDTH))
 
 

@@ -124,6 +124,23 @@ def test_a_program_killed_between_reopening_and_starting_asks_anew_when_it_runs_
     ended(third)
 
 
+def test_a_denial_names_what_is_left_to_do_also_where_nothing_runs(command: Command) -> None:
+    process = run(command, GATED)
+    id = asked(command)
+    command("deny", id)
+    assert ended(process).code == 4
+
+    denied, why = command.each(["status"], ["analyze", "run.db", "why", "gated"])
+    command("approvals", "reopen", id)
+    reopened, why_now = command.each(["status"], ["analyze", "run.db", "why", "gated"])
+
+    assert f"`orchestrator approvals reopen {id}` and `orchestrator run FILE` have it asked anew" in denied.out
+    assert f"To go on: `orchestrator approvals reopen {id}`, and run it again." in why.out
+    assert "it is reopened: `orchestrator run FILE` has it asked anew" in reopened.out
+    assert "approvals reopen" not in reopened.out
+    assert "To go on: run it again: what was denied is reopened" in why_now.out
+
+
 def test_what_cannot_be_reopened_is_told_in_a_line(command: Command) -> None:
     process = run(command, TICKING, GATED)
     id = asked(command)

@@ -77,11 +77,23 @@ def _blocked(case: Case, last: Said) -> Iterator[Link]:
     asked = list(_asked(case))
     yield from asked
     if not open_ones and not asked:
-        remedy = (
+        remedy = _reopening(case, last) or (
             "`orchestrator latch off`, and run it again" if "latch" in said.lower() else "see to the cause, and run it again"
         )
         yield Link(f"To go on: {remedy}.", case.name)
     yield from _past(case)
+
+
+def _reopening(case: Case, last: Said) -> str:
+    """Return what to do about the denial that has blocked a harness; nothing if none has."""
+    cause = last.cause or ""
+    words = {one.id: one.verdict for one in case.events if one.kind == "approval_answered" and one.id and one.id in cause}
+    for id, verdict in words.items():
+        if verdict == "reopened":
+            return "run it again: what was denied is reopened, and asked anew then"
+        if verdict == "denied":
+            return f"`orchestrator approvals reopen {_word(id)}`, and run it again"
+    return ""
 
 
 def _budget_spent(case: Case, last: Said) -> Iterator[Link]:
