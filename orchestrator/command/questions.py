@@ -22,8 +22,9 @@ _ASK = """\
 MESSAGE is JSON, or the text itself; `-` reads it from standard input. The harness gets a Request, and replies with a step.
 exit codes: 0 with a reply, 1 if there is none in time or no program runs the harness, 2 if it can not be asked so"""
 _QUERY = """\
-QUERY is a method of the harness marked with `@query`; each ARG is JSON, or the text itself. It is answered from the last
-recorded step, and changes nothing.
+QUERY is a method of the harness marked with `@query`; each ARG, if it takes any, is JSON, or the text itself; where
+its parameter is annotated with int, float or bool, it is made that. It is answered from the last recorded step, and changes
+nothing.
 exit codes: 0 with an answer, 1 if no program runs the harness or the query failed, 2 if there is no such query"""
 _FAILED = (409, 422, 503, 504)
 
@@ -45,7 +46,7 @@ def add_questions(add: Add) -> None:
     query = add_verb(add, "query", "print what a query of a harness of a running program says", _query, _QUERY)
     query.add_argument("name", metavar="NAME")
     query.add_argument("query", metavar="QUERY")
-    query.add_argument("args", metavar="ARG", nargs="*", type=words)
+    query.add_argument("args", metavar="ARG", nargs="*", type=words, help="optional: an argument of the query")
     add_common(query)
 
 

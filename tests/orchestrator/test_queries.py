@@ -21,6 +21,15 @@ class Book:
     names: tuple[str, ...] = ()
 
 
+class Echoing(BaseHarness[None, int, None]):
+    async def execute(self) -> AsyncIterator[tuple[int, None]]:
+        yield 1, None
+
+    @query
+    def echo(self, value: Any) -> Any:
+        return value
+
+
 class Trader(BaseHarness[Book, int, None]):
     def __init__(self) -> None:
         super().__init__(Book())
@@ -73,6 +82,39 @@ async def test_a_query_sees_the_last_recorded_step_while_the_next_one_is_made(au
         harness.go.set()
 
     assert handle.query("position") == -1
+
+
+ARGUMENTS: list[tuple[type | str, Any, Any]] = [
+    (int, "7", 7),
+    ("float", 2, 2.0),
+    (bool, "true", True),
+    (str, "7", "7"),
+    (int, True, True),
+    (Any, 7, 7),
+]
+
+
+@pytest.mark.parametrize(("annotation", "given", "taken"), ARGUMENTS)
+async def test_an_argument_becomes_what_its_parameter_is_annotated_with(
+    annotation: object, given: object, taken: object, autojump_clock: MockClock
+) -> None:
+    Echoing.echo.__annotations__["value"] = annotation
+    async with Orchestrator(handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Echoing(None), name="a")
+        await handle.wait()
+    answer = handle.query("echo", given)
+
+    assert (answer, type(answer)) == (taken, type(taken))
+
+
+@pytest.mark.parametrize("given", ["seven", 1.5, None, [7]])
+async def test_an_argument_that_is_no_number_is_refused_by_name(given: object, autojump_clock: MockClock) -> None:
+    async with Orchestrator(handle_signals=False) as orchestrator:
+        handle = orchestrator.start(Trader(), name="a")
+        await trio.sleep(1)
+        with pytest.raises(UsageError, match="query 'position': factor: expected int, was"):
+            handle.query("position", given)
+        orchestrator.stop(0)
 
 
 async def test_a_query_changes_nothing_and_what_it_raises_hurts_nobody(autojump_clock: MockClock) -> None:
