@@ -17,7 +17,7 @@ from attrs import fields
 
 from harnesses.agent import Agent
 from harnesses.alone import run_alone
-from harnesses.bill import Bill, billed, calls_limit, check_left, takes_charge
+from harnesses.bill import Bill, billed, calls_limit, check_held, check_left, takes_charge
 from harnesses.budget import Spend
 from harnesses.config import HarnessConfig
 from harnesses.control import Ending
@@ -31,7 +31,7 @@ from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.spending import Spending, limits, settled_here
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
-from harnesses.unawaited import unawaited
+from harnesses.unawaited import Calls
 from harnesses.values import detach
 from harnesses.verbs import Verbs
 
@@ -152,11 +152,13 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
 
         Raises:
             BudgetExhausted: a limit is reached; the agent was stopped, or not asked. Let it pass.
+            HarnessMisuse: a limit cannot be held for this agent, which does not report what it uses of it.
         """
         context = self.load_context()
         runtime = self._runtime
         till = None if runtime is None else runtime.till
         if till is not None:
+            check_held(till, agent)
             check_left(till, agent)
         if till is not None and limits(till).turns is not None:
             # Charged before it is taken: then nobody holds a turn while they wait for something else.
@@ -180,7 +182,10 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             bill = Bill(charger, agent.name, settled_here(), why_no_call=calls_limit(till))
             if takes_charge(agent):
                 ask = partial(ask, charge=bill.charge)
-            return await billed(bill, ask, is_shared=till is not None)
+            answer = await billed(bill, ask, is_shared=till is not None)
+            if till is not None and not bill.has_reported:
+                check_held(till, agent, has_answered=True)
+            return answer
         finally:
             if watch is not None:
                 watch.end("agent", since)
@@ -228,7 +233,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             return await run_alone(self, runtime)
         if isinstance(runtime, LocalRuntime):
             runtime.mail.accepts = types_of(type(self))
-        self._task, self._runtime, self.unawaited_call = trio.lowlevel.current_task(), runtime, ""
+        self._task, self._runtime, self.calls = trio.lowlevel.current_task(), runtime, Calls()
         try:
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
@@ -253,8 +258,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
 
     def _check_ended(self, runtime: Runtime) -> None:
         """Raise `HarnessMisuse` if `execute()` returned with something undone that the next step would have done."""
-        if self.unawaited_call:
-            raise unawaited(self.unawaited_call)
+        self.calls.check()
         check_sent(runtime.mail.unsent)
 
     def _generator(self) -> AsyncGenerator[Any, None]:

@@ -21,7 +21,8 @@ from attrs import evolve
 
 from harnesses.agent import Agent
 from harnesses.charging import Charged, spent_up
-from harnesses.errors import BudgetExhausted
+from harnesses.errors import BudgetExhausted, HarnessMisuse
+from harnesses.held import unheld
 from harnesses.spending import Till, limits, settled_here
 from harnesses.usage import UNUSED, Usage, used_in, with_usage
 
@@ -229,6 +230,21 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
 def current_bill() -> Bill | None:
     """Return the bill of the agent that is being asked; None if nobody charges."""
     return _current.get()
+
+
+def check_held(till: Till, agent: Agent[Any, Any, Any], *, has_answered: bool = False) -> None:
+    """Make sure that every limit which an agent could exceed can be held for it, or is reserved around this, by `spending`.
+
+    Args:
+        has_answered: whether it has answered without a report. Before that, an agent that declares none may yet report.
+
+    Raises:
+        HarnessMisuse: one cannot be.
+    """
+    if getattr(agent, "reports", None) or has_answered:
+        reserved = dict.fromkeys(settled_here())
+        if why := unheld([agent], evolve(limits(till), **reserved) if reserved else limits(till)):
+            raise HarnessMisuse(why)
 
 
 def check_left(till: Till, agent: Agent[Any, Any, Any]) -> None:

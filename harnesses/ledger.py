@@ -13,7 +13,7 @@ from harnesses.meter import Meter
 from harnesses.runtime import Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Step
-from harnesses.unawaited import unawaited
+from harnesses.unawaited import Calls
 from harnesses.values import ATOMS, detach, explain
 
 
@@ -28,8 +28,8 @@ _PAIRS: Any = (tuple, list)
 class Completable(Protocol):
     """The part of a harness that the ledger needs."""
 
-    unawaited_call: str
-    """The method that was called last and not awaited; empty if there is none."""
+    calls: Calls
+    """The calls of its own methods that were not awaited."""
 
     def is_complete(self) -> bool:
         """Return whether the work is done."""
@@ -55,8 +55,7 @@ class StepLedger:
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
             )
-        if self._harness.unawaited_call:
-            raise unawaited(self._harness.unawaited_call)
+        self._harness.calls.check()
         if self._control.is_parked:
             raise HarnessMisuse(
                 f"{self._where()}: an approval is waited for at the yield of its step: expected it answered; await it before"

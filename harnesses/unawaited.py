@@ -1,40 +1,82 @@
 """Calls of a harness's own coroutine methods that nobody awaits: Python drops them with no more than a warning.
 
-The law: a call counts as forgotten when it is let go before it has begun, which CPython does at once. One that is kept, to be
-awaited later or in a task of its own, does not count.
+The law: what a step calls it awaits before its `yield`. A call that is kept and not begun by then is as forgotten as one that
+was dropped: what it should have done, and how it ended, would be part of no step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
+
+import trio
 
 from harnesses.errors import HarnessMisuse
 
 MethodT = TypeVar("MethodT", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
+class Calls:
+    """The calls of one attempt that were not awaited."""
+
+    __slots__ = ("_dropped", "_waiting")
+
+    def __init__(self) -> None:
+        self._dropped = ""
+        self._waiting: dict[int, str] = {}
+
+    def add(self, call: int, method: str) -> None:
+        """Note that a method was called."""
+        self._waiting[call] = method
+
+    def begin(self, call: int) -> None:
+        """Note that a call is being awaited."""
+        del self._waiting[call]
+
+    def drop(self, call: int) -> None:
+        """Note that a call is gone. It counts if it has not begun."""
+        self._dropped = self._waiting.pop(call, self._dropped)
+
+    def check(self) -> None:
+        """Raise `HarnessMisuse` if there is a call that was not awaited."""
+        method = self._dropped
+        if self._waiting and not method:
+            begun_soon = {*_of_new_tasks()}
+            method = next((method for call, method in self._waiting.items() if call not in begun_soon), "")
+        if method:
+            raise HarnessMisuse(
+                f"self.{method}(…) was called and not awaited, and has done nothing: expected `await self.{method}(…)` before "
+                "the yield; write `await` before it"
+            )
+
+
+def _of_new_tasks() -> Iterator[int]:
+    """Yield the calls that `nursery.start_soon(self.send, …)` has made in the nurseries of this task: they will begin."""
+    for nursery in trio.lowlevel.current_task().child_nurseries:
+        for task in nursery.child_tasks:
+            frame = getattr(task.coro, "cr_frame", None)
+            yield id(None if frame is None else frame.f_locals.get("call"))
+
+
 class Caller(Protocol):
     """The part of a harness that is told."""
 
-    unawaited_call: str
-    """The method that was called last and not awaited; empty if there is none."""
+    calls: Calls
 
 
 class _Call:
-    """One call. The frame of its coroutine holds it: it goes when that goes."""
+    """One call. The frame of its coroutine holds it: it goes when that goes, which in CPython is at once."""
 
-    __slots__ = ("harness", "has_begun", "method")
+    __slots__ = ("calls", "harness")
 
     def __init__(self, harness: Caller, method: str) -> None:
         self.harness = harness
-        self.method = method
-        self.has_begun = False
+        self.calls = harness.calls
+        self.calls.add(id(self), method)
 
     def __del__(self) -> None:
-        if not self.has_begun:
-            self.harness.unawaited_call = self.method
+        self.calls.drop(id(self))
 
 
 def to_be_awaited(method: MethodT) -> MethodT:
@@ -42,7 +84,7 @@ def to_be_awaited(method: MethodT) -> MethodT:
     name = method.__name__
 
     async def begun(call: _Call, *args: Any, **kwargs: Any) -> Any:
-        call.has_begun = True
+        call.calls.begin(id(call))
         return await method(call.harness, *args, **kwargs)
 
     begun.__name__, begun.__qualname__ = name, method.__qualname__
@@ -52,11 +94,3 @@ def to_be_awaited(method: MethodT) -> MethodT:
         return begun(_Call(harness, name), *args, **kwargs)
 
     return cast(MethodT, called)
-
-
-def unawaited(method: str) -> HarnessMisuse:
-    """Return the error for a method that was called and not awaited."""
-    return HarnessMisuse(
-        f"self.{method}(…) was called and not awaited, and has done nothing: expected `await self.{method}(…)`; "
-        "write `await` before it"
-    )

@@ -25,7 +25,7 @@ from harnesses.runtime import Runtime
 from harnesses.schedule import Missed
 from harnesses.spending import Spending, left
 from harnesses.ticks import Every, parse_moment
-from harnesses.unawaited import to_be_awaited
+from harnesses.unawaited import Calls, to_be_awaited
 
 AnswerT = TypeVar("AnswerT")
 
@@ -50,8 +50,8 @@ class Verbs:
     """How many messages may wait for it; any number if None, for they wait on disk."""
     runs_as: str | None = None
     """The name it runs under, while somebody else than its author has charge of it."""
-    unawaited_call: str = ""
-    """The method that was called last and not awaited, such as `send`: the next `yield` is refused."""
+    calls: Calls = Calls()
+    """The calls of its own methods, such as `send`, that were not awaited: the next `yield` is refused."""
     _runtime: Runtime | None = None
     _task: Task | None = None
 

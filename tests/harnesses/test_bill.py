@@ -163,16 +163,23 @@ async def test_an_agent_that_cannot_be_told_where_to_report_works_as_before(auto
 
     for agent in (Older(charging), Oldest()):  # type: ignore[arg-type]
         harness = Asking(agent)
-        await run(harness, Budget(tokens=1))
+        await run(harness, Budget(turns=1))
         assert harness.answers == ["done"]
 
 
-async def test_a_limit_that_cannot_be_held_is_refused_alone_too() -> None:
+@pytest.mark.parametrize(("declares", "reports", "calls"), [(True, [], 0), (False, ["money"], 0), (False, [], 1)])
+async def test_a_limit_that_cannot_be_held_is_refused_alone_too(declares: bool, reports: list[str], calls: int) -> None:
+    """At the start; before an agent that the harness had not declared is asked; or once it has answered without a report."""
+    asked: list[str] = []
+
     async def silent(run: AgentRun[Any, Any]) -> str:
+        asked.append("")
         return ""
 
-    with pytest.raises(HarnessMisuse, match=r"its budget of tokens, money cannot be held: .* got 'silent', which"):
-        await run(Asking(Agent(silent, name="silent"), declares=True), Budget(tokens=1, money=Decimal(1), steps=3, turns=3))
+    agent = Agent(silent, name="silent", reports=reports)
+    with pytest.raises(HarnessMisuse, match=r"its budget of tokens.* cannot be held: .* got 'silent', which"):
+        await run(Asking(agent, declares=declares), Budget(tokens=9, money=Decimal(1), steps=3, turns=3))
+    assert len(asked) == calls
 
 
 def test_what_cannot_be_reported_cannot_be_declared() -> None:

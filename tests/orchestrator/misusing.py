@@ -91,15 +91,25 @@ class ForgottenSleep(Base):
             self.sleep(60)  # type: ignore[unused-coroutine]
 
 
-class AwaitedLater(Base):
-    """Has calls that begin after the step in which they were made."""
+class KeptCall(Base):
+    """Takes a call for what it answers."""
 
     async def execute(self) -> AsyncIterator[Any]:
-        kept = self.send("bad", 1)
+        yield 1, 1
+        receipt = self.once("pay", int)
+        try:
+            yield 2, receipt
+        finally:
+            receipt.close()  # type: ignore[attr-defined]
+
+
+class CalledInTask(Base):
+    """Has a call that begins after the step in which it was made."""
+
+    async def execute(self) -> AsyncIterator[Any]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.send, "bad", 2)
             yield 1, 1
-        await kept
         yield 2, 2
 
 

@@ -75,7 +75,13 @@ async def test_misuse_fails_at_once(cls, cause, autojump_clock):
 
 @pytest.mark.filterwarnings("ignore:coroutine 'Verbs:RuntimeWarning")
 @pytest.mark.parametrize(
-    ("cls", "method"), [("ForgottenAwait", "send"), ("ForgottenAwaitAtTheEnd", "once"), ("ForgottenSleep", "sleep")]
+    ("cls", "method"),
+    [
+        ("ForgottenAwait", "send"),
+        ("ForgottenAwaitAtTheEnd", "once"),
+        ("ForgottenSleep", "sleep"),
+        ("KeptCall", "once"),
+    ],
 )
 async def test_a_call_that_is_not_awaited_fails_the_harness_at_its_next_yield(cls, method, autojump_clock):
     store = MemoryStore()
@@ -88,14 +94,14 @@ async def test_a_call_that_is_not_awaited_fails_the_harness_at_its_next_yield(cl
     assert outcome.cause.endswith("write `await` before it")
 
 
-async def test_a_call_that_is_awaited_after_a_yield_is_no_misuse(autojump_clock):
+async def test_a_call_made_by_start_soon_is_no_misuse(autojump_clock):
     store = MemoryStore()
 
     async with to_the_end(store) as (orchestrator, _):
-        outcome = await orchestrator.start(misusing.AwaitedLater(0), name="bad").wait()
+        outcome = await orchestrator.start(misusing.CalledInTask(0), name="bad").wait()
 
     assert (outcome.kind, outcome.step) == (OutcomeKind.EXHAUSTED, 2)
-    assert len(store.mailbox("bad")) == 2
+    assert len(store.mailbox("bad")) == 1
 
 
 @pytest.mark.parametrize(("cls", "cause"), NOT_READY.items())
