@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -58,7 +58,7 @@ def _made(name: str, parameter: inspect.Parameter, value: Any) -> Any:
     if kind is None or isinstance(value, kind) or value is parameter.default:
         return value
     try:
-        return msgspec.convert(value, kind, strict=False)
+        return msgspec.convert(value, cast(Any, kind), strict=False)
     except msgspec.ValidationError:
         raise UsageError(
             f"query {name!r}: {parameter.name}: expected {kind.__name__}, was {value!r:.100}; correct the argument"
