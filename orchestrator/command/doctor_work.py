@@ -21,7 +21,7 @@ from harnesses.secrets import may_hold_secret, redact_text
 from orchestrator.command.doctor_nouns import Check, Level, fail, few, warn, well
 from orchestrator.command.latching import in_words
 from orchestrator.command.writing import now_us
-from orchestrator.hints import command, ways_to_start
+from orchestrator.hints import command, for_store, ways_to_start
 from orchestrator.latch import Latch
 from orchestrator.lifecycle import Status
 from orchestrator.store.owner import is_alive, pid_of
@@ -116,7 +116,8 @@ def standing(store: Path) -> Iterator[Check]:
     """Tell which harnesses are blocked, or have failed."""
     found: list[Check] = []
     for known in harnesses_of(store):
-        why = one_line(str(known.event.get("cause") or known.event.get("error") or "no reason is on record"), CAUSE_WIDTH)
+        cause = str(known.event.get("cause") or known.event.get("error") or "no reason is on record")
+        why = one_line(for_store(cause, store), CAUSE_WIDTH)
         name = one_line(known.name)
         if known.status == Status.BLOCKED:
             fix = f"settle what it waits for, then {ways_to_start(store, known.name)}"
