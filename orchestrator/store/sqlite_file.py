@@ -33,6 +33,8 @@ def open_writer(path: Path, busy_s: float) -> Connection:
     try:
         db = Writing.to(path, busy_s)
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+            raise _translate(str(path), error) from error
         raise StoreUnusable(f"{path} can not be opened: {error}; check that its folder can be written to") from error
     try:
         with translated(str(path)):

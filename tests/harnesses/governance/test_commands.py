@@ -54,6 +54,11 @@ class Working(BaseHarness[int, str, Any]):
         yield "command", await self._work(self)
 
 
+def has_written(file: Path) -> bool:
+    """Return whether the command has written its line: the shell makes the file a moment before."""
+    return file.exists() and file.read_text() != ""
+
+
 async def ran(folder: Path, command: str | list[str], approver: Any = None, **options: Any) -> CommandRan:
     """Return how a command ended in a harness that runs alone."""
     commands = GovernedCommands(cwd=folder, **options)
@@ -269,7 +274,7 @@ async def test_a_command_that_was_cut_off_is_not_run_again_blindly(tmp_path: Pat
     with trio.CancelScope() as program:
         async with Orchestrator(store) as orchestrator:
             orchestrator.start(Working(work), name="one")
-            while not (tmp_path / "out.txt").exists():  # noqa: ASYNC110 - the command is another program
+            while not has_written(tmp_path / "out.txt"):  # noqa: ASYNC110 - the command is another program
                 await trio.sleep(0.01)
             program.cancel()
     async with Orchestrator(store) as orchestrator:
@@ -296,7 +301,7 @@ async def test_a_command_that_a_person_has_settled_as_done_has_ended_as_they_say
     with trio.CancelScope() as program:
         async with Orchestrator(store) as orchestrator:
             orchestrator.start(Working(work), name="one")
-            while not (tmp_path / "out.txt").exists():  # noqa: ASYNC110 - the command is another program
+            while not has_written(tmp_path / "out.txt"):  # noqa: ASYNC110 - the command is another program
                 await trio.sleep(0.01)
             program.cancel()
     assert isinstance(store.commit([], [Settle("one", "it", True, result, "I looked", 1)]).results[0], int)

@@ -15,6 +15,7 @@ import pytest
 from orchestrator.errors import OwnedElsewhere, StoreError, StoreUnusable
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, numbers, step_row
+from orchestrator.store.open_here import read_no_more, reading_beside
 from orchestrator.store.protocol import Claim
 from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
@@ -197,6 +198,22 @@ def test_a_file_that_can_not_be_written_is_refused_when_it_is_opened(file: int, 
             SqliteStore(folder / "run.db").close()
 
         os.chmod(folder, 0o755)
+
+
+def test_a_file_that_can_not_be_written_is_refused_so_also_if_an_analysis_has_read_it() -> None:
+    def let_go() -> None:
+        pass
+
+    with open_folder() as folder:
+        path = folder / "run.db"
+        make(path)
+        reading_beside(path, let_go)
+        read_no_more(path, let_go)
+        os.chmod(path, 0o666)
+        os.chmod(folder, 0o555)
+
+        with as_nobody(), pytest.raises(StoreUnusable, match="can not be written"):
+            SqliteStore(path).close()
 
 
 def test_many_may_make_one_file_at_the_same_time(tmp_path: Path) -> None:
