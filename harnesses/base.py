@@ -183,7 +183,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             if takes_charge(agent):
                 ask = partial(ask, charge=bill.charge)
             answer = await billed(bill, ask, is_shared=till is not None)
-            if till is not None and not bill.has_reported:
+            if till is not None and not bill.is_told:
                 check_held(till, agent, has_answered=True)
             return answer
         finally:
@@ -233,7 +233,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             return await run_alone(self, runtime)
         if isinstance(runtime, LocalRuntime):
             runtime.mail.accepts = types_of(type(self))
-        self._task, self._runtime, self.calls = trio.lowlevel.current_task(), runtime, Calls()
+        self._task, self._runtime, self.unawaited_calls = trio.lowlevel.current_task(), runtime, Calls()
         try:
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
@@ -258,7 +258,7 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
 
     def _check_ended(self, runtime: Runtime) -> None:
         """Raise `HarnessMisuse` if `execute()` returned with something undone that the next step would have done."""
-        self.calls.check()
+        self.unawaited_calls.check()
         check_sent(runtime.mail.unsent)
 
     def _generator(self) -> AsyncGenerator[Any, None]:

@@ -105,6 +105,11 @@ class Bill:
         """Whether anything was charged."""
         return not self._turns
 
+    @property
+    def is_told(self) -> bool:
+        """Whether anything is known of what the agent used: it has reported, or its tools are counted."""
+        return self.has_reported or self._calls_counted > 0
+
     def charge(self, usage: Usage, *, thread: str = "") -> None:
         """Charge what was used since the last report; with a `thread`, the total of that conversation."""
         self.has_reported = True

@@ -28,7 +28,7 @@ _PAIRS: Any = (tuple, list)
 class Completable(Protocol):
     """The part of a harness that the ledger needs."""
 
-    calls: Calls
+    unawaited_calls: Calls
     """The calls of its own methods that were not awaited."""
 
     def is_complete(self) -> bool:
@@ -55,7 +55,7 @@ class StepLedger:
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
             )
-        self._harness.calls.check()
+        self._harness.unawaited_calls.check()
         if self._control.is_parked:
             raise HarnessMisuse(
                 f"{self._where()}: an approval is waited for at the yield of its step: expected it answered; await it before"

@@ -62,7 +62,7 @@ def _of_new_tasks() -> Iterator[int]:
 class Caller(Protocol):
     """The part of a harness that is told."""
 
-    calls: Calls
+    unawaited_calls: Calls
 
 
 class _Call:
@@ -72,7 +72,7 @@ class _Call:
 
     def __init__(self, harness: Caller, method: str) -> None:
         self.harness = harness
-        self.calls = harness.calls
+        self.calls = harness.unawaited_calls
         self.calls.add(id(self), method)
 
     def __del__(self) -> None:

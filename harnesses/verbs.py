@@ -50,7 +50,7 @@ class Verbs:
     """How many messages may wait for it; any number if None, for they wait on disk."""
     runs_as: str | None = None
     """The name it runs under, while somebody else than its author has charge of it."""
-    calls: Calls = Calls()
+    unawaited_calls: Calls = Calls()
     """The calls of its own methods, such as `send`, that were not awaited: the next `yield` is refused."""
     _runtime: Runtime | None = None
     _task: Task | None = None

@@ -218,6 +218,14 @@ async def test_calls_of_a_counted_tool_are_charged_and_the_one_too_many_is_not_m
     assert made == [0, 1]
 
 
+async def test_an_agent_whose_tools_are_counted_is_held_though_it_declares_nothing(autojump_clock: object) -> None:
+    agent, _ = calling(2)
+
+    runtime = await run(Asking(Agent(agent.answer, name="undeclared")), Budget(tool_calls=9))
+
+    assert spent(runtime).tool_calls == 2
+
+
 @pytest.mark.parametrize("reported", ["told", "answered"])
 @pytest.mark.parametrize(("said", "charged"), [(0, 3), (2, 3), (3, 3), (5, 5)])
 async def test_calls_that_are_counted_and_reported_are_charged_once(

@@ -104,9 +104,11 @@ class KeptCall(Base):
 
 
 class CalledInTask(Base):
-    """Has a call that begins after the step in which it was made."""
+    """Has a call that begins after the step in which it was made, and an attribute that authors like to have."""
 
     async def execute(self) -> AsyncIterator[Any]:
+        self.calls = 0
+        self.calls += 1
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.send, "bad", 2)
             yield 1, 1
