@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from orchestrator import analysis
+from orchestrator.analysis.analysis_report import html
 from orchestrator.analysis.pictures import picture
 from orchestrator.analysis.questions import QUESTIONS
-from orchestrator.analysis.report import html
 from orchestrator.history import diff, state_at, state_hash
-from orchestrator.text import inert
+from orchestrator.text.terminal_text import inert
 
 PICTURES = ("timeline", "latency", "shares", "progress", "equity")
 ASKED = ("summary", "failures", "progress")

@@ -22,7 +22,7 @@ import trio
 
 from harnesses.agents import ScriptedAgent, ScriptedAttempt
 from harnesses.coding import CodingHarness, FailingTests
-from harnesses.effects import EffectOutcome
+from harnesses.effects.effect import EffectOutcome
 from orchestrator import Orchestrator, StoreUnusable, UnknownHarness
 from orchestrator.store import SqliteReader
 

@@ -1,13 +1,13 @@
-"""A portfolio of two symbols, traded on paper, latched half-way from a second terminal, with a report at the end.
+"""A portfolio of two symbols, traded on paper, stopped half-way from a second terminal, with a report at the end.
 
     harness    holds AAPL and MSFT in equal parts, set right once a week, within limits; fees and slippage as at a real venue
     venue      keeps its own books in a file of its own: the harness compares its book with them before it trades
-    latch      half-way a second process runs `orchestrator latch on`: no order goes out until another runs `latch off`
+    half-way   a second process runs `orchestrator kill-switch on`: no order goes out until another runs `kill-switch off`
 
 Kill the program at any moment, `kill -9` included, and start it again: it goes on where it was, and no order is placed twice.
-Started once more when all is done, it writes the report again. The latch works by hand, too, from any terminal:
+Started once more when all is done, it writes the report again. The kill switch works by hand, too, from any terminal:
 
-    orchestrator latch on --store paper.db --reason "lunch"        orchestrator latch off --store paper.db
+    orchestrator kill-switch on --store paper.db --reason "lunch"        orchestrator kill-switch off --store paper.db
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 import trio
 
 from harnesses.trading import Fees, Limits, PaperBroker, ReplayFeed, TradingHarness, portfolio_strategy
-from harnesses.trading.replay_files import add_splits, read_bars
-from harnesses.trading.report import report, steps
+from harnesses.trading.feeds.bar_files import add_splits, read_bars
+from harnesses.trading.report.trading_report import report, steps
 from orchestrator import Handle, Orchestrator
-from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 DATA = Path(__file__).parent / "data"
 SYMBOLS = ("AAPL", "MSFT")
@@ -55,7 +55,7 @@ def make_harness(days: int, period_s: float, venue: Path) -> TradingHarness:
 
 
 async def watch(handle: Handle, store: str, days: int) -> None:
-    """Latch the harness half-way, and lift the latch when it has been felt for a while.
+    """Stop orders half-way, and lift the kill switch when it has been felt for a while.
 
     It decides by what is recorded, so that a program started again finds its place.
     """
@@ -64,26 +64,26 @@ async def watch(handle: Handle, store: str, days: int) -> None:
     await handle.resume()  # a pause outlives a program that is killed
     async for step in handle.steps():
         if step.step_number == half and handle.current_step < half + 2 * a_while:
-            # Held meanwhile, so that there are days left for the latch however long the command takes to begin.
+            # Held meanwhile, so that there are days left for the kill switch however long the command takes to begin.
             await handle.pause()
-            await latch("on", store, "--reason", "half-way: somebody wants to have a look")
+            await turn_kill_switch("on", store, "--reason", "half-way: somebody wants to have a look")
             await handle.resume()
         if step.output.latched and not felt:
             felt = step.step_number
             say(f"{step.output.time:%Y-%m-%d}: an order was held back: {step.output.latched}")
         if felt and step.step_number == felt + a_while:
-            await latch("off", store)
+            await turn_kill_switch("off", store)
             is_lifted = True
         if step.step_number % 100 == 0:
             say(f"{step.output.time:%Y-%m-%d}: equity {step.output.equity:,.2f}")
     if felt and not is_lifted:
         # The command was slow to begin, and the days were over first.
-        await latch("off", store)
+        await turn_kill_switch("off", store)
 
 
-async def latch(switch: str, store: str, *more: str) -> None:
+async def turn_kill_switch(switch: str, store: str, *more: str) -> None:
     """Run the command in a second process, as somebody in another terminal would."""
-    command = ["orchestrator", "latch", switch, "--store", store, *more]
+    command = ["orchestrator", "kill-switch", switch, "--store", store, *more]
     say(f"from a second terminal: {' '.join(command)}")
     await trio.run_process([sys.executable, "-m", *command], capture_stdout=True)
 

@@ -146,7 +146,7 @@ def contract(work: StageWork, files: list[str], *, tests: list[str]) -> dict[str
 
 
 async def judge(run: AgentRun[Any, Inspection]) -> object:
-    """Read the artifact, and run the tests where there are some: in a copy that can not be changed."""
+    """Read the artifact, and run the tests where there are some: in a copy that cannot be changed."""
     inspection = run.input
     stage = str(inspection.task.id)
     checks = [{"name": "artifact", "status": "PASS", "evidence": f"read {inspection.artifacts[stage]}"}]

@@ -1,12 +1,14 @@
 """What a harness is, and the ready-made ones. Nothing here knows who runs it."""
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.approval import Action, Category, Grant
 from harnesses.base import BaseHarness
-from harnesses.budget import Budget, Spend
+from harnesses.budgets.budget import Budget, Spend
+from harnesses.budgets.usage import Usage
 from harnesses.config import HarnessConfig
 from harnesses.control import Control, Ending
-from harnesses.effects import Confirmed, Effect, EffectOutcome, NotDone, Undecided
+from harnesses.data.migrations import migrates
+from harnesses.effects.approval import Action, Category, Grant
+from harnesses.effects.effect import Confirmed, Effect, EffectOutcome, NotDone, Undecided
 from harnesses.errors import (
     ApprovalDenied,
     ApprovalExpired,
@@ -31,12 +33,13 @@ from harnesses.errors import (
     Waiting,
 )
 from harnesses.governor import Finding, Governor
-from harnesses.migrations import migrates
-from harnesses.requests import Request, query
+from harnesses.messages.requests import Request, query
+from harnesses.renamed import install as _install_renamed
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Constraints, LoadedContext, StateDelta, Step, StepYield
-from harnesses.usage import Usage
+
+_install_renamed()
 
 __all__ = [
     "Action",

@@ -7,9 +7,9 @@ from typing import Any, Generic, cast
 
 from attrs import field, fields, frozen
 
+from harnesses.budgets.usage import REPORTABLE, Usage
 from harnesses.errors import HarnessMisuse
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, no_constraints
-from harnesses.usage import REPORTABLE, Usage
 
 
 @frozen(kw_only=True, eq=False)

@@ -15,8 +15,8 @@ from typing import cast
 import msgspec
 from attrs import frozen
 
+from harnesses.data.values import detach, explain
 from harnesses.errors import HarnessMisuse, RecordTooLarge, Unstorable
-from harnesses.values import detach, explain
 
 KINDS = ("evidence", "task", "guardrail")
 CHILD = "child"
@@ -43,7 +43,7 @@ def attachment(kind: str, value: object) -> Attachment:
 
     Raises:
         HarnessMisuse: there is no such kind, or it is too long.
-        Unstorable: JSON can not carry it, or it is no object.
+        Unstorable: JSON cannot carry it, or it is no object.
     """
     if kind not in KINDS:
         raise HarnessMisuse(f"attach: expected one of {', '.join(KINDS)}, was {kind!r:.100}; choose one")

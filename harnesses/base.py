@@ -7,40 +7,65 @@ recorded steps only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast, final
+from typing import Any, ClassVar, Generic, TypeVar, cast, final, overload
 
 import trio
 from attrs import fields
+from trio.lowlevel import Task, checkpoint, current_task
 
 from harnesses.agent import Agent
-from harnesses.alone import run_alone
-from harnesses.bill import Bill, billed, calls_limit, check_held, check_left, takes_charge
-from harnesses.budget import Spend
+from harnesses.agent_bill import Bill, billed, calls_limit, check_held, check_left, takes_charge
+from harnesses.attachments import attachment
+from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
+from harnesses.budgets.spending import Spending, left, limits, settled_here
+from harnesses.child_order import ChildOrder
 from harnesses.config import HarnessConfig
 from harnesses.control import Ending
-from harnesses.diagnosis import diagnosed
-from harnesses.driver import drive, explained
-from harnesses.errors import HarnessMisuse, StateError, Unstorable, located
-from harnesses.held import unheld
-from harnesses.ledger import StepLedger
-from harnesses.requests import check_sent, types_of
+from harnesses.data.values import detach
+from harnesses.diagnostics.known_errors import diagnosed
+from harnesses.diagnostics.unawaited_calls import Calls, to_be_awaited
+from harnesses.effects.approval import Action, Grant, action_of
+from harnesses.effects.effect import Effect, EffectOutcome, Reconcile
+from harnesses.effects.effect_journal import check_key
+from harnesses.enforceable_limits import unheld
+from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable, located
+from harnesses.ledger import StepLedger, place
+from harnesses.local import run_alone
+from harnesses.loop import drive, explained
+from harnesses.messages.requests import ASK_TIMEOUT_S, Request, check_sent, types_of
 from harnesses.runtime import LocalRuntime, Runtime
-from harnesses.spending import Spending, limits, settled_here
 from harnesses.state import LoadSteps, PersistentState
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, StepYield
-from harnesses.unawaited import Calls
-from harnesses.values import detach
-from harnesses.verbs import Verbs
+from harnesses.timing.interval import Every, parse_moment
+from harnesses.timing.schedule import Missed
 
 _NO_CONSTRAINTS: Constraints = MappingProxyType({})
 AskT = TypeVar("AskT")
 AnswerT = TypeVar("AnswerT")
 
 
-class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
+_KINDS = {"coroutine": "a coroutine: it has no `yield`", "generator": "a plain generator: write `async def`"}
+"""What an `execute()` is that is no async generator, by the type of what it returns."""
+_OF_CONFIG = frozenset({"initial_state", "max_context_steps", "constraints"})
+
+
+class _Look(Generic[AnswerT]):
+    """A property that gives way to an attribute of the same name: harnesses have had theirs before these came."""
+
+    def __init__(self, look: Callable[[Any], AnswerT]) -> None:
+        self._look = look
+        self.__doc__ = look.__doc__
+
+    def __get__(self, harness: Any, cls: type) -> AnswerT:
+        return cast(AnswerT, self) if harness is None else self._look(harness)
+
+
+class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     """Extend it and write `execute()`.
 
     Args:
@@ -50,6 +75,17 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
         max_context_steps: how many recent steps agents get to see.
         constraints: limits handed to the agents.
     """
+
+    accepts: ClassVar[tuple[type, ...]] = ()
+    """The types of messages that it takes; any value if none is named."""
+    mailbox_limit: ClassVar[int | None] = None
+    """How many messages may wait for it; any number if None, for they wait on disk."""
+    runs_as: str | None = None
+    """The name it runs under, while somebody else than its author has charge of it."""
+    unawaited_calls: Calls = Calls()
+    """The calls of its own methods, such as `send`, that were not awaited: the next `yield` is refused."""
+    _runtime: Runtime | None = None
+    _task: Task | None = None
 
     def __init__(
         self,
@@ -282,10 +318,355 @@ class BaseHarness(Verbs, ABC, Generic[StateT, InputT, OutputT]):
             return f"{self._where()}: run() was called from execute(), which it is running; yield the steps instead"
         return f"{self._where()}: run() was called while it runs: expected one run at a time; make a second harness"
 
+    def log(self, line: str, *, source: str = "") -> None:
+        """Have a line of output recorded, and shown in the log, while the step is being made. Does not wait.
 
-_KINDS = {"coroutine": "a coroutine: it has no `yield`", "generator": "a plain generator: write `async def`"}
-"""What an `execute()` is that is no async generator, by the type of what it returns."""
-_OF_CONFIG = frozenset({"initial_state", "max_context_steps", "constraints"})
+        Args:
+            source: whose it is. Of one step 10,000 lines are recorded; of the rest, how many there were.
+
+        Raises:
+            HarnessMisuse: what is given is no text.
+        """
+        if not isinstance(line, str) or not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            wrong = source if isinstance(line, str) else line
+            raise HarnessMisuse(f"log: expected text, got {wrong!r:.100}; use str() or json.dumps(), or `attach` data")
+        if self._runtime is not None:
+            self._runtime.log(line, source)
+
+    def attach(self, kind: str, value: object) -> None:
+        """Have something recorded beside the step being made, in one commit with it. Without a `yield` it did not happen.
+
+        Args:
+            kind: `evidence`, `task` or `guardrail`.
+            value: an object that JSON can carry: a dict or an attrs class.
+        """
+        self._surroundings("attach").attach(attachment(kind, value))
+
+    def start_child(
+        self,
+        factory: Callable[..., object],
+        *args: object,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        restart: str = "transient",
+        grace_s: float | None = None,
+        step_timeout_s: float | None = None,
+        deadline_s: float | None = None,
+        budget: Budget | None = None,
+    ) -> str:
+        """Start another harness with the step being made; return its name. Without a `yield` it did not happen.
+
+            self.start_child(Hedger, "EURUSD", name=f"{self.name}.hedger")
+
+        It runs beside this one, under the same supervisor and approval rules, charged to the budgets of this one too, and goes
+        on when this one ends. When the program is started again, it is started again with this one, until it is completed or
+        its `execute()` has returned. Called again with the same name and the same terms it changes nothing.
+
+        Args:
+            factory: a class, or a function annotated to return a harness, that another start of the program can import.
+            args: what it is called with: plain data, or values of the types that its parameters are annotated with.
+                They are stored as they are, secrets too: pass the name of one, and have the child look it up.
+            name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`.
+            arguments: what it is called with by name.
+            restart: `permanent`, `transient` or `temporary`.
+            deadline_s: seconds by which it must have ended, from each time that it is started.
+            budget: what it may spend by itself.
+
+        Raises:
+            HarnessMisuse: it cannot be started so.
+        """
+        order = ChildOrder(
+            factory=factory,
+            name=name,
+            args=args,
+            arguments=arguments or {},
+            restart=restart,
+            grace_s=grace_s,
+            step_timeout_s=step_timeout_s,
+            deadline_s=deadline_s,
+            budget=budget,
+        )
+        return self._surroundings("start_child").start_child(order)
+
+    def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
+        """Reserve what is about to be spent, the most that it can be, for the time of an `async with`.
+
+            async with self.spending(tokens=2000, money=Decimal("0.05")) as spend:
+                answer = await ask_a_model(max_tokens=2000)
+                spend.settle(tokens=answer.tokens, money=answer.price)
+
+        It is on disk before the block is entered. What is not settled in the block is charged in full, also if the program
+        crashes in it. Waits for what other harnesses have reserved and may give back; so keep the block short, and wait for
+        none of them in it.
+
+        Raises, on entering:
+            BudgetExhausted: there is no room for it. Let it pass: the outcome is then "budget spent".
+        """
+        most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
+        runtime = self._surroundings("spending")
+        return Spending(runtime.till, most, runtime.control.watch)
+
+    @_Look
+    def budget(self) -> Budget:
+        """What is left to spend now: in its own budget and in all that it shares."""
+        till = self._surroundings("budget").till
+        return UNLIMITED if till is None else left(till)
+
+    @to_be_awaited
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on Trio's clock. Unlike `trio.sleep` it ends at once, cleanly, when the harness is told to stop."""
+        await self._surroundings("sleep").sleep(seconds)
+
+    @to_be_awaited
+    async def sleep_until(self, when: datetime | float) -> None:
+        """Sleep until a moment of the wall clock, which may be set meanwhile; return at once if it has passed.
+
+        Args:
+            when: an aware datetime, or seconds since 1970.
+        """
+        runtime = self._surroundings("sleep_until")
+        await runtime.clock.sleep_until(parse_moment(when), runtime.sleep)
+
+    def now(self) -> datetime:
+        """Return the time by the wall clock, in UTC. Under Trio's virtual clock it goes with that."""
+        return datetime.fromtimestamp(self._surroundings("now").clock.now(), UTC)
+
+    def every(
+        self,
+        period_s: float,
+        *,
+        anchor: datetime | None = None,
+        jitter_s: float = 0.0,
+        missed: Missed | str = Missed.SKIP,
+        name: str = "",
+    ) -> Every:
+        """Return an async iterator of ticks, numbered from 0, that goes on where it was after a crash and after a restart.
+
+        A tick counts as used with the step that follows it: after a crash before that it comes again, for as long as its
+        period lasts.
+
+        Args:
+            period_s: seconds from tick to tick, without drift. Whole days keep the time of day in the anchor's time zone.
+            anchor: when tick 0 is due, an aware datetime: then ticks come at moments of the wall clock. Without it the first
+                one comes at once, and the others by Trio's clock.
+            jitter_s: each tick comes up to so many seconds late; the same ones after a restart.
+            missed: what becomes of ticks whose time has passed: `skip` drops them, `coalesce` gives one for all of them at
+                once, `catch_up` gives each of them at once.
+            name: what it is known by after a restart; needed to have two of the same period and anchor side by side.
+        """
+        runtime = self._surroundings("every")
+        return Every(
+            period_s,
+            runtime.sleep,
+            book=runtime.ticks,
+            clock=runtime.clock,
+            harness=runtime.name,
+            anchor=anchor,
+            jitter_s=jitter_s,
+            missed=missed,
+            name=name,
+        )
+
+    async def receive(self, *kinds: type) -> Any:
+        """Take the oldest message from this harness's mailbox, waiting for one.
+
+        The message counts as consumed with the next `yield`; after a crash before that it is delivered again. One whose sender
+        waits for a reply is a `Request`.
+
+        Args:
+            kinds: `Request`, or types of `accepts`: the oldest message of one of these is taken, the others stay in order.
+
+        Raises:
+            HarnessMisuse: there is none, and `execute()` has sent something that goes with the next `yield`: nobody can answer
+                it before. A task that it has started may wait.
+        """
+        mail = self._surroundings("receive").mail
+        return await mail.receive(kinds, in_execute=current_task() is self._task)
+
+    def receive_nowait(self, *kinds: type) -> Any:
+        """Take the oldest message from this harness's mailbox; see `receive`.
+
+        Raises:
+            trio.WouldBlock: there is none.
+        """
+        return self._surroundings("receive_nowait").mail.receive_nowait(kinds)
+
+    @to_be_awaited
+    async def send(self, to: str, message: object) -> None:
+        """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`, with the next `yield`.
+
+        The message is sent exactly if the step is recorded. It is checked at once.
+
+        Raises:
+            UnknownHarness: there is no harness of that name; the error names those that there are.
+            MailboxFull: the mailbox has a limit, and no room.
+            HarnessMisuse: the other harness does not accept messages of that type.
+            Unstorable: JSON cannot carry it.
+        """
+        await self._surroundings("send").mail.send(to, message)
+
+    @to_be_awaited
+    async def ask(self, to: str, message: object, *, timeout_s: float = ASK_TIMEOUT_S, key: str = "") -> Any:
+        """Return what the harness called `to` replies to a message, as plain data.
+
+        The request is on disk before it is waited for; the reply is consumed with the next `yield`. After a crash before that,
+        the same question in the same step is the same request: it is not handled again, and has the same reply. Two harnesses
+        that ask each other at once wait until their time is over.
+
+        Args:
+            timeout_s: how long to wait. A reply that comes later is dropped.
+            key: makes questions of one step the same that differ; without it, the recipient and the message count.
+
+        Raises:
+            AskTimeout: there is no reply in time.
+            UnknownHarness, MailboxFull, HarnessMisuse, Unstorable: see `send`.
+        """
+        return await self._surroundings("ask").mail.ask(to, message, timeout_s, key)
+
+    @to_be_awaited
+    async def reply(self, request: Request, answer: object) -> None:
+        """Reply to a request with the next `yield`: exactly if the step is recorded.
+
+        A crash before that delivers the request again. Of several replies to one request the first recorded one counts.
+        """
+        self._surroundings("reply").mail.reply(request, answer)
+        await checkpoint()
+
+    @overload
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Awaitable[AnswerT]],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+        approval: Action | str | None = None,
+    ) -> AnswerT: ...
+
+    @overload
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., AnswerT],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+        approval: Action | str | None = None,
+    ) -> AnswerT: ...
+
+    @to_be_awaited
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        idempotent: bool = False,
+        timeout_s: float | None = None,
+        approval: Action | str | None = None,
+    ) -> Any:
+        """Do an effect, an act on the world that must not happen twice, and return what came of it.
+
+        The intent is on disk before `function(*args)` is called, and the outcome after it, both with the step being made.
+        Called again with this key in the same step, also after a crash, it returns the recorded result.
+
+        Args:
+            key: names the effect within this step.
+            function: does it. Raises `Refused` if it has certainly not happened; any other error, a timeout or a
+                cancellation leaves that open. What it returns is read back in its annotated return type.
+            args: are stored, and the same ones are expected when the effect is taken up again.
+            reconcile: is called with the key and the arguments to find out what became of an effect of unknown outcome;
+                returns `Confirmed(result)`, `NotDone()` or `Undecided(reason)`, or raises `Refused`.
+            idempotent: says that doing it again does no harm; then an unknown one is done again.
+            timeout_s: seconds after which the call is cancelled, and of unknown outcome.
+            approval: what a person has to approve first: an `Action`, or a category for these very arguments. While one is
+                waited for, no clock of the harness runs: neither its deadline nor that of its step.
+
+        Raises:
+            Refused: the world has said no, now or before.
+            ApprovalDenied: a person has; it is a `Refused`.
+            ApprovalExpired: nobody has answered in time. Let it pass: the harness is then blocked.
+            UnknownOutcome: nobody knows what became of it. Let it pass: the harness is then blocked until a person decides.
+            Latched: the kill switch is on.
+            Exception: what the function raised, if it has not happened or is idempotent.
+        """
+        runtime = self._surroundings("once")
+        needed = approval
+        if needed is None and runtime.rule is not None:
+            needed = runtime.rule(key, args)
+        how: dict[str, Any] = {"reconcile": reconcile, "idempotent": idempotent, "timeout_s": timeout_s}
+        if needed is not None:
+            how["approval"] = action_of(key, needed)
+        since = runtime.control.watch.begin()
+        try:
+            return await runtime.effects.once(runtime, key, function, args, **how)
+        except HarnessError as error:
+            named = located(error, self._where())
+            if named is error:
+                raise
+            raise named from error.__cause__
+        finally:
+            runtime.control.watch.end("effects", since)
+
+    @to_be_awaited
+    async def approval(self, key: str, action: Action | str) -> Grant:
+        """Return when a person has approved an action that is no effect: that work may go on, that a result is good.
+
+        Asked again with this key in the same step, also after a crash, it returns the same approval. See `once`.
+
+        Raises:
+            ApprovalDenied: a person has said no.
+            ApprovalExpired: nobody has answered in time. Let it pass: the harness is then blocked.
+        """
+        runtime = self._surroundings("approval")
+        check_key(key)
+        try:
+            return await runtime.approve(key, action_of(key, action))
+        except HarnessError as error:
+            raise located(error, self._where()) from error.__cause__
+
+    @to_be_awaited
+    async def settle(self, key: str, reconcile: Reconcile) -> EffectOutcome:
+        """Find out what became of an effect of the step being made, without doing it; return its outcome.
+
+        `reconcile` gets the arguments as they are on disk, as plain data: a `Decimal` is text.
+
+        Raises:
+            UnknownOutcome: `reconcile` does not know either.
+        """
+        runtime = self._surroundings("settle")
+        try:
+            return await runtime.effects.settle(runtime, key, reconcile)
+        except HarnessError as error:
+            raise located(error, self._where()) from error.__cause__
+
+    @_Look
+    def effects(self) -> tuple[Effect, ...]:
+        """What is on record of the effects of the step being made, from this attempt and from those that crashed."""
+        return self._surroundings("effects").effects.known()
+
+    @_Look
+    def stopping(self) -> bool:
+        """Whether it is to stop: after the step being made there is no other."""
+        return self._surroundings("stopping").control.stopping
+
+    @_Look
+    def name(self) -> str:
+        """The durable name it runs under; the name of its class while it does not run."""
+        return self._runs_as()
+
+    def _surroundings(self, verb: str) -> Runtime:
+        if self._runtime is None:
+            raise HarnessMisuse(f"{verb}: {type(self).__name__} is not running; call it from execute()")
+        return self._runtime
+
+    def _where(self) -> str:
+        return place(self._runs_as(), self.current_step)
+
+    def _runs_as(self) -> str:
+        return self._runtime.name if self._runtime is not None else self.runs_as or type(self).__name__
 
 
 def _check_config(config: HarnessConfig[Any], name: str) -> None:

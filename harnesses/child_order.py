@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import field, frozen
 
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
 
 
 @frozen(kw_only=True)

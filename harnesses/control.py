@@ -15,7 +15,7 @@ import trio
 from attrs import define, field
 
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, HarnessError, ScopeError, StepTimeout, Stopping
-from harnesses.stopwatch import Stopwatch
+from harnesses.timing.stopwatch import Stopwatch
 
 
 class Ending(StrEnum):

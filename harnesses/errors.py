@@ -8,7 +8,7 @@ class OrchestratorError(Exception):
 
 
 class UsageError(OrchestratorError):
-    """The caller asked for something that can not be: a name, a file, an option."""
+    """The caller asked for something that cannot be: a name, a file, an option."""
 
 
 class UnknownHarness(UsageError):
@@ -32,7 +32,7 @@ class StateError(NoRestart):
 
 
 class Unstorable(NoRestart):
-    """A state, an input or an output holds something that can not be put on disk and read back."""
+    """A state, an input or an output holds something that cannot be put on disk and read back."""
 
 
 class RecordTooLarge(Unstorable):
@@ -40,7 +40,7 @@ class RecordTooLarge(Unstorable):
 
 
 class ScopeError(HarnessError):
-    """`execute()` left one of Trio's cancel scopes or nurseries in a condition that can not go on."""
+    """`execute()` left one of Trio's cancel scopes or nurseries in a condition that cannot go on."""
 
 
 class StepTimeout(HarnessError):
@@ -67,7 +67,7 @@ class Refused(HarnessError):
 
 
 class Waiting(HarnessError):
-    """A harness can not go on until a person has done something. Let it pass: the outcome is then "blocked", not a crash."""
+    """A harness cannot go on until a person has done something. Let it pass: the outcome is then "blocked", not a crash."""
 
 
 class NotReady(Waiting):
@@ -79,7 +79,7 @@ class UnknownOutcome(Waiting):
 
 
 class Latched(Waiting):
-    """The latch is on: no effect may begin."""
+    """The kill switch is on: no effect may begin."""
 
 
 class ApprovalDenied(Refused):

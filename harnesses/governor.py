@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from harnesses.delta import Delta
+from harnesses.data.delta import Delta
 from harnesses.step import Step
 
 

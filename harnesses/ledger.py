@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from harnesses.attachments import attachment
-from harnesses.delta import Delta
+from harnesses.budgets.step_meter import Meter
+from harnesses.data.delta import Delta
+from harnesses.data.values import ATOMS, detach, explain
+from harnesses.diagnostics.unawaited_calls import Calls
 from harnesses.errors import HarnessError, HarnessMisuse, RecordTooLarge, Unstorable, located
-from harnesses.meter import Meter
 from harnesses.runtime import Runtime
 from harnesses.state import PersistentState
 from harnesses.step import Step
-from harnesses.unawaited import Calls
-from harnesses.values import ATOMS, detach, explain
+from harnesses.timing.clock import utc_now
 
 
 def place(name: str, steps: int) -> str:
@@ -71,7 +71,7 @@ class StepLedger:
             raise located(error, self._where()) from None
         state = self._state
         state_delta, delta = state.take_delta()
-        return Step(state.steps + 1, datetime.now(UTC), given, made, state_delta), delta
+        return Step(state.steps + 1, utc_now(), given, made, state_delta), delta
 
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
         if self._meter is not None:

@@ -12,24 +12,24 @@ from typing import Any, Protocol, TypeAlias
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint
 
-from harnesses.approval import Action, Grant
+from harnesses.agent_bill import Charger
 from harnesses.attachments import MAX_ATTACHED, Attachment
-from harnesses.bill import Charger
-from harnesses.budget import UNLIMITED, Budget
+from harnesses.budgets.budget import UNLIMITED, Budget
+from harnesses.budgets.spending import BudgetAccount, LocalBudgetAccount
+from harnesses.budgets.step_meter import Meter, meter_of
 from harnesses.child_order import ChildOrder
-from harnesses.clock import WallClock
 from harnesses.control import Control
-from harnesses.delta import Delta
-from harnesses.effects import Journal
+from harnesses.data.delta import Delta
+from harnesses.effects.approval import Action, Grant
+from harnesses.effects.effect import Journal
+from harnesses.effects.once import Effects
 from harnesses.errors import ApprovalDenied, HarnessMisuse, Waiting
 from harnesses.governor import Governor
-from harnesses.local_mail import LocalMail
-from harnesses.meter import Meter, meter_of
-from harnesses.once import Effects
-from harnesses.requests import Request
-from harnesses.spending import LocalTill, Till
+from harnesses.messages.local_mailbox import LocalMail
+from harnesses.messages.requests import Request
 from harnesses.step import Step
-from harnesses.ticks import TickBook
+from harnesses.timing.clock import WallClock
+from harnesses.timing.interval import TickBook
 
 ApprovalRule: TypeAlias = Callable[[str, tuple[Any, ...]], Action | str | None]
 """Gets key and arguments of an effect; returns the action that has to be approved, or its category, or None."""
@@ -88,7 +88,7 @@ class Runtime(Journal, Protocol):
     """Whether the harness was restored from a store: one that is complete already then ends without another step."""
 
     @property
-    def till(self) -> Till | None:
+    def till(self) -> BudgetAccount | None:
         """Where its spends are charged; None if it has no budget."""
         ...
 
@@ -180,8 +180,8 @@ class LocalRuntime:
         self.effects: Effects = Effects() if after is None else after.effects
         self.clock = WallClock()
         self.ticks = TickBook()
-        self.till: LocalTill | None = None if budget is None else LocalTill(name, budget)
-        self.charger: LocalTill = self.till or LocalTill(name, UNLIMITED)
+        self.till: LocalBudgetAccount | None = None if budget is None else LocalBudgetAccount(name, budget)
+        self.charger: LocalBudgetAccount = self.till or LocalBudgetAccount(name, UNLIMITED)
         # Nobody else spends from it, so all the working time that is left is one slice.
         self.meter: Meter | None = meter_of(self.till, self.control, slice_s=inf)
         self.resumed = False

@@ -1,6 +1,6 @@
 """The state of a harness and the steps it has made, in memory.
 
-The law: the state is private. What comes in is detached, what goes out can not be changed, and a change is applied to
+The law: the state is private. What comes in is detached, what goes out cannot be changed, and a change is applied to
 something that the previous state does not share.
 """
 
@@ -9,17 +9,17 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from operator import eq
 from typing import Any, Generic, TypeAlias, cast, overload
 
-from harnesses.delta import Baseline, Delta, modified
-from harnesses.diagnosis import read_only_state
+from harnesses.data.delta import Baseline, Delta, modified
+from harnesses.data.read_only import View
+from harnesses.data.values import detach, is_private
+from harnesses.diagnostics.known_errors import read_only_state
 from harnesses.errors import HarnessMisuse, StateError
-from harnesses.read_only import View
 from harnesses.step import InputT, LoadedContext, OutputT, StateDelta, StateT, Step, no_constraints
-from harnesses.values import detach, is_private
+from harnesses.timing.clock import utc_now
 
 LoadSteps: TypeAlias = Callable[[int, int], Sequence[Step[Any, Any]]]
 
@@ -66,8 +66,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     @property
     def state(self) -> StateT:
-        """The current state, read-only: changing what you get raises `HarnessMisuse`, at once or, of a few classes that can
-        not be guarded, at the next look, `update_state` or step.
+        """The current state, read-only: changing what you get raises `HarnessMisuse`, at once or, of a few classes that cannot
+        be guarded, at the next look, `update_state` or step.
         """
         return self._looked_at() if self._open else self._state
 
@@ -88,7 +88,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
         Raises:
             StateError: `change` returned None, or another type than the state has. The state is as it was.
-            Unstorable: the new state holds something that can not be stored. The state is as it was.
+            Unstorable: the new state holds something that cannot be stored. The state is as it was.
         """
         if self._view is not None:
             self._check_view()
@@ -105,7 +105,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def record(self, step_number: int, input: InputT, output: OutputT, state_delta: StateDelta) -> Step[InputT, OutputT]:
         """Append a step, stamped now, to the history and return it."""
-        step = Step(step_number, datetime.now(UTC), detach(input), detach(output), state_delta)
+        step = Step(step_number, utc_now(), detach(input), detach(output), state_delta)
         self.append(step)
         return step
 

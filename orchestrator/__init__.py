@@ -1,5 +1,6 @@
 """Runs many harnesses side by side under one Trio nursery, and never loses a step."""
 
+from orchestrator.accounts.pool_names import Pool
 from orchestrator.errors import (
     AlreadyRunning,
     GaveUp,
@@ -19,11 +20,10 @@ from orchestrator.handle import Handle
 from orchestrator.lifecycle import Status
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
-from orchestrator.pool import Pool
 from orchestrator.records import HarnessRecord, Record, StepRecord
 from orchestrator.restart import Backoff, Intensity, Restart, Strategy
+from orchestrator.runtime.supervisor import Supervisor
 from orchestrator.store import MemoryStore, SqliteStore, Store
-from orchestrator.supervisor import Supervisor
 
 __all__ = [
     "AlreadyRunning",

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from harnesses.delta import Delta, apply_to_state, modified
-from harnesses.effects import EffectOutcome
+from harnesses.data.delta import Delta, apply_to_state, modified
+from harnesses.data.record_size import CEILING_BYTES, too_large
+from harnesses.data.values import detach, explain
+from harnesses.effects.effect import EffectOutcome
 from harnesses.errors import Unstorable
-from harnesses.record_size import CEILING_BYTES, too_large
-from harnesses.secrets import may_hold_secret, redact
+from harnesses.redaction.redactor import may_hold_secret, redact
 from harnesses.step import StateDelta, Step
-from harnesses.values import detach, explain
 from orchestrator.errors import StoreCorrupt
 from orchestrator.records import EffectRecord, StepRecord
 
@@ -32,7 +32,7 @@ def encode(value: object) -> str:
     """Return the JSON text of any storable value.
 
     Raises:
-        Unstorable: with the path to what can not be stored.
+        Unstorable: with the path to what cannot be stored.
     """
     return encode_private(detach(value))
 
@@ -65,12 +65,12 @@ def encode_step(
     Args:
         ticks: how far the tickers of the harness have come.
         governance: what its governor keeps.
-        took_us: what its time went into, as JSON: `harnesses.stopwatch`.
+        took_us: what its time went into, as JSON: `harnesses.timing.stopwatch`.
         consumed: `seq`s of the messages that it has used up.
         most: bytes that the body may have.
 
     Raises:
-        Unstorable: with the path to what can not be stored, from `input`, `output` or `state`.
+        Unstorable: with the path to what cannot be stored, from `input`, `output` or `state`.
         RecordTooLarge: with what is how large.
     """
     body: dict[str, Any] = {"input": step.input, "output": step.output, "delta": delta}
@@ -201,7 +201,7 @@ def _explain_step(step: Step[Any, Any], delta: Delta) -> str:
             _encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return explain(value, role)
-    return "the step can not be stored"
+    return "the step cannot be stored"
 
 
 _KEPT = ("ticks", "governance")
@@ -210,4 +210,4 @@ _UNREADABLE = (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeEr
 
 def _corrupt(where: str, error: Exception) -> StoreCorrupt:
     """Return the error for a record that is not what was written."""
-    return StoreCorrupt(f"{where} can not be read back: {error}; restore the store from a copy, it was changed from outside")
+    return StoreCorrupt(f"{where} cannot be read back: {error}; restore the store from a copy, it was changed from outside")

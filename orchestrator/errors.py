@@ -5,34 +5,34 @@
     │   ├── ScopeError               a cancel scope or nursery left open, or a `yield` during clean-up
     │   ├── NoRestart                no restart can mend it: the harness fails at once
     │   │   ├── HarnessMisuse        a call at the wrong moment, or with a wrong value
-    │   │   │   └── GuardrailError   a guardrail that can not be
+    │   │   │   └── GuardrailError   a guardrail that cannot be
     │   │   ├── StateError           a change returned no usable state
-    │   │   ├── Unstorable           a value that can not be put on disk and read back
+    │   │   ├── Unstorable           a value that cannot be put on disk and read back
     │   │   │   └── RecordTooLarge   … for one record is larger than `max_record_bytes`
-    │   │   ├── InvalidRequest       a feature list or policy that can not be; see `harnesses.features.errors`
-    │   │   └── PipelineInvalid      stages or tasks that can not be
+    │   │   ├── InvalidRequest       a feature list or policy that cannot be; see `harnesses.features.errors`
+    │   │   └── PipelineInvalid      stages or tasks that cannot be
     │   ├── FeatureError             … and the other five kinds of errors of feature lists
     │   ├── ContractError            what a builder or validator has handed in is none, with the path of each mistake
     │   │   └── NotClaimed           … it is not of the attempt under way
-    │   ├── EvidenceError            an entry of the evidence ledger that can not be
+    │   ├── EvidenceError            an entry of the evidence ledger that cannot be
     │   ├── NoProgressMade           the same again and again: it is started afresh
-    │   ├── MemoryUnusable           the file of an episodic memory can not be used
+    │   ├── MemoryUnusable           the file of an episodic memory cannot be used
     │   │   └── EmbedderMissing      … the package that says what texts mean is not installed
     │   ├── Refused                  the world has said no to an effect: it has certainly not happened
     │   │   └── ApprovalDenied       … a person has: a harness that lets it pass is blocked
     │   ├── Waiting                  a person has to do something: the harness is blocked
     │   │   ├── NotReady             a program or package is not installed
     │   │   ├── UnknownOutcome       nobody knows whether an effect has happened
-    │   │   ├── Latched              the latch is on: no effect may begin
+    │   │   ├── Latched              the kill switch is on: no effect may begin
     │   │   ├── GuardrailTripped     a guardrail has been reached
     │   │   ├── ApprovalExpired      nobody has answered in time
-    │   │   └── ApprovalInvalid      what is on record of an approval can not be trusted
+    │   │   └── ApprovalInvalid      what is on record of an approval cannot be trusted
     │   ├── BudgetExhausted          a budget does not allow a spend
     │   ├── MailboxFull              as many messages wait as a mailbox may have; nothing was sent
     │   ├── AskTimeout               nobody has replied in time
     │   ├── StepTimeout              no `yield` within `step_timeout_s`
     │   └── DeadlineExceeded         not done by `deadline_s`
-    ├── UsageError                   the caller asked for something that can not be: a name, a run file, an option
+    ├── UsageError                   the caller asked for something that cannot be: a name, a run file, an option
     │   ├── StateChanged             a state class that has changed shape, without a migration
     │   ├── UnknownHarness           no harness of that name in the store, or beside one that runs alone
     │   └── AlreadyRunning           that name runs already in this orchestrator
@@ -140,11 +140,11 @@ class GaveUp(HarnessFailed):
 
 
 class StoreError(OrchestratorError):
-    """The store can not do what was asked of it."""
+    """The store cannot do what was asked of it."""
 
 
 class StoreUnusable(StoreError):
-    """The file can not be used as a store. It was left as it is."""
+    """The file cannot be used as a store. It was left as it is."""
 
 
 class StoreCorrupt(StoreError):

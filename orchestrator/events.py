@@ -105,7 +105,7 @@ class GaveUp:
 
 @frozen
 class Blocked:
-    """It can not go on until a person decides."""
+    """It cannot go on until a person decides."""
 
     kind: ClassVar[str] = "blocked"
     cause: str = ""

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, g
 import msgspec
 
 from harnesses.base import BaseHarness
+from harnesses.diagnostics.object_reference import load_object
 from harnesses.errors import HarnessMisuse, OrchestratorError
-from harnesses.object_reference import load_object
 from orchestrator.codec import decode, encode
-from orchestrator.declared import state_type
+from orchestrator.states.state_types import state_type
 
 AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
 Factory: TypeAlias = Callable[..., object]
@@ -50,7 +50,7 @@ def load_factory(reference: str) -> Factory:
     """Return what `package.module:attribute` names.
 
     Raises:
-        HarnessMisuse: it can not be imported, or is not there.
+        HarnessMisuse: it cannot be imported, or is not there.
     """
     found: object = load_object(reference)
     if not callable(found):
@@ -72,13 +72,13 @@ def stored_arguments(factory: Factory, args: Sequence[object], named: Mapping[st
 
     Raises:
         HarnessMisuse: the factory does not take them, or one would not come back as it is.
-        Unstorable: JSON can not carry one.
+        Unstorable: JSON cannot carry one.
     """
     plain: list[Any] = decode(encode([list(args), dict(named)]))
     try:
         read = read_arguments(factory, plain)
     except TypeError as error:
-        raise HarnessMisuse(f"{_named(factory)} can not be called so: {error}; pass what it takes") from error
+        raise HarnessMisuse(f"{_named(factory)} cannot be called so: {error}; pass what it takes") from error
     for key, given, back in (
         *((f"argument {place}", *pair) for place, pair in enumerate(zip(args, read[0], strict=True), 1)),
         *((f"argument {key!r}", value, read[1][key]) for key, value in named.items()),
@@ -193,7 +193,7 @@ def _convert(value: Any, hint: Any, factory: Factory) -> Any:
     except (msgspec.ValidationError, ValueError) as error:
         raise HarnessMisuse(f"{_named(factory)}: {error}, for an argument of type {hint}; pass what it takes") from error
     except TypeError:
-        # A type that plain data can not be read as: the value is what it is.
+        # A type that plain data cannot be read as: the value is what it is.
         return value
 
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import trio
 
-from harnesses.clock import jumps
-from harnesses.requests import ASK_TIMEOUT_S
-from orchestrator.activity import Live
-from orchestrator.child import Child, Common
+from harnesses.messages.requests import ASK_TIMEOUT_S
+from harnesses.timing.clock import jumps
 from orchestrator.lifecycle import Status
 from orchestrator.outcome import Outcome
-from orchestrator.recorder import Recorder
+from orchestrator.recording.attempt_scope import unwind_if_stopping
+from orchestrator.recording.commit_queue import Receipt
 from orchestrator.records import StepRecord
-from orchestrator.slot import Receipt
-from orchestrator.within import unwind_if_stopping
+from orchestrator.runtime.activity import Live
+from orchestrator.runtime.child import Child
+from orchestrator.runtime.run_context import RunContext
+from orchestrator.store.store_protocol import Store
 
 _PAGE = 256
 """Committed steps read at a time."""
@@ -35,11 +36,11 @@ class Order:
 class Handle:
     """One harness, as its operator sees it. Orders take effect at once; awaiting them waits for the record of it."""
 
-    __slots__ = ("_child", "_common")
+    __slots__ = ("_child", "_context")
 
-    def __init__(self, child: Child, common: Common) -> None:
+    def __init__(self, child: Child, context: RunContext) -> None:
         self._child = child
-        self._common = common
+        self._context = context
 
     def __repr__(self) -> str:
         return f"<Handle {self.name!r} {self.status} at step {self.current_step}>"
@@ -52,12 +53,12 @@ class Handle:
     @property
     def status(self) -> Status:
         """Where the harness is in its life."""
-        return self._child.status
+        return self._child.record.status
 
     @property
     def current_step(self) -> int:
         """The number of the last recorded step."""
-        return self._child.step
+        return self._child.record.step
 
     @property
     def live(self) -> Live | None:
@@ -67,7 +68,7 @@ class Handle:
     @property
     def attempt(self) -> int:
         """The number of the attempt under way, or of the last one; from 1."""
-        return self._child.attempt
+        return self._child.record.attempt
 
     @property
     def outcome(self) -> Outcome | None:
@@ -80,11 +81,11 @@ class Handle:
 
     def pause(self) -> Order:
         """Hold the harness at its next step boundary, over restarts of it and of the program."""
-        return recorded(self._child.pause())
+        return recorded(self._child.orders.pause())
 
     def resume(self) -> Order:
         """Let a held harness go on."""
-        return recorded(self._child.resume())
+        return recorded(self._child.orders.resume())
 
     def stop(self, grace: float | None = None) -> Order:
         """End the harness at its next step boundary or wait of its own; it can be resumed by starting it again.
@@ -94,7 +95,7 @@ class Handle:
 
         Awaiting it waits for the end and gives the outcome.
         """
-        self._child.stop(grace)
+        self._child.orders.stop(grace)
         return Order(self.wait)
 
     def send(self, message: object) -> Order:
@@ -102,18 +103,18 @@ class Handle:
 
         Raises:
             HarnessMisuse: the harness does not accept messages of that type.
-            Unstorable: JSON can not carry it.
+            Unstorable: JSON cannot carry it.
         """
-        return recorded(self._common.post.post(self.name, "", message))
+        return recorded(self._context.post.post(self.name, "", message))
 
     def check(self, message: object) -> None:
         """Return if `send` would take a message; it is not sent.
 
         Raises:
             HarnessMisuse: the harness does not accept messages of that type; the error names those that it accepts.
-            Unstorable: JSON can not carry it.
+            Unstorable: JSON cannot carry it.
         """
-        self._common.post.encoded(self.name, message)
+        self._context.post.encoded(self.name, message)
 
     async def ask(self, message: object, *, timeout_s: float = ASK_TIMEOUT_S) -> Any:
         """Return what the harness replies to a message, as plain data; the reply is on disk then.
@@ -123,7 +124,7 @@ class Handle:
             HarnessMisuse: the harness does not accept messages of that type.
             MailboxFull: its mailbox has a limit, and no room.
         """
-        return await self._common.post.ask(self.name, message, timeout_s)
+        return await self._context.post.ask(self.name, message, timeout_s)
 
     def query(self, name: str, *args: Any) -> Any:
         """Return what a method of the harness that is a `query` says of the state after the last recorded step.
@@ -143,58 +144,49 @@ class Handle:
         stop by then, as all are when the program stops, it raises `Stopping` instead: the follower is stopped, not finished,
         and goes on when it is started again.
         """
-        return Steps(self._child, self._common.recorder, after)
+        return Steps(self._child, self._context.recorder.store, after)
 
 
 class Steps:
     """An async iterator over the committed steps of one harness."""
 
-    def __init__(self, child: Child, recorder: Recorder, after: int) -> None:
+    def __init__(self, child: Child, store: Store, after: int) -> None:
         self._child = child
-        self._recorder = recorder
+        self._store = store
         self._after = after
+        self._missing = 0
+        """The last step of those that were looked for and are not in the store: pruned, or another run's."""
         self._page: list[StepRecord] = []
 
     def __aiter__(self) -> Steps:
         return self
 
     async def __anext__(self) -> StepRecord:
+        child = self._child
         while not self._page:
-            ended, news = self._child.done, self._recorder.last_seq
-            # What is committed by now is shown by its harness within two passes of the scheduler.
-            await trio.lowlevel.checkpoint()
-            await trio.lowlevel.checkpoint()
-            if self._child.step > self._after:
-                self._page = (await self._read())[::-1]
+            await child.recorded.until(lambda: self._has_news() or child.done)
+            if not self._has_news():
+                await unwind_if_stopping()
+                raise StopAsyncIteration
+            newest = child.record.step
+            self._page = (await self._read())[::-1]
             if not self._page:
-                if ended:
-                    await unwind_if_stopping()
-                    raise StopAsyncIteration
-                await self._wait(news)
+                self._missing = newest
         await trio.lowlevel.checkpoint()
         record = self._page.pop()
         self._after = record.step_number
         return record
 
+    def _has_news(self) -> bool:
+        return self._child.record.step > max(self._after, self._missing)
+
     async def _read(self) -> list[StepRecord]:
-        store, name, after = self._recorder.store, self._child.name, self._after
+        store, name, after = self._store, self._child.name, self._after
         if store.blocking and not jumps():
             records = await trio.to_thread.run_sync(lambda: store.steps(name, after=after, limit=_PAGE))
         else:
             records = store.steps(name, after=after, limit=_PAGE)
         return [self._child.types.record(record) for record in records]
-
-    async def _wait(self, news: int) -> None:
-        """Wait for something new in the store, or the end of the harness."""
-        async with trio.open_nursery() as nursery:
-
-            async def done() -> None:
-                await self._child.wait_done()
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(done)
-            await self._recorder.wait_news(news)
-            nursery.cancel_scope.cancel()
 
 
 def recorded(receipt: Receipt | None) -> Order:

@@ -47,7 +47,7 @@ _ENDS: Mapping[type[e.Event], Status] = {
     e.BudgetSpent: S.BUDGET_SPENT,
 }
 
-# What may end it between two attempts: an order, a past that can not be taken up, too many restarts.
+# What may end it between two attempts: an order, a past that cannot be taken up, too many restarts.
 _CUT: Mapping[type[e.Event], Status] = {e.Stopped: S.STOPPED, e.Failed: S.FAILED, e.GaveUp: S.GAVE_UP}
 
 TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {

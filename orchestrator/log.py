@@ -8,32 +8,37 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 import trio
+from attrs import evolve
 
-from harnesses.control_characters import inert_json
-from harnesses.links import open_own
-from harnesses.secrets import may_hold_secret, redact
+from harnesses.diagnostics.control_characters import inert_json
+from harnesses.diagnostics.program_log import Processor
+from harnesses.files.safe_open import open_own
+from harnesses.redaction.redactor import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError
-from orchestrator.log_target import is_stream, open_target
-from orchestrator.recorder import Recorder
+from orchestrator.log_file import is_stream, open_target
+from orchestrator.recording.recorder import Recorder
 from orchestrator.records import Record
-from orchestrator.store.capabilities import path_of
-from orchestrator.store.protocol import Store
-from orchestrator.text import one_line
+from orchestrator.store.store_capabilities import path_of
+from orchestrator.store.store_protocol import Store
+from orchestrator.text.terminal_text import one_line
 
 HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
 """What a line says of every record, whatever its kind."""
 _PREFIX = "harness."
 _EPOCH = datetime.fromtimestamp(0, UTC)
+_SPECIAL = re.compile(rf'"(?:(?:{"|".join(HEADER)})_*|near|over)":')
+"""A field that is called like one of the header's, or that decides on the level."""
 _PAGE = 1000
 _TAIL_BYTES = 1 << 20
 _LEVELS = {"failed": "error", "gave_up": "error", "blocked": "error", "restarting": "warning", "budget_spent": "warning"}
@@ -45,9 +50,10 @@ class LogFollower:
     Args:
         target: a path, to which lines are appended, or an open text file. A terminal gets lines for people. An open file, a
             pipe, a device and `/dev/stdout` get what happens from now on.
+        processors: of structlog, for each line.
     """
 
-    def __init__(self, store: Store, target: str | Path | TextIO) -> None:
+    def __init__(self, store: Store, target: str | Path | TextIO, processors: Sequence[Processor] = ()) -> None:
         self._store = store
         self._ended = threading.Event()
         self._scope = trio.CancelScope(shield=True)
@@ -62,19 +68,20 @@ class LogFollower:
         else:
             self._after, self._file = store.last_seq(), target
             self._ours, self._may_block = False, True
-        self._put = line_writer(self._file)
+        self._put = line_writer(self._file, processors)
 
     async def run(self, recorder: Recorder) -> None:
         """Write until the recorder has ended and its last record is written. Shielded: the log is whole.
 
-        A log that can not be written any more is given up with a word on stderr: it can not hurt the run, and the next run
+        A log that cannot be written any more is given up with a word on stderr: it cannot hurt the run, and the next run
         writes the lines that are missing.
         """
         with self._scope:
             try:
                 await self._follow(recorder)
             except Exception as error:
-                print(f"log: not written any further: {error}; the run goes on", file=sys.stderr, flush=True)
+                said = f"{type(error).__name__}: {error}"
+                print(f"log: not written any further: {said}; the run goes on", file=sys.stderr, flush=True)
             finally:
                 if self._ours:
                     with suppress(OSError):
@@ -160,17 +167,26 @@ def _own_name(name: str) -> str:
     return name[:-1] if name.rstrip("_") in HEADER else name
 
 
-def line_writer(file: TextIO) -> Callable[[Record], None]:
+def line_writer(file: TextIO, processors: Sequence[Processor] = ()) -> Callable[[Record], None]:
     """Return what writes the line of a record to an open text file: for people, if that is a terminal.
 
-    It has a structlog logger of its own: the application's configuration of structlog is not touched.
+    It has a structlog logger of its own: the application's configuration of structlog is not touched. Where nothing asks for
+    the fields of a line, its text is made of the record's, which is JSON already.
+
+    Args:
+        processors: of structlog, which get the fields of each line before it is made text. One that raises `DropEvent` leaves
+            the line out.
     """
-    render = _console if file.isatty() else _json
+    is_terminal = file.isatty()
+    if not is_terminal and not processors:
+        return lambda record: _print(file, _json_of(record))
     import structlog  # takes 0.1 s, with rich and asyncio: too much for programs and commands that write no log
 
-    processors: list[Any] = [structlog.processors.add_log_level, render]
     logger: Any = structlog.wrap_logger(
-        structlog.WriteLogger(file), processors=processors, wrapper_class=structlog.stdlib.BoundLogger, context_class=dict
+        structlog.WriteLogger(file),
+        processors=[structlog.processors.add_log_level, *processors, _console if is_terminal else _json],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        context_class=dict,
     )
 
     def write(record: Record) -> None:
@@ -180,14 +196,30 @@ def line_writer(file: TextIO) -> Callable[[Record], None]:
     return write
 
 
-def _json(logger: Any, method: str, fields: dict[str, Any]) -> str:
-    first = {name: fields.pop(name) for name in ("timestamp", "level", "event")}
-    text = encode({**first, **fields})
-    # Also what was recorded as it was: messages, and what effects were given.
+def _print(file: TextIO, text: str) -> None:
+    file.write(f"{text}\n")
+
+
+def _json_of(record: Record) -> str:
+    """Return the JSON of a line without reading the record's body, unless its own fields have a say in the header's."""
+    if _SPECIAL.search(record.body):
+        return _safe(encode(line(record)))
+    header = encode(line(evolve(record, body="{}")))
+    return _safe(header if record.body == "{}" else f"{header[:-1]},{record.body[1:]}")
+
+
+def _json(logger: Any, method: str, fields: MutableMapping[str, Any]) -> str:
+    first: dict[str, Any] = {name: fields.pop(name) for name in ("timestamp", "level", "event") if name in fields}
+    return _safe(encode({**first, **fields}))
+
+
+def _safe(text: str) -> str:
+    """Return the JSON of a line without secrets, and without characters that act on who shows it."""
+    # Of a record, its text is without secrets already; not its state, messages, and what effects were given.
     return inert_json(encode(redact(decode(text))) if may_hold_secret(text) else text)
 
 
-def _console(logger: Any, method: str, fields: dict[str, Any]) -> str:
+def _console(logger: Any, method: str, fields: MutableMapping[str, Any]) -> str:
     stamp, level, event = fields.pop("timestamp"), fields.pop("level"), fields.pop("event")
     for name in ("run", "traceback", "seq"):
         fields.pop(name, None)
@@ -225,7 +257,7 @@ def _resume_point(path: Path, store: Store) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise UsageError(f"log {path} can not be written: {error.strerror}; check its folder and permissions") from error
+        raise UsageError(f"log {path} cannot be written: {error.strerror}; check its folder and permissions") from error
     return _matching(last, store)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
-from harnesses.approval import Case
-from harnesses.effects import OPEN, EffectOutcome
+from harnesses.effects.approval import Case
+from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.step import StateDelta
 from orchestrator.lifecycle import Status
 
@@ -107,7 +107,7 @@ def name_in(body: str) -> str:
 
 @frozen
 class ApprovalRecord:
-    """All that is on record of one request for an approval. What it is worth, `harnesses.approval.stand` says."""
+    """All that is on record of one request for an approval. What it is worth, `harnesses.effects.approval.stand` says."""
 
     id: str
     harness: str

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias
 from attrs import frozen
 
 from harnesses.base import BaseHarness
-from harnesses.pools import Account
+from harnesses.budgets.pools import Account
 from harnesses.step import InputT, OutputT, StateT
 from orchestrator.errors import HarnessFailed, StoreError, StoreLost
 from orchestrator.handle import Handle
@@ -25,9 +25,9 @@ from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.restart import Restart
-from orchestrator.store.capabilities import path_of, secret_of
-from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import (
+from orchestrator.store.in_memory.memory_store import MemoryStore
+from orchestrator.store.store_capabilities import path_of, secret_of
+from orchestrator.store.store_protocol import (
     Committed,
     ConsumedRow,
     EffectRow,

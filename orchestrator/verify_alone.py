@@ -1,9 +1,9 @@
 """Prove that nobody has changed a store since it was written, or name what was: `python verify_alone.py run.db [HEAD]`.
 
 It stands alone: the standard library, and nothing of the program that wrote the store. HEAD is a head that was noted
-elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouched; 5: not so. `orchestrator/store/sealing.py`
-tells what a seal is made of, `pruning_residue.py` beside it what is left where a store was pruned. There is no key: who writes
-all seals anew, and the head, is found out by a HEAD of yours only.
+elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouched; 5: not so. `seals.py` in
+`orchestrator/store/integrity` tells what a seal is made of, `residue.py` what is left where a store was pruned. There is no
+key: who writes all seals anew, and the head, is found out by a HEAD of yours only.
 """
 
 # pyright: basic, reportUnusedExpression=false

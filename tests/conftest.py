@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import compileall
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import ROOT
 
 settings.register_profile(
     "steady",
@@ -34,4 +35,4 @@ def _compile_sources() -> None:
     The suite starts more than a thousand programs, many of them where Python writes none: each would spend 0.5 s on compiling.
     """
     for folder in ("harnesses", "orchestrator", "examples", "tests"):
-        compileall.compile_dir(Path(__file__).parents[1] / folder, quiet=2)
+        compileall.compile_dir(ROOT / folder, quiet=2)

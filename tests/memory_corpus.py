@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import frozen
 
-from harnesses.governance.memory import Episode, Query
+from harnesses.memory import Episode, Query
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define
 
-from harnesses.governance.memory import Episode, EpisodicMemory, MemorySettings
+from harnesses.memory import Episode, EpisodicMemory, MemorySettings
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("duckdb")
 pytest.importorskip("duckdb_ext")
 
-from orchestrator.analysis.sql.columns import VIEWS
-from orchestrator.analysis.sql.room import Room
+from orchestrator.analysis.sql.sql_columns import VIEWS
+from orchestrator.analysis.sql.sql_room import Room
 from tests.docs.pages import DOCS, LOG, PAGES
 from tests.docs.tables import answer, blocks
 from tests.docs.worked_questions import QUESTIONS

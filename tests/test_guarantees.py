@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
 ROWS = re.findall(r"^\| (G\d+) \|(.*)\|$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 

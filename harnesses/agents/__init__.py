@@ -4,13 +4,13 @@ ScriptedAgent   makes attempts that are written down
 CommandAgent    runs a command-line coding agent: any, or Claude Code, Codex CLI and aider by a dialect
 """
 
-from harnesses.agents.command import CommandAgent
-from harnesses.agents.dialects import Dialect, PromptBy, aider, claude_code, codex
+from harnesses.agents.agent_dialects import Dialect, PromptBy, aider, claude_code, codex
+from harnesses.agents.agent_output import Reading, Reply
+from harnesses.agents.command_agent import CommandAgent
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
-from harnesses.agents.reading import Reading, Reply
-from harnesses.agents.recorded import read_attempts, recording
+from harnesses.agents.recorded_attempts import read_attempts, recording
 from harnesses.agents.sandbox import Bubblewrap
-from harnesses.agents.scripted import ScriptedAgent, ScriptedAttempt
+from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt
 
 __all__ = [
     "AgentFailed",

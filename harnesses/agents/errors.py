@@ -2,7 +2,7 @@
 
 HarnessError
 └── AgentFailed         it did not come to an end as it should: an exit code, an error it reported
-    ├── AgentMissing    it can not be run: not installed, or not there; the harness is blocked
+    ├── AgentMissing    it cannot be run: not installed, or not there; the harness is blocked
     └── AgentTimedOut   it took longer than its limit, and was killed
 
 What was said in a turn that failed is not lost: the error has the conversation as `session`, and a feature harness has the
@@ -27,7 +27,7 @@ class AgentFailed(HarnessError):
 
 
 class AgentMissing(AgentFailed, NotReady):
-    """The program can not be run: it, or what it needs, is not installed. No try is made until a person has seen to it."""
+    """The program cannot be run: it, or what it needs, is not installed. No try is made until a person has seen to it."""
 
 
 class AgentTimedOut(AgentFailed):

@@ -28,7 +28,7 @@ from attrs import field, frozen
 
 from harnesses.agents.errors import AgentMissing
 from harnesses.agents.sandbox_mounts import Mounts, Places
-from harnesses.secrets import redact
+from harnesses.redaction.redactor import redact
 
 _NESTED = (("--unshare-user", "--disable-userns"), ("--unshare-user",), ())
 """What is tried, in this order: no namespaces of users within, one around it, and none (bubblewrap is set-user-id)."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.private_files import concealed_names, is_concealed
+from harnesses.files.private_files import concealed_names, is_concealed
 
 _PRIVATE = ("/tmp", "/run")
 """Temporary files of others, and the sockets of the machine's services, which would start programs outside."""
@@ -153,7 +153,7 @@ def _outer_first(wanted: tuple[str, str]) -> tuple[int, str, int]:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]] | None:
-    """Return what is in a folder; None if that can not be told, or is too much."""
+    """Return what is in a folder; None if that cannot be told, or is too much."""
     found: list[os.DirEntry[str]] = []
     try:
         with os.scandir(folder) as entries:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, cast
 
 from attrs import define, field, frozen
 
-from harnesses.agents.reading import AiderReading, ClaudeCodeReading, CodexReading, Reading, inner, loaded, string
+from harnesses.agents.agent_output import AiderReading, ClaudeCodeReading, CodexReading, Reading, inner, loaded, string
 
 _CALL = re.compile(r"\w*(?:tool_use|tool_call|function_call)")
 _LOOKS_LIKE_TOOL = re.compile(
@@ -143,7 +143,7 @@ def _read(line: str) -> tuple[list[Mapping[str, Any]], Sequence[Mapping[str, Any
 
 
 def _guessed(line: str) -> Iterator[Deed]:
-    """Return what a line that can not be read seems to tell of."""
+    """Return what a line that cannot be read seems to tell of."""
     text = _LETTER.sub(_letter, _NOISE.sub("", line))
     calls = list(_LOOKS_LIKE_TOOL.finditer(text))
     yield from (Deed(True, call[2] or "", call[1], _hash(text)) for call in calls)

@@ -8,10 +8,10 @@ PythonTests      judges source text instead of commits, without any repository
 
 from harnesses.coding.candidate import Candidate, Change, Checkouts
 from harnesses.coding.git import Identity
-from harnesses.coding.harness import CodingHarness
 from harnesses.coding.python_tests import PythonTests
 from harnesses.coding.sources import FailingTests, FeatureFile, FeatureSource
 from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
+from harnesses.coding.workplace.coding_harness import CodingHarness
 
 __all__ = [
     "Candidate",

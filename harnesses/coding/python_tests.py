@@ -15,7 +15,7 @@ from attrs import evolve
 
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import Feature, TurnResult, Verdict
-from harnesses.process import Ran, run_bounded
+from harnesses.processes.bounded_command import Ran, run_bounded
 
 _PROVEN = 93
 """What the tests' process ends with after the last test. Not 0: a solution that calls `sys.exit()` ends with that."""
@@ -79,6 +79,6 @@ def _verdict(*, passed: bool, evidence: str, ran: Ran | None = None) -> Verdict:
 
 
 def _write(directory: Path, tests: str, code: str) -> None:
-    # An agent's text may hold what UTF-8 can not say; the tests should fail on it then, not the harness.
+    # An agent's text may hold what UTF-8 cannot say; the tests should fail on it then, not the harness.
     (directory / "solution.py").write_text(code, encoding="utf-8", errors="backslashreplace")
     (directory / "tests.py").write_text(f"from solution import *\n{tests}\nraise SystemExit({_PROVEN})\n", encoding="utf-8")

@@ -14,10 +14,10 @@ import trio
 from attrs import define, field
 
 from harnesses.coding.branches import slug
-from harnesses.coding.trees import remove
+from harnesses.coding.untrusted_dirs import remove
 from harnesses.features.errors import NotReady
-from harnesses.forks import close_unshared, keep_from_forks
-from harnesses.private_files import Concealed, conceal_folder
+from harnesses.files.private_files import Concealed, conceal_folder
+from harnesses.processes.fork_safety import close_unshared, keep_from_forks
 
 _WAIT_S = 30.0
 """For the git processes of a program that was killed; they take no orders from anybody, and end by themselves."""
@@ -58,13 +58,13 @@ class Workspace:
         """Take the directory, and remove what was left half-made in it.
 
         Raises:
-            NotReady: somebody else has it, or it can not be made.
+            NotReady: somebody else has it, or it cannot be made.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.root / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise NotReady(f"workspace {self.root} can not be made: {error}; name another as `workspace`") from error
+            raise NotReady(f"workspace {self.root} cannot be made: {error}; name another as `workspace`") from error
         keep_from_forks(descriptor)
         try:
             await self._wait_for(descriptor)

@@ -31,20 +31,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from harnesses.coding.described import health_check_of, init_plan_of
-from harnesses.coding.described_parts import ByFunction, ByScript, OfNothing, agent_of, features_of, part_of
-from harnesses.coding.described_reading import placed, tried
 from harnesses.coding.python_tests import PythonTests
-from harnesses.coding.sources.files import FeatureFile
+from harnesses.coding.sources.feature_files import FeatureFile
 from harnesses.coding.sources.problems import Problems
-from harnesses.described.signatures import Reader, arguments_from, keys_of, made_from, path_beside
+from harnesses.described.coding_parts import ByFunction, ByScript, OfNothing, agent_of, features_of, part_of
+from harnesses.described.coding_table import health_check_of, init_plan_of
+from harnesses.described.table_arguments import Reader, arguments_from, keys_of, made_from, path_beside
+from harnesses.described.table_reading import placed, tried
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
-from harnesses.features.harness import FeatureHarness
-from harnesses.features.policy import FailFast, RunPolicy
+from harnesses.features.loop.feature_harness import FeatureHarness
+from harnesses.features.run_policy import FailFast, RunPolicy
 
 SUBJECT = "feature harness"
-_WITHOUT = ("selector", "observer", "hooks", "initial_state")
+_WITHOUT = ("selector", "observer", "hooks", "workplace", "initial_state")
 _AGENTS = (ByScript, ByFunction)
 _VALIDATORS = (OfNothing, ByFunction)
 
@@ -127,7 +127,7 @@ def _tests(value: object, where: str, problems: Problems, *, beside: Path) -> ob
     where = where.replace("tests", "python_tests")
     found: Any = value
     if isinstance(value, str):
-        found = tried(lambda: _parsed(placed(value, beside)), where, problems)
+        found = tried(lambda: _parse(placed(value, beside)), where, problems)
         if found is None:
             return None
     if not isinstance(found, Mapping) or not all(isinstance(one, str) for one in cast(Mapping[str, object], found).values()):
@@ -141,7 +141,7 @@ def _tests(value: object, where: str, problems: Problems, *, beside: Path) -> ob
 _PARSERS: Mapping[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": json.loads}
 
 
-def _parsed(path: Path) -> Any:
+def _parse(path: Path) -> Any:
     if path.suffix not in _PARSERS:
         raise InvalidRequest(f"{str(path)!r}: expected a name that ends with .toml or .json; rename it")
     return _PARSERS[path.suffix](path.read_text(encoding="utf-8"))

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from attrs import define
 
-from harnesses.coding.described_reading import placed
-from harnesses.described.signatures import keys_of
+from harnesses.described.table_arguments import keys_of
+from harnesses.described.table_reading import placed
 from harnesses.errors import HarnessMisuse
-from harnesses.governance.memory import EpisodicMemory, MemorySettings, read_settings
-from harnesses.pipeline.episodes import EpisodesOfPipeline
-from harnesses.pipeline.memory import Asked, Finished, Recalled
+from harnesses.memory import EpisodicMemory, MemorySettings, read_settings
+from harnesses.pipeline.pipeline_memory import Asked, EpisodesOfPipeline, Finished, Recalled
 
 _OWN = ("project", "path")
 KEYS: Mapping[str, tuple[str, ...]] = {"memory": (*_OWN, *keys_of(MemorySettings))}

@@ -28,18 +28,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from harnesses.coding.described_parts import AGENTS, ByCommand, ByDialect, ByFunction, agent_of
-from harnesses.coding.described_reading import placed, tried
 from harnesses.coding.sources.problems import Problems, meant
+from harnesses.described.coding_parts import AGENTS, ByCommand, ByDialect, ByFunction, agent_of
 from harnesses.described.memory_table import memory_of
-from harnesses.described.signatures import Reader, arguments_from, each, keys_of, made_from, typed
-from harnesses.governance.grades import Grade, grade_of
-from harnesses.governance.guardrails import Guardrails
-from harnesses.governance.policy import EvidencePolicy
+from harnesses.described.table_arguments import Reader, arguments_from, each, keys_of, made_from, typed
+from harnesses.described.table_reading import placed, tried
+from harnesses.governance.evidence.evidence_ledger import Grade, grade_of
+from harnesses.governance.evidence.evidence_policy import EvidencePolicy
+from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.harness import PipelineHarness
-from harnesses.pipeline.preset import PLAN_TASKS, SDLC_STAGES
-from harnesses.pipeline.stage import Stage
-from harnesses.pipeline.task import Deed, Task, each_stage
+from harnesses.pipeline.plan.preset import PLAN_TASKS, SDLC_STAGES
+from harnesses.pipeline.plan.stage import Stage
+from harnesses.pipeline.plan.task import Deed, Task, each_stage
 
 SUBJECT = "pipeline harness"
 _AGENTS = (ByCommand, ByDialect, ByFunction)
@@ -110,7 +110,7 @@ _TEXTS = typed(list[str])
 
 def _stages(value: object, where: str, problems: Problems) -> object:
     if isinstance(value, str):
-        return _named(value, {"sdlc": SDLC_STAGES}, where, problems)
+        return _find_known(value, {"sdlc": SDLC_STAGES}, where, problems)
     return each(value, where, problems, _stage)
 
 
@@ -120,14 +120,14 @@ def _stage(value: object, where: str, problems: Problems) -> object:
 
 
 def _tasks(value: object, where: str, problems: Problems) -> object:
-    return _named(value, _TASKS, where, problems) if isinstance(value, str) else each(value, where, problems, _task)
+    return _find_known(value, _TASKS, where, problems) if isinstance(value, str) else each(value, where, problems, _task)
 
 
 def _task(value: object, where: str, problems: Problems) -> object:
     readers: dict[str, Reader] = dict.fromkeys(
         ("stages", "acceptance_criteria", "validation_checks", "after", "domains"), _TEXTS
     )
-    readers |= {"id": typed(str), "deeds": lambda value, where, problems: each(value, where, problems, _deed) or ()}
+    readers |= {"id": typed(str), "deeds": lambda value, where, problems: each(value, where, problems, _read_action) or ()}
     return made_from(value, Task, where, problems, readers=readers)
 
 
@@ -136,14 +136,14 @@ def _deeds(value: object, where: str, problems: Problems) -> dict[str, Sequence[
         problems.add(where, f"expected a table of lists, by stage id, got {value!r:.100}; write one")
         return {}
     tables = cast(Mapping[str, object], value)
-    return {stage: each(one, f"{where}: {stage}", problems, _deed) or [] for stage, one in tables.items()}
+    return {stage: each(one, f"{where}: {stage}", problems, _read_action) or [] for stage, one in tables.items()}
 
 
-def _deed(value: object, where: str, problems: Problems) -> object:
+def _read_action(value: object, where: str, problems: Problems) -> object:
     return made_from(value, Deed, where, problems, readers={"command": _TEXTS})
 
 
-def _named(value: str, known: Mapping[str, object], where: str, problems: Problems) -> object:
+def _find_known(value: str, known: Mapping[str, object], where: str, problems: Problems) -> object:
     if value not in known:
         way_out = meant(value, known) or "; choose one, or write a list of tables"
         problems.add(where, f"expected one of {', '.join(known)}, got {value!r:.100}{way_out}")

@@ -33,23 +33,22 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from harnesses.coding.described_reading import placed, tried
 from harnesses.coding.sources.problems import Problems, meant
-from harnesses.described.references import called
-from harnesses.described.signatures import Reader, arguments_from, by_key, keys_of, made_from, path_beside, typed
+from harnesses.described.table_arguments import Reader, arguments_from, by_key, called, keys_of, made_from, path_beside, typed
+from harnesses.described.table_reading import placed, tried
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtOptions
-from harnesses.trading.ccxt_feed import CcxtFeed
-from harnesses.trading.harness import TradingHarness
-from harnesses.trading.instruments import Instrument
-from harnesses.trading.paper import PaperBroker
-from harnesses.trading.paper_later import PaperBrokerLater
-from harnesses.trading.paper_rules import Fees
-from harnesses.trading.polling import PollingFeed
-from harnesses.trading.replay import ReplayFeed
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtOptions
+from harnesses.trading.exchange.ccxt_feed import CcxtFeed
+from harnesses.trading.feeds.polling_feed import PollingFeed
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.paper.deferred_broker import PaperBrokerLater
+from harnesses.trading.paper.paper_broker import PaperBroker
+from harnesses.trading.paper.paper_rules import Fees
 from harnesses.trading.risk import Limits
 from harnesses.trading.strategies import cross_strategy, portfolio_strategy, rsi_strategy
+from harnesses.trading.trading_harness import TradingHarness
 
 SUBJECT = "trading harness"
 STRATEGIES: Mapping[str, Callable[..., object]] = {

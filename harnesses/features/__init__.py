@@ -11,13 +11,8 @@ from harnesses.features.errors import (
     ValidationFailed,
 )
 from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
-from harnesses.features.harness import FeatureHarness
-from harnesses.features.health import CommandHealthCheck, NoHealthCheck
-from harnesses.features.hooks import NoHooks, Phase, PhaseHooks
-from harnesses.features.manifest import InitializerResult, InitPlan, InitStep, SessionManifest, Shell
-from harnesses.features.policy import FailFast, OnExhausted, RunMode, RunPolicy
-from harnesses.features.protocols import FeatureSelector, HealthCheck, OutcomeValidator
-from harnesses.features.record import (
+from harnesses.features.feature_protocols import FeatureSelector, HealthCheck, OutcomeValidator
+from harnesses.features.feature_record import (
     Assignment,
     FeatureState,
     Iteration,
@@ -29,9 +24,15 @@ from harnesses.features.record import (
     RunOutcome,
     RunStatus,
 )
-from harnesses.features.selectors import FirstPending
+from harnesses.features.feature_validators import accept_all, all_of
+from harnesses.features.health_checks import CommandHealthCheck, NoHealthCheck
+from harnesses.features.loop.feature_harness import FeatureHarness
+from harnesses.features.loop.feature_workplace import Workplace
+from harnesses.features.loop.observers import NoHooks, Phase, PhaseHooks
+from harnesses.features.planning.feature_selectors import FirstPending
+from harnesses.features.run_policy import FailFast, OnExhausted, RunMode, RunPolicy
+from harnesses.features.session_manifest import InitializerResult, InitPlan, InitStep, SessionManifest, Shell
 from harnesses.features.streaming import FeatureAgent, StreamingAgent, TurnEvent, TurnEventKind, TurnObserver
-from harnesses.features.validators import accept_all, all_of
 
 __all__ = [
     "Assignment",
@@ -81,6 +82,7 @@ __all__ = [
     "TurnResult",
     "ValidationFailed",
     "Verdict",
+    "Workplace",
     "accept_all",
     "all_of",
 ]

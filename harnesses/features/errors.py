@@ -2,8 +2,8 @@
 
     HarnessError
     └── FeatureError
-        ├── InvalidRequest      what was asked for can not be: a blank objective, two features with one id, a policy
-        ├── MemoryFailed        what was stored is not what is read, or can not be written
+        ├── InvalidRequest      what was asked for cannot be: a blank objective, two features with one id, a policy
+        ├── MemoryFailed        what was stored is not what is read, or cannot be written
         ├── ChatFailed          the agent's turn failed
         ├── ValidationFailed    the validator, or the selector, failed; not: the work was found wanting
         ├── HealthCheckFailed   the surroundings are not fit to work in
@@ -33,7 +33,7 @@ class FeatureErrorKind(StrEnum):
 
 
 class FeatureError(HarnessError):
-    """The feature harness can not go on."""
+    """The feature harness cannot go on."""
 
     kind: ClassVar[FeatureErrorKind]
 
@@ -42,13 +42,13 @@ class FeatureError(HarnessError):
 
 
 class InvalidRequest(FeatureError, NoRestart):
-    """What was asked for can not be: the caller's mistake. Nothing was changed."""
+    """What was asked for cannot be: the caller's mistake. Nothing was changed."""
 
     kind = FeatureErrorKind.INVALID_REQUEST
 
 
 class MemoryFailed(FeatureError):
-    """What was stored is not what is read, or can not be written."""
+    """What was stored is not what is read, or cannot be written."""
 
     kind = FeatureErrorKind.MEMORY
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-from harnesses.usage import Usage
+from harnesses.budgets.usage import Usage
 
 
 def _texts(texts: Iterable[str]) -> tuple[str, ...]:

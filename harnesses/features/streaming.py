@@ -18,7 +18,7 @@ from attrs import frozen
 from harnesses.agent import Agent, AgentRun
 from harnesses.features.errors import ChatFailed
 from harnesses.features.feature import TurnResult
-from harnesses.features.record import Assignment, FeatureState
+from harnesses.features.feature_record import Assignment, FeatureState
 
 FeatureAgent: TypeAlias = Agent[FeatureState, Assignment, TurnResult]
 
@@ -82,7 +82,7 @@ class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
         self.stream = stream
 
 
-def watched(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAgent:
+def observe(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAgent:
     """Return an agent that does what `agent` does, and tells of each event on its way; a plain agent has only the last one."""
 
     async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:

@@ -12,9 +12,8 @@ counting       tool calls and messages of an agent, counted by us and stopped at
 watching       a governor that holds them, step by step, for any harness
 """
 
-from harnesses.governance.claiming import Claim, check_claimed, refused_claim, stamped
-from harnesses.governance.completeness import completeness, file_checks, independent
-from harnesses.governance.contracts import (
+from harnesses.governance.contracts.completeness import completeness, file_checks, independent
+from harnesses.governance.contracts.contract_json import (
     BuilderContract,
     BuilderStatus,
     Check,
@@ -28,7 +27,6 @@ from harnesses.governance.contracts import (
     read_validator,
     to_json,
 )
-from harnesses.governance.counting import LimitedAgent, counted, limited
 from harnesses.governance.errors import (
     ContractError,
     EvidenceError,
@@ -37,7 +35,9 @@ from harnesses.governance.errors import (
     NoProgressMade,
     NotClaimed,
 )
-from harnesses.governance.evidence import (
+from harnesses.governance.evidence.attempt_verdict import judge, quality, unreadable
+from harnesses.governance.evidence.claims import Claim, check_claimed, refused_claim, stamped
+from harnesses.governance.evidence.evidence_ledger import (
     Bound,
     Evidence,
     EvidenceStatus,
@@ -49,13 +49,13 @@ from harnesses.governance.evidence import (
     reported,
     stale,
 )
-from harnesses.governance.guardrail_tables import read_guardrails, read_together
-from harnesses.governance.guardrails import Guardrails, NoProgress
-from harnesses.governance.judging import judge, quality, unreadable
-from harnesses.governance.policy import EvidencePolicy
-from harnesses.governance.retry import Decision, Retry, TaskStatus, decide, feedback, follow
-from harnesses.governance.tally import AgentStopped, Tally, tallying, telemetry_checks
-from harnesses.governance.watching import Watch, terms
+from harnesses.governance.evidence.evidence_policy import EvidencePolicy
+from harnesses.governance.evidence.retry_rule import Decision, Retry, TaskStatus, decide, feedback, follow
+from harnesses.governance.limits.agent_counts import AgentStopped, Tally, tallying, telemetry_checks
+from harnesses.governance.limits.counted_agent import LimitedAgent, counted, limited
+from harnesses.governance.limits.guardrail_tables import read_guardrails, read_together
+from harnesses.governance.limits.guardrail_watch import Watch, terms
+from harnesses.governance.limits.guardrails import Guardrails, NoProgress
 
 __all__ = [
     "AgentStopped",

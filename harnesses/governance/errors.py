@@ -2,10 +2,10 @@
 
 HarnessError
 ├── HarnessMisuse
-│   └── GuardrailError      guardrails that can not be: an unknown name, a wrong type, a number below 0
+│   └── GuardrailError      guardrails that cannot be: an unknown name, a wrong type, a number below 0
 ├── ContractError           what was handed in is no contract; every problem with its path
 │   └── NotClaimed          it is one, of work that is not the attempt under way
-├── EvidenceError           no entry of a ledger: a field is missing, or it speaks of what can not be looked at
+├── EvidenceError           no entry of a ledger: a field is missing, or it speaks of what cannot be looked at
 ├── NoProgressMade          the same again and again: the attempt ends, and a fresh one begins
 └── Waiting
     └── GuardrailTripped    a limit is reached: the harness is blocked until a person decides
@@ -22,7 +22,7 @@ _SHOWN = 20
 
 
 class GuardrailError(HarnessMisuse):
-    """Guardrails were given that can not be."""
+    """Guardrails were given that cannot be."""
 
 
 class ContractError(HarnessError):
@@ -40,7 +40,7 @@ class NotClaimed(ContractError):
 
 
 class EvidenceError(HarnessError):
-    """An entry can not go into the ledger."""
+    """An entry cannot go into the ledger."""
 
 
 class NoProgressMade(HarnessError):

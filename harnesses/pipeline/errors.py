@@ -2,7 +2,7 @@
 
 HarnessError
 └── NoRestart
-    └── PipelineInvalid     stages or tasks that can not be worked, a place that can not be used: the caller's mistake
+    └── PipelineInvalid     stages or tasks that cannot be worked, a place that cannot be used: the caller's mistake
 """
 
 from __future__ import annotations
@@ -11,4 +11,4 @@ from harnesses.errors import NoRestart
 
 
 class PipelineInvalid(NoRestart):
-    """A pipeline can not be as it was described. Nothing was changed."""
+    """A pipeline cannot be as it was described. Nothing was changed."""

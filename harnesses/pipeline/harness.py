@@ -11,41 +11,100 @@ The laws:
     a task passes by a verdict of code, on a contract of the claim that is open, with evidence of the grade that is asked for
     what does not depend on each other goes on side by side, and what becomes of one harms no other
     while something waits for a person's approval nothing else of the pipeline is going on: what can go on without goes first
+
+Who has whom, none of them the harness:
+
+    PipelineHarness ──► PipelinePlan    stages, tasks, workspace: what was given, checked
+        │               AgentTable      who builds and judges each task
+        ├──► Workers    builders and validators beside the loop ──► CaseJudge   judges in a copy
+        ├──► Actions    what a person has to approve, done once
+        ├──► StepWriter a draft ──► the step that is yielded
+        └──► FolderView what was done, as files
+
+What a step is to be is decided by functions of the state (`scheduling`, `task_attempts`, `verdicts`, `upkeep`), which return a
+`StepDraft`; the loop awaits, and writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+from secrets import token_hex
+from typing import cast
 
 import trio
 
-from harnesses.charging import spent_up
+from harnesses.base import BaseHarness
+from harnesses.budgets.charging import spent_up
 from harnesses.errors import BudgetExhausted, HarnessMisuse, Stopping, Waiting
-from harnesses.features.texts import one_line
-from harnesses.governance.retry import TaskStatus
-from harnesses.pipeline.changes import built_of
+from harnesses.features.agent_text import one_line
+from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.evidence.evidence_policy import EvidencePolicy
+from harnesses.governance.evidence.retry_rule import TaskStatus
+from harnesses.governance.limits.guardrails import Guardrails
+from harnesses.pipeline.actions import Actions, begun_action
+from harnesses.pipeline.agent_table import Agents, Validators, assign_agents
 from harnesses.pipeline.errors import PipelineInvalid
-from harnesses.pipeline.ids import TaskId
-from harnesses.pipeline.planning import Act, Done, Hold, Judge, Move, Reclaim, Rest, Start, Stuck, next_move
-from harnesses.pipeline.record import MoveKind
-from harnesses.pipeline.steps import PipelineSteps, stale_tasks
-from harnesses.pipeline.telling import PipelineStep
-from harnesses.pipeline.work import Halted, Handed, Heard, Result
+from harnesses.pipeline.judging.case_judge import CaseJudge
+from harnesses.pipeline.judging.copies import MAX_COPY_BYTES
+from harnesses.pipeline.pipeline_memory import PipelineMemory
+from harnesses.pipeline.pipeline_state import (
+    Mode,
+    PipelineInput,
+    PipelineOutput,
+    PipelineState,
+    PipelineStep,
+    StepDraft,
+    record_of,
+)
+from harnesses.pipeline.plan.ids import TaskId
+from harnesses.pipeline.plan.pipeline_plan import make_plan
+from harnesses.pipeline.plan.preset import SDLC_STAGES
+from harnesses.pipeline.plan.stage import Stage
+from harnesses.pipeline.plan.task import Task, each_stage
+from harnesses.pipeline.run_folder.folder_files import FolderView, sweep_drafts
+from harnesses.pipeline.scheduling import (
+    Act,
+    Done,
+    Hold,
+    Judge,
+    Move,
+    Reclaim,
+    Rest,
+    Start,
+    Stuck,
+    next_move,
+    waits_for_person,
+)
+from harnesses.pipeline.stage_work import PipelineAgent
+from harnesses.pipeline.step_writer import StepWriter
+from harnesses.pipeline.task_attempts import claim_task, hold_task, plan_run, reclaim_task, take_submission
+from harnesses.pipeline.upkeep import follow_messages, recall, remember, set_back_stale, stale_tasks, unremembered
+from harnesses.pipeline.verdicts import not_judged, take_verdict
+from harnesses.pipeline.workers import BuildResult, Halt, JudgingResult, Workers
+from harnesses.processes.threads import aside
+from harnesses.step import Constraints
 
 _LOOK_S = 0.25
 """While agents work, messages are looked for so often."""
-_PASSES = 4
-"""Passes of the scheduler in which those who end at one moment may say so."""
 _GRACE = 0.8
 """The part of the grace period of a stop in which what is under way may come to its end."""
+_LEAVING_S = 2.0
+"""In which the run folder is written when the attempt ends."""
+_MAX_MESSAGES = 100
+"""Messages that are followed in one step."""
 
 
-class PipelineHarness(PipelineSteps):
+def new_nonce() -> str:
+    """Return what no other attempt has."""
+    return token_hex(16)
+
+
+class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput]):
     """Works stages, in tasks, until each is proven; see the module.
 
     It is complete when every task passes and all that its proofs speak of is what it was. If what is left needs a person, it
-    waits: `orchestrator send NAME '{"unblock": "task"}'`, see `orders`.
+    waits: `orchestrator send NAME '{"unblock": "task"}'`, see `operator_messages`.
 
     Args:
         stages: what has to come to be; the default are the 15 of software development.
@@ -70,17 +129,74 @@ class PipelineHarness(PipelineSteps):
         nonce: gives what tells an attempt from every other.
 
     Raises:
-        PipelineInvalid: stages, tasks or agents are such that they can not be worked.
+        PipelineInvalid: stages, tasks or agents are such that they cannot be worked.
     """
+
+    _workers: Workers
+    _actions: Actions
+    _writer: StepWriter
+    _view: FolderView
+    _halted: Exception | None
+
+    def __init__(
+        self,
+        stages: Sequence[Stage] = SDLC_STAGES,
+        tasks: Sequence[Task] | None = None,
+        *,
+        agents: Agents,
+        validators: Validators = None,
+        workspace: Path | str,
+        goal: str,
+        run_folder: Path | str | None = None,
+        guardrails: Guardrails | None = None,
+        evidence_policy: EvidencePolicy | None = None,
+        memory: PipelineMemory | None = None,
+        mode: Mode | str = Mode.INTERACTIVE,
+        max_parallel: int = 3,
+        agent_limit_s: float = 1_800.0,
+        command_limit_s: float = 600.0,
+        unseen: Iterable[str] = (),
+        max_copy_bytes: int = MAX_COPY_BYTES,
+        nonce: Callable[[], str] = new_nonce,
+        max_context_steps: int = 10,
+        constraints: Constraints | None = None,
+    ) -> None:
+        super().__init__(PipelineState(), max_context_steps=max_context_steps, constraints=constraints)
+        self._plan = make_plan(
+            stages,
+            each_stage(stages) if tasks is None else tasks,
+            workspace=workspace,
+            run_folder=run_folder,
+            goal=goal,
+            mode=mode,
+            guardrails=guardrails or Guardrails(),
+        )
+        _check_counts(max_parallel=max_parallel, max_copy_bytes=max_copy_bytes)
+        _check_limits(agent_limit_s=agent_limit_s, command_limit_s=command_limit_s)
+        self._agents = assign_agents(self._plan, agents, validators)
+        self._memory, self._nonce = memory, nonce
+        self._most, self._agent_limit_s = max_parallel, agent_limit_s
+        self._judge = CaseJudge(
+            workspace=self._plan.workspace,
+            stages=self._plan.stages,
+            guardrails=self._plan.guardrails,
+            policy=evidence_policy or EvidencePolicy(),
+            limit_s=command_limit_s,
+            unseen=tuple(unseen),
+            max_bytes=max_copy_bytes,
+        )
+
+    def asked_agents(self) -> Sequence[PipelineAgent]:
+        return self._agents.every()
 
     def is_complete(self) -> bool:
         state = self.state
-        if not state.tasks or self._unpassed() or self._unremembered():
+        if not state.tasks or any(task.status is not TaskStatus.PASS for task in state.tasks):
             return False
-        if stale_tasks(state, self._workspace):
+        if (self._memory is not None and unremembered(state)) or stale_tasks(state, self._plan.workspace):
             return False
         # Here and now: a program that is killed after its last step does not run the harness again.
-        self._show_all()
+        self._read_view().write()
         return True
 
     def reopens(self) -> bool:
@@ -88,62 +204,64 @@ class PipelineHarness(PipelineSteps):
         return not self.is_complete()
 
     async def execute(self) -> AsyncIterator[PipelineStep]:
-        self._working: dict[TaskId, str] = {}
-        self._own: set[str] = set()
-        self._results, self._news = trio.open_memory_channel[Result](self._most)
-        self._bell = trio.Event()
-        self._waiting: list[Result] = []
-        self._halted: Exception | None = None
-        self._check_workspace()
-        await self._open_folder()
+        self._check_begun()
+        self._halted, self._writer = None, StepWriter()
+        self._actions = Actions(self._plan, self._judge.policy, self.once, self.approval, self.now)
+        self._view = await aside(self._read_view)
+        if self.state.run_id:
+            await aside(sweep_drafts, self._plan.workspace / self.state.run_folder)
+            await aside(self._view.write)
         ended: Exception | Stopping | None = None
         try:
             async with trio.open_nursery() as nursery:
+                ask, limit_s = self.run_agent, self._agent_limit_s
+                self._workers = Workers(nursery, self._plan, self._agents, self._judge, ask=ask, now=self.now, limit_s=limit_s)
                 while True:
                     try:
-                        made = await self._next(nursery)
+                        draft = await self._next()
+                        made = None if draft is None else self._write(draft)
                     except (Exception, Stopping) as error:
                         # Raised outside of the nursery, which would wrap it.
                         ended = error
-                        made = await self._last_words() if isinstance(error, Stopping) else None
+                        made = await self._drain() if isinstance(error, Stopping) else None
                     if made is None:
                         break
                     yield made
-                    self._settle()
-                    await self._show()
+                    self._update_view()
+                    await aside(self._view.write)
                     if ended is not None:
                         break
                 nursery.cancel_scope.cancel()
         finally:
-            await self._leave()
+            self._update_view()
+            with trio.move_on_after(_LEAVING_S, shield=True):
+                await aside(self._view.write)
         if ended is not None:
             raise ended
 
-    async def _next(self, nursery: trio.Nursery) -> PipelineStep | None:
-        """Make the next step, having put to work what can be; None at the end."""
+    async def _next(self) -> StepDraft | None:
+        """Decide the next step, having put to work what can be; None at the end."""
         if not self.state.run_id:
-            return self._planned()
-        self._same_plan()
+            return plan_run(self._plan, self.now())
+        self._plan.check_same(self.state)
         while True:
-            if (begun := self._begun_deed()) is not None:
-                return await self._acted(begun)
-            self._put_to_work(nursery)
-            if (result := await self._arrived()) is not None:
-                if not isinstance(result, Halted):
-                    return self._taken(result)
+            state, workers = self.state, self._workers
+            if (begun := begun_action(state, self.effects)) is not None:
+                return await self._actions.act(state, begun, self.current_step + 1)
+            workers.start_building(state)
+            if (result := await workers.arrived([task.id for task in state.tasks])) is not None:
+                if not isinstance(result, Halt):
+                    return self._take(result)
                 # Its claim is given back; the others come to their end, and nothing new begins.
-                self._own.discard(self._working.pop(result.task, ""))
+                workers.finish(result)
                 self._halted = self._halted or result.error
-            if self._halted is not None and not self._working:
+            if self._halted is not None and not workers.working:
                 raise self._halted
             most = self._most if self._halted is None else 0
-            move = next_move(self.state, self._guardrails, working=self._working.keys(), own=self._own, most=most)
-            if not _parks(move) and (orders := self._orders()):
-                return self._followed(orders)
-            if isinstance(move, Start | Act | Done) and (made := await self._set_back()) is not None:
-                return made
-            if pending := self._unremembered():
-                return await self._remember(pending)
+            rails, own = self._plan.guardrails, workers.claims
+            move = next_move(state, rails, working=workers.working.keys(), own=own, most=most)
+            if (draft := await self._upkeep(state, move)) is not None:
+                return draft
             if isinstance(move, Start) and (spent := self._spent(move.task)) is not None:
                 self._halted = spent
                 continue
@@ -154,115 +272,136 @@ class PipelineHarness(PipelineSteps):
                     return None
                 case Stuck(reason=reason):
                     raise Waiting(one_line(reason, 2_000))
+                case Judge(task=id):
+                    workers.start_judging(state, id)
                 case _:
-                    if (made := await self._step(nursery, move)) is not None:
-                        return made
+                    return await self._move(state, move)
 
-    async def _step(self, nursery: trio.Nursery, move: Move) -> PipelineStep | None:
-        """Make the step that a move is; None if it is none, but something begins."""
+    async def _upkeep(self, state: PipelineState, move: Move) -> StepDraft | None:
+        """Return what is to be done before a move; None if there is nothing."""
+        # A move that may wait for a person goes before messages: after them, it would have to be asked anew.
+        if not isinstance(move, Act) and not waits_for_person(move) and (messages := self._messages()):
+            return follow_messages(state, messages, self._plan.guardrails, self.now())
+        if isinstance(move, Start | Act | Done) and (stale := await aside(stale_tasks, state, self._plan.workspace)):
+            return set_back_stale(state, stale, self.now())
+        if self._memory is not None and (pending := unremembered(state)):
+            return await remember(self._memory, state, pending, self.now)
+        return None
+
+    async def _move(self, state: PipelineState, move: Reclaim | Hold | Start | Act) -> StepDraft:
+        """Decide the step that a move is."""
         match move:
             case Reclaim(task=id):
-                return self._reclaimed(id)
-            case Judge(task=id):
-                record = self._record(id)
-                assert record.claim is not None
-                self._begin(id, record.claim.nonce)
-                nursery.start_soon(self._judge, id, record.claim, built_of(record))
-                return None
+                return reclaim_task(state, id, self._plan.guardrails, self.now())
             case Hold():
-                return self._held(move)
+                return hold_task(state, move, self.now())
             case Start(task=id, gated=gated):
-                made = await (self._agreed(id) if gated else self._claimed(id))
-                if made.input.kind is MoveKind.CLAIM and (claim := self._record(id).claim) is not None:
-                    self._own.add(claim.nonce)
-                return made
+                grant = await self._actions.ask_to_start(state, id) if gated else None
+                if isinstance(grant, StepDraft):
+                    return grant
+                draft = await self._claim(state, id)
+                if grant is not None:
+                    self.log(f"{id}: agreed to: {grant.by}")
+                return draft
             case Act(task=id):
-                return await self._acted(id)
-            case _:
-                raise HarnessMisuse(f"{self._where()}: {move!r} is no step")
+                return await self._actions.act(state, id, self.current_step + 1)
+
+    async def _claim(self, state: PipelineState, id: TaskId) -> StepDraft:
+        """Begin an attempt."""
+        attempt = record_of(state, id).attempts + 1
+        claim = Claim(task_id=str(id), attempt=attempt, nonce=self._nonce())
+        recalled, events = await recall(self._memory, state, id, self.now)
+        before, agent = (self._agents.builder(id, max(1, number)) for number in (attempt - 1, attempt))
+        agents, rails = None if agent is before else (before.name, agent.name), self._plan.guardrails
+        draft = claim_task(state, claim, rails, self.now(), memory=recalled.text, agents=agents, events=events)
+        self._workers.claims.add(claim.nonce)
+        return draft
+
+    def _take(self, result: BuildResult | JudgingResult) -> StepDraft:
+        """Take in what has come of somebody's work."""
+        state, id, now = self.state, result.task, self.now()
+        nonce, record = self._workers.finish(result), record_of(self.state, id)
+        if record.claim is None or not record.claim.nonce == result.nonce == nonce:
+            raise HarnessMisuse(f"{self._where()}: task {id}: what came is of a claim that is not open")
+        if isinstance(result, BuildResult):
+            return take_submission(state, id, result.built, now)
+        judged = result.judged
+        verdict = not_judged(record.claim, result.problem) if judged is None else judged.verdict
+        evidence, step = () if judged is None else judged.evidence, self.current_step + 1
+        actions = len(self._actions.of_task(state, id, record.builder))
+        return take_verdict(state, verdict, evidence, self._plan.guardrails, actions=actions, now=now, step=step)
+
+    async def _drain(self) -> PipelineStep | None:
+        """Take in what comes to its end within the grace period of a stop, all of it in one step; None if nothing does."""
+        made: PipelineStep | None = None
+        workers, order = self._workers, [task.id for task in self.state.tasks]
+        with trio.move_on_after(self._surroundings("stop").control.grace_s * _GRACE):
+            while workers.working:
+                result = await workers.arrived(order)
+                if result is None:
+                    await workers.wait()
+                elif isinstance(result, Halt):
+                    workers.finish(result)
+                else:
+                    made = self._write(self._take(result))
+        return made
+
+    def _write(self, draft: StepDraft) -> PipelineStep:
+        """Return the step that a draft is, with what is recorded beside it."""
+        written = self._writer.write(draft, self.current_step + 1)
+        for kind, value in written.attachments:
+            self.attach(kind, value)
+        self.update_state(lambda _: draft.state, summary=written.step.output.note or None)
+        return written.step
+
+    def _read_view(self) -> FolderView:
+        outputs = tuple(step.output for step in self.step_history)
+        return FolderView(self.name, self._plan.workspace, self.state, outputs)
+
+    def _update_view(self) -> None:
+        """Add the step that was made to the run folder, if it is recorded."""
+        if (output := self._writer.take_recorded(self.current_step)) is not None:
+            self._view = self._view.after(self.state, output)
 
     def _spent(self, id: TaskId) -> BudgetExhausted | None:
         """Return why no attempt at a task is begun: nothing is left for its agent, and the attempt would count."""
         till = self._surroundings("claim").till
-        agent: object = self._builder(id, self._record(id).attempts + 1)
+        agent: object = self._agents.builder(id, record_of(self.state, id).attempts + 1)
         wanted = {"turns", *getattr(agent, "reports", ())}
         why = "" if till is None else spent_up(till.accounts(), wanted)
         return BudgetExhausted(why) if why else None
 
-    # what goes on beside
-
-    def _put_to_work(self, nursery: trio.Nursery) -> None:
-        """Have the agents begin whose claims are on record."""
-        for record in self.state.tasks:
-            claim = record.claim
-            if claim is None or record.built is not None or record.id in self._working or claim.nonce not in self._own:
-                continue
-            self._begin(record.id, claim.nonce)
-            nursery.start_soon(partial(self._build, record.id, claim))
-
-    def _begin(self, id: TaskId, nonce: str) -> None:
-        self._working[id] = nonce
-
-    async def _arrived(self) -> Result | None:
-        """Return what has come of somebody's work, if anything has; of several, that of the task that the plan has first."""
-        self._bell = trio.Event()
-        for _ in range(_PASSES):
-            while self._news.statistics().current_buffer_used:
-                self._waiting.append(self._news.receive_nowait())
-            if not self._waiting:
-                return None
-            # Those that end at the same moment get to say so: then who is first is no matter of chance.
-            await trio.lowlevel.checkpoint()
-        order = [task.id for task in self.state.tasks]
-        self._waiting.sort(key=lambda result: order.index(result.task))
-        return self._waiting.pop(0)
+    def _messages(self) -> list[object]:
+        """Take the messages that have come."""
+        messages: list[object] = []
+        while len(messages) < _MAX_MESSAGES:
+            try:
+                messages.append(self.receive_nowait())
+            except trio.WouldBlock:
+                break
+        return messages
 
     async def _look_out(self) -> None:
         """Wait until something comes of somebody's work, or it is time to look for messages."""
         with trio.move_on_after(_LOOK_S):
-            await self._bell.wait()
+            await self._workers.wait()
 
-    async def _last_words(self) -> PipelineStep | None:
-        """Take in what comes to its end within the grace period of a stop, all of it in one step; None if nothing does."""
-        made: PipelineStep | None = None
-        with trio.move_on_after(self._surroundings("stop").control.grace_s * _GRACE):
-            while self._working:
-                result = await self._arrived()
-                if result is None:
-                    await self._bell.wait()
-                elif isinstance(result, Halted):
-                    self._working.pop(result.task, "")
-                else:
-                    made = self._taken(result)
-        return made
-
-    def _taken(self, result: Handed | Heard) -> PipelineStep:
-        """Return the step of what has come of somebody's work."""
-        nonce = self._working.pop(result.task, "")
-        claim = self._record(result.task).claim
-        if claim is None or claim.nonce != result.nonce or nonce != result.nonce:
-            raise HarnessMisuse(f"{self._where()}: task {result.task}: what came is of a claim that is not open")
-        match result:
-            case Handed(task=id, built=built):
-                return self._built_by(id, built)
-            case Heard(task=id, judged=judged, problem=problem):
-                return self._heard(id, judged, problem)
-
-    def _begun_deed(self) -> TaskId | None:
-        """Return the task that a deed on record of the step being made is for: it is taken up before anything else."""
-        for record in self.state.tasks:
-            key = f"act {record.id} {record.attempts} {record.done + 1}"
-            if record.proven and any(effect.key == key for effect in self.effects):
-                return record.id
-        return None
-
-    def _check_workspace(self) -> None:
-        if not self._workspace.is_dir():
-            raise PipelineInvalid(f"workspace {str(self._workspace)!r} is no directory: expected the project's root; make it")
+    def _check_begun(self) -> None:
+        if not self._plan.workspace.is_dir():
+            raise PipelineInvalid(
+                f"workspace {str(self._plan.workspace)!r} is no directory: expected the project's root; make it"
+            )
         if any(task.status is TaskStatus.IN_PROGRESS and task.claim is None for task in self.state.tasks):
             raise PipelineInvalid("a task is in progress without a claim: the record was changed from outside")
 
 
-def _parks(move: Move) -> bool:
-    """Return whether a move may wait for a person. Orders are followed after it: before it, it would have to be asked anew."""
-    return isinstance(move, Act) or (isinstance(move, Start) and move.gated)
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(cast(object, count), int) or count < 1:
+            raise PipelineInvalid(f"{name}: expected a whole number from 1 up, was {count!r}; correct it")
+
+
+def _check_limits(**limits: float) -> None:
+    for name, limit_s in limits.items():
+        if isinstance(limit_s, bool) or not limit_s > 0:
+            raise PipelineInvalid(f"{name}: expected seconds above 0, was {limit_s!r}; correct it")

@@ -4,28 +4,29 @@
                         ▲                                                                            │
                         └───────────────────────── fills, reports ───────────────────────────────────┘
 
-`bars`, `orders`, `book`, `account`, `risk` and the strategies are pure; feeds and brokers have the world; `harness` has both.
+`market`, `position_book`, `account`, `risk` and the strategies are pure; `feeds`, `paper` and `exchange` do
+I/O; `trading_harness` has both.
 """
 
-from harnesses.trading.account_nouns import Command, Execution, TradingOutput, TradingState
-from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
-from harnesses.trading.book import Book, Position
-from harnesses.trading.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtOptions
-from harnesses.trading.ccxt_feed import CcxtFeed
-from harnesses.trading.feed import Feed, FeedUnavailable
-from harnesses.trading.harness import BooksDiffer, TradingHarness
-from harnesses.trading.harness_verbs import Verb
-from harnesses.trading.instruments import Instrument
-from harnesses.trading.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
-from harnesses.trading.paper import PaperBroker
-from harnesses.trading.paper_rules import Fees
-from harnesses.trading.polling import PollingFeed
-from harnesses.trading.replay import ReplayFeed
+from harnesses.trading.account_model import Command, Execution, TradingOutput, TradingState
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtOptions
+from harnesses.trading.exchange.ccxt_feed import CcxtFeed
+from harnesses.trading.feeds.polling_feed import PollingFeed
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
+from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
+from harnesses.trading.market.feed import Feed, FeedUnavailable
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.order_screening import Refusal
+from harnesses.trading.paper.paper_broker import PaperBroker
+from harnesses.trading.paper.paper_rules import Fees
+from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, RiskState
-from harnesses.trading.risk_screening import Refusal
 from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
+from harnesses.trading.trading_harness import BooksDiffer, TradingHarness
+from harnesses.trading.trading_messages import Verb
 
 __all__ = [
     "BadMarketData",

@@ -1,7 +1,7 @@
 """Risk: whether the account may trade, only reduce, or do nothing. Pure; time is an argument.
 
 The laws: a halt ends by a person's word alone, and no restart forgets a loss, for the high-water mark is part of the state.
-What follows from the state for each order is in `risk_screening`.
+What follows from the state for each order is in `order_screening`.
 
 Each concern has a state of its own, a beginning and an end. The state of the whole is that of the gravest concern:
 
@@ -36,8 +36,8 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.numbers import make_exact
-from harnesses.trading.orders import ONE, ZERO
+from harnesses.trading.market.exact_numbers import make_exact
+from harnesses.trading.market.orders import ONE, ZERO
 
 
 class RiskState(StrEnum):

@@ -6,14 +6,14 @@ replay, replay_into       the records of a run again, at any speed
 rejudge                   stored steps before today's judges, nothing being run; the ready-made ones are in `judges`
 fork                      a new harness from any step of another
 
-It needs no extra, reads any store, and can not hurt a run. Everything but `replay` reads with the thread that calls.
+It needs no extra, reads any store, and cannot hurt a run. Everything but `replay` reads with the thread that calls.
 """
 
-from orchestrator.fork import Forked, fork
-from orchestrator.history.differences import Change, ChangeKind, between, diff
+from orchestrator.history.forking import Forked, fork
 from orchestrator.history.rejudging import Judge, Look, Rejudged, rejudge
 from orchestrator.history.replaying import replay, replay_into
-from orchestrator.history.states import state_at, state_hash
+from orchestrator.history.state_at_step import state_at, state_hash
+from orchestrator.history.state_differences import Change, ChangeKind, between, diff
 
 __all__ = [
     "Change",

@@ -17,14 +17,14 @@ from typing import Any, TypeAlias, cast
 import trio
 from attrs import field, frozen
 
-from harnesses.delta import apply_to_state
+from harnesses.data.delta import apply_to_state
 from orchestrator.codec import decode, decode_step, encode_private, kept_of
 from orchestrator.errors import UsageError
-from orchestrator.history.sources import Past, Source, known, oldest_step, opened
-from orchestrator.history.states import Like, typed_state, types_of
+from orchestrator.history.history_sources import Past, Source, find_harness, oldest_step, open_past
+from orchestrator.history.state_at_step import Like, decode_state, types_of
 from orchestrator.history.stillness import still
 from orchestrator.records import Record, StepRecord
-from orchestrator.text import one_line
+from orchestrator.text.terminal_text import one_line
 
 PAGE = 500
 BESIDE = frozenset(
@@ -98,7 +98,7 @@ async def rejudge(
     """Yield what a judge says of each recorded step today, beside what is on record.
 
     Args:
-        judge: one of `orchestrator.history.judges`, or a function of a `Look`, asynchronous or not.
+        judge: one of `orchestrator.presets.ready_made_judges`, or a function of a `Look`, asynchronous or not.
         like: the harness or its class: then states, inputs and outputs are of the declared types.
         after: the number of a step; the next one is judged first. Steps that were pruned, and the oldest that was kept, whose
             state before is gone with them, are passed over.
@@ -109,12 +109,12 @@ async def rejudge(
         UsageError: it has no such steps, or the judge wanted to run something.
     """
     judge = judge if isinstance(judge, Judge) else Judge(getattr(judge, "__name__", "judge"), judge)
-    with opened(source) as past:
+    with open_past(source) as past:
         for look in looks(past, name, like=like or judge.like, after=after, until=until):
-            yield await _judged(judge, name, look)
+            yield await _judge_step(judge, name, look)
 
 
-async def _judged(judge: Judge, name: str, look: Look) -> Rejudged:
+async def _judge_step(judge: Judge, name: str, look: Look) -> Rejudged:
     await trio.lowlevel.checkpoint()
     step, seq = look.record.step_number, look.record.seq
     stored: Answer = None
@@ -138,7 +138,7 @@ def looks(past: Past, name: str, *, like: Like | None, after: int, until: int | 
         UnknownHarness: there is no such harness.
         UsageError: it has no such steps.
     """
-    last = known(past, name).current_step
+    last = find_harness(past, name).current_step
     if not 0 <= after <= last or (until is not None and not after <= until <= last):
         raise UsageError(f"harness {name!r} has no steps {after + 1} to {until or last}: expected numbers from 1 to {last}")
     oldest = oldest_step(past, name)
@@ -168,7 +168,7 @@ class _Walk:
         self._name, self._versions = name, past.state_versions(name)
         text = past.state_at(name, after)
         self._data = decode(text)
-        self._state = self._typed(text, after)
+        self._state = self._decode_typed(text, after)
         rows = past.step_rows(name, after=after - 1, limit=1) if after else []
         self._kept: Mapping[str, Any] = kept_of(rows[0].body) if rows else {}
 
@@ -179,13 +179,13 @@ class _Walk:
         before, kept = self._state, self._kept
         if delta:
             self._data = apply_to_state(self._data, delta)
-            self._state = self._typed(encode_private(self._data), record.step)
+            self._state = self._decode_typed(encode_private(self._data), record.step)
         self._kept = kept_of(record.body)
         return Look(step if self._types is None else self._types.record(step), before, self._state, kept=kept)
 
-    def _typed(self, text: str, step: int) -> Any:
+    def _decode_typed(self, text: str, step: int) -> Any:
         # Read anew: what a judge is shown is not what the next delta is applied to.
-        return decode(text) if self._types is None else typed_state(self._types, text, self._versions, self._name, step)
+        return decode(text) if self._types is None else decode_state(self._types, text, self._versions, self._name, step)
 
 
 def _with(look: Look, beside: dict[int, list[Record]]) -> Look:

@@ -20,7 +20,7 @@ import trio
 from attrs import frozen
 
 from orchestrator.errors import UsageError
-from orchestrator.history.sources import Past, Source, is_log, known, opened
+from orchestrator.history.history_sources import Past, Source, find_harness, is_log, open_past
 from orchestrator.log import record_of
 from orchestrator.records import Record
 
@@ -68,7 +68,7 @@ async def replay(
 
     Raises:
         UnknownHarness: the store has none of a name.
-        UsageError: an argument can not be, or a line of the log is no line of ours. A torn last line is left out.
+        UsageError: an argument cannot be, or a line of the log is no line of ours. A torn last line is left out.
     """
     if isnan(speed) or speed <= 0:
         raise UsageError(f"replay: speed: expected a number above 0, was {speed!r}; 1 is as it was")
@@ -103,13 +103,13 @@ def _records(source: Source, after: int, stack: ExitStack, wanted: _Wanted) -> G
     if is_log(source):
         found = _of_log(Path(str(source)), after, wanted)
     else:
-        found = _of_store(stack.enter_context(opened(source)), after, wanted)
+        found = _of_store(stack.enter_context(open_past(source)), after, wanted)
     return stack.enter_context(closing(found))
 
 
 def _of_store(past: Past, after: int, wanted: _Wanted) -> Generator[Record]:
     for name in filter(None, wanted.names or ()):
-        known(past, name)
+        find_harness(past, name)
     last = past.last_seq() if wanted.until is None else min(wanted.until, past.last_seq())
     while after < last:
         page = past.records(after=after, limit=PAGE)
@@ -127,7 +127,7 @@ def _of_log(path: Path, after: int, wanted: _Wanted) -> Generator[Record]:
                 if record.seq > after and (wanted.until is None or record.seq <= wanted.until) and wanted.takes(record):
                     yield record
     except OSError as error:
-        raise UsageError(f"log {path} can not be read: {error.strerror or error}; check the path") from error
+        raise UsageError(f"log {path} cannot be read: {error.strerror or error}; check the path") from error
 
 
 def _whole_lines(file: Iterator[bytes]) -> Generator[bytes]:

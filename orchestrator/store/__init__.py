@@ -1,9 +1,9 @@
 """The authority: what happened, in order, on disk."""
 
-from orchestrator.store.capabilities import Counted, InFile, Keyed, Watched
-from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import Store
-from orchestrator.store.sqlite import SqliteStore
-from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.store.in_memory.memory_store import MemoryStore
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.store.sqlite.sqlite_store import SqliteStore
+from orchestrator.store.store_capabilities import Counted, InFile, Keyed, Watched
+from orchestrator.store.store_protocol import Store
 
 __all__ = ["Counted", "InFile", "Keyed", "MemoryStore", "SqliteReader", "SqliteStore", "Store", "Watched"]

@@ -22,11 +22,11 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from harnesses.key_file import KEY_BYTES, key_in
-from harnesses.private_files import conceal_file
-from harnesses.record_size import ENCRYPTED
+from harnesses.data.record_size import ENCRYPTED
+from harnesses.files.key_file import KEY_BYTES, key_in
+from harnesses.files.private_files import conceal_file
 from orchestrator.errors import StoreUnusable, UsageError
-from orchestrator.store.protocol import StepRow
+from orchestrator.store.store_protocol import StepRow
 
 KEY_FILE = "ORCHESTRATOR_STORE_KEY_FILE"
 """Environment variable: the file of the key for stores that are opened without one."""
@@ -210,7 +210,7 @@ def hidden_row(cipher: FieldCipher, row: StepRow) -> StepRow:
     return row._replace(body=hide_body(cipher, "step", row.body), state=state)
 
 
-def revealed_row(cipher: FieldCipher, row: StepRow) -> StepRow:
+def reveal_row(cipher: FieldCipher, row: StepRow) -> StepRow:
     """Return a step as it was before it was stored, for another store.
 
     Raises:

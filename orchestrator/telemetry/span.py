@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from orchestrator.text import inert
+from orchestrator.text.terminal_text import inert
 
 Value: TypeAlias = str | int | float | bool
 _MOST_TEXT = 4_000

@@ -15,7 +15,7 @@ from typing import Any
 from orchestrator.log import line
 from orchestrator.records import Record
 from orchestrator.store import SqliteStore
-from orchestrator.store.protocol import Claim, StepRow
+from orchestrator.store.store_protocol import Claim, StepRow
 
 Figures = dict[str, Any]
 
@@ -62,15 +62,15 @@ print(json.dumps([time.perf_counter() - imported, time.perf_counter() - began]))
 """
 _MEMORY = """
 import json, re, sys, time
-from importlib import import_module
 from orchestrator import analysis
+from orchestrator.analysis.questions import QUESTIONS
 path, what = sys.argv[1], sys.argv[2]
 began = time.perf_counter()
 with analysis.open(path) as run:
     if what.startswith("frame "):
         run.rows(f"SELECT max(columns(*)) FROM {what[6:]}")
     else:
-        import_module(f"orchestrator.analysis.questions.{what}").answer(run)
+        QUESTIONS[what](run)
 took = time.perf_counter() - began
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 print(json.dumps([peak / 1024, took]))

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, step_row
-from orchestrator.store.proof import prove
-from orchestrator.store.pruning import prune
-from orchestrator.store.pruning_plan import Rule
+from orchestrator.store.integrity.proof import prove
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 _HARNESSES = 100
 _MEASURED = """
 import resource, sys

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harnesses.governance.memory import EpisodicMemory
+from harnesses.memory import EpisodicMemory
 from tests.memory_corpus import NOW, episodes, queries
 
 _QUERIES = 200

@@ -12,10 +12,10 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator
-from orchestrator.buckets import SECONDS, Buckets
-from orchestrator.telemetry.counts import Counts, Tally
-from orchestrator.telemetry.figures import HarnessFigures, Snapshot, families
-from orchestrator.telemetry.prometheus import text_of
+from orchestrator.recording.histogram import SECONDS, SizeHistogram
+from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot, families
+from orchestrator.telemetry.prometheus_text import text_of
+from orchestrator.telemetry.record_counts import Counts, Tally
 
 _HARNESSES, _STEPS, _ROUNDS = 1000, 20, 5
 _WAYS: dict[str, dict[str, Any]] = {"bare": {}, "control": {"control": True}, "metrics": {"metrics": 0}}
@@ -35,7 +35,7 @@ def observing(folder: Path) -> dict[str, object]:
         for way, options in _WAYS.items():
             took = _processor_s(lambda: trio.run(_run, folder / f"{way}-{number}.db", options))  # noqa: B023
             times[way].append(took / (_HARNESSES * _STEPS) * 1e6)
-    buckets, counts = Buckets(SECONDS), Counts()
+    buckets, counts = SizeHistogram(SECONDS), Counts()
     names = [f"harness-{number}" for number in range(10_000)]
     counts.harnesses = {name: Tally(5, 1, 1, 10**15, {"work": 10, "agent": 5, "commit": 3}) for name in names}
     told = Snapshot(store="run.db", counts=counts, harnesses=[HarnessFigures(name, "running", 5) for name in names])
@@ -46,7 +46,7 @@ def observing(folder: Path) -> dict[str, object]:
     }
 
 
-def _count(buckets: Buckets) -> None:
+def _count(buckets: SizeHistogram) -> None:
     for _ in range(100_000):
         buckets.observe(0.0004)
 

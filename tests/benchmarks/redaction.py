@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from harnesses.secrets import suspects
+from harnesses.redaction.redactor import suspects
 from harnesses.step import StateDelta, Step
 from orchestrator import Orchestrator
 from orchestrator.codec import encode_step, without_secrets

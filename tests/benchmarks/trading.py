@@ -24,8 +24,8 @@ import trio
 from trio.testing import MockClock
 
 from harnesses.trading import ReplayFeed, TradingHarness, TradingState, rsi_strategy
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 DATA = ROOT / "examples" / "data"
 SYMBOLS = ("AAPL", "IBM", "MSFT")
 

@@ -12,15 +12,15 @@ from typing import Any
 
 from attrs import define, field
 
-from harnesses.delta import Delta
+from harnesses.data.delta import Delta
 from orchestrator import SqliteStore
 from orchestrator.codec import encode, encode_private
-from orchestrator.fork import fork
 from orchestrator.history import diff, state_at, state_hash
-from orchestrator.savings import Savings
+from orchestrator.history.forking import fork
+from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.store import SqliteReader
 from orchestrator.store.conformance import TIME_US, claim
-from orchestrator.store.protocol import Claimed, StepRow
+from orchestrator.store.store_protocol import Claimed, StepRow
 
 Figures = dict[str, Any]
 Advance = Callable[[Any, int], Delta]
@@ -74,7 +74,7 @@ class _Run:
         """Record all steps, the last ones so that they are in no index; note some hashes."""
         tail = range(max(0, self.steps - _TAIL), self.steps + 1)
         wanted = {*chance.sample(range(self.steps + 1), looks), *chance.sample(tail, looks // 10 + 1), 0, 1, self.steps}
-        savings, last = Savings(snapshot_bytes=len(self.claimed.state)), 0
+        savings, last = SnapshotPolicy(snapshot_bytes=len(self.claimed.state)), 0
         rows: list[StepRow] = []
         for step in range(1, self.steps + 1):
             delta = self.advance(self.state, step)

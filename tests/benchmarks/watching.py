@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from harnesses.delta import Baseline
+from harnesses.data.delta import Baseline
 from harnesses.governance import Guardrails, NoProgress, Watch
 from harnesses.step import StateDelta, Step
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, claude_code, codex
+from harnesses.budgets.pools import Account
 from harnesses.coding import CodingHarness
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.health import NoHealthCheck
+from harnesses.features.health_checks import NoHealthCheck
 from harnesses.pipeline import PipelineHarness
-from harnesses.pipeline.assignments import PipelineAgent
-from harnesses.pools import Account
+from harnesses.pipeline.stage_work import PipelineAgent
 from orchestrator.store import SqliteReader
-from tests.harnesses.coding.repositories import make_repository
+from tests.harnesses.coding.git_repositories import make_repository
 
 SPENDER = Path(__file__).with_name("spending_agent.py")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
 from orchestrator import Orchestrator
 from tests.budget.agents import coding, spender
 

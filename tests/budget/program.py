@@ -14,7 +14,7 @@ from pathlib import Path
 import trio
 
 from harnesses import BaseHarness
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
 from orchestrator import Backoff, Orchestrator
 
 MOST = 100

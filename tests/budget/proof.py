@@ -12,11 +12,11 @@ from pathlib import Path
 
 from attrs import frozen
 
-from harnesses.budget import NOTHING
+from harnesses.budgets.budget import NOTHING
 from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 POOL = "pool/all"
 _TOKENS_PER_BYTE = 8
 """About: a line such as `h17 12 85` for each spend."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
+from harnesses.budgets.pools import Account
+from harnesses.budgets.usage import Usage
 from harnesses.coding import CodingHarness
-from harnesses.pools import Account
-from harnesses.usage import Usage
 from orchestrator import Orchestrator
 from orchestrator.codec import decode
 from orchestrator.errors import HarnessFailed, UsageError

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import StoreUnusable
+from tests import ROOT
 from tests.budget.agents import books_of, told
 
-ROOT = Path(__file__).resolve().parents[2]
 EACH = 100
 
 

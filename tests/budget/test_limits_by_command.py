@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests import ROOT
 from tests.budget.agents import books_of
 
-ROOT = Path(__file__).resolve().parents[2]
 MODULE = """
 import sys
 from pathlib import Path
@@ -103,9 +103,9 @@ def test_a_harness_that_a_guardrail_has_stopped_names_it_with_its_value_and_its_
         ("codex", 'budget = { money = "0.01" }', "budget of money cannot be held"),
         ("codex", 'guardrails = { max_cost = "0.01" }', "budget of money cannot be held"),
         ("untold", "budget = { tokens = 100 }", "budget of tokens cannot be held"),
-        ("untold", "guardrails = { max_tool_calls_per_task = 1 }", "max_tool_calls_per_task can not be held"),
-        ("untold", "guardrails = { max_messages_per_task = 1 }", "max_messages_per_task can not be held"),
-        ("stages", "guardrails = { max_task_attempts = 1 }", "max_task_attempts can not be held"),
+        ("untold", "guardrails = { max_tool_calls_per_task = 1 }", "max_tool_calls_per_task cannot be held"),
+        ("untold", "guardrails = { max_messages_per_task = 1 }", "max_messages_per_task cannot be held"),
+        ("stages", "guardrails = { max_task_attempts = 1 }", "max_task_attempts cannot be held"),
     ],
 )
 def test_a_limit_that_holds_nothing_is_refused_and_doctor_says_so(maker: str, top: str, said: str, tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 from attrs import frozen
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
+from harnesses.budgets.usage import Usage
 from harnesses.governance import EvidencePolicy, Grade, Guardrails
-from harnesses.governance.watching import terms
+from harnesses.governance.limits.guardrail_watch import terms
 from harnesses.pipeline import PipelineHarness, each_stage
-from harnesses.usage import Usage
 from orchestrator import Orchestrator
 from orchestrator.codec import decode
 from orchestrator.outcome import Outcome

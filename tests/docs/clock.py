@@ -10,8 +10,8 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from orchestrator.store.memory import MemoryStore
-from orchestrator.store.protocol import Operation, StepRow
+from orchestrator.store.in_memory.memory_store import MemoryStore
+from orchestrator.store.store_protocol import Operation, StepRow
 
 BEGIN_S = 1_767_603_600
 """2026-01-05 09:00:00 UTC."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.analysis.sql.room import Room
+from orchestrator.analysis.sql.sql_room import Room
+from tests import ROOT
 from tests.docs import questions_page, views_page
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 LOG = DOCS / "run.jsonl"
 PAGES: dict[str, Callable[[Room], str]] = {"views.md": views_page.page, "questions.md": questions_page.page}
 

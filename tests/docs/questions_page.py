@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.analysis.sql.room import Room
+from orchestrator.analysis.sql.sql_room import Room
 from tests.docs.tables import answer
 from tests.docs.worked_questions import QUESTIONS
 

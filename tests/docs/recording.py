@@ -20,8 +20,8 @@ import trio
 from attrs import frozen
 
 from harnesses import Agent
-from harnesses.approval import Action
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
+from harnesses.effects.approval import Action
 from harnesses.errors import Refused
 from harnesses.features import FeatureHarness, TurnResult
 from orchestrator import Backoff, Handle, Orchestrator

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import attrs
 
-from harnesses.budget import Budget
-from harnesses.coding import described as coding
+from harnesses.budgets.budget import Budget
 from harnesses.config import HarnessConfig
+from harnesses.described import coding_table as coding
 from harnesses.described import features_table, memory_table, pipeline_table, trading_table
-from harnesses.governance.guardrails import Guardrails
-from orchestrator.command import runfile
-from orchestrator.command.groups import PoolTable, SupervisorTable
-from orchestrator.command.ready_made import READY_MADE
+from harnesses.governance.limits.guardrails import Guardrails
+from orchestrator.cli.run import run_file as runfile
+from orchestrator.cli.run.ready_made import READY_MADE
+from orchestrator.cli.run.supervisor_tables import PoolTable, SupervisorTable
 from orchestrator.restart import Backoff
+from tests import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "run_files.md"
+PAGE = ROOT / "docs" / "run_files.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
 _CODING = coding._Table.__struct_fields__
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trio
 
-from harnesses.approval import Action
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
+from harnesses.effects.approval import Action
 from orchestrator import Orchestrator
 from tests.docs.clock import until, virtual_wall
 from tests.orchestrator.scripted import Scripted, Steps

@@ -73,7 +73,7 @@ STORE_VIEWS: dict[str, tuple[str, dict[str, str]]] = {
             "summary": "the action in words",
             "arguments": "JSON: the action exactly",
             "digest": "a hash of it",
-            "expires": "when it can not be answered any more, as text",
+            "expires": "when it cannot be answered any more, as text",
             "verdict": "`approved` or `denied`, also once it is reopened",
             "answered_by": "who",
             "reason": "why",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from orchestrator.analysis.sql.room import Room
-from orchestrator.command.sql_lines import Tally, text_rows
+from orchestrator.analysis.sql.sql_room import Room
+from orchestrator.cli.query.sql_lines import Tally, text_rows
 
 
 def answer(room: Room, query: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from orchestrator.command.runfile import parse_run_file
+from orchestrator.cli.run.run_file import parse_run_file
 from tests.docs.run_files_page import PAGE, page
 
 

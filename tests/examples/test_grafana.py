@@ -12,15 +12,14 @@ import promql_parser
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
 from orchestrator import OrchestratorError
+from tests import ROOT
 from tests.orchestrator.control.asked import ask, controlled
 from tests.orchestrator.scripted import Scripted
 from tests.orchestrator.telemetry.recorded import busy
 
-DASHBOARD: dict[str, Any] = json.loads(
-    (Path(__file__).parent.parent.parent / "examples/grafana/orchestrator.json").read_text(encoding="utf-8")
-)
+DASHBOARD: dict[str, Any] = json.loads((ROOT / "examples/grafana/orchestrator.json").read_text(encoding="utf-8"))
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 TARGETS = [(panel["title"], target) for panel in PANELS for target in panel.get("targets", ())]
 KNOWN_PANELS = {"row", "stat", "timeseries", "table", "bargauge"}

@@ -1,4 +1,4 @@
-"""Paper trading: the latch holds orders back, the report shows it, and a program that is killed places nothing twice."""
+"""Paper trading: the kill switch holds orders back, the report shows it, and a program that is killed places nothing twice."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
+
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
-ROOT = Path(__file__).parents[2]
 DAYS = 90
 
 
@@ -42,8 +43,8 @@ def test_the_latch_holds_orders_back_and_the_report_shows_it(tmp_path):
     with start(tmp_path) as program:
         out, err = finish(program)
 
-    assert "from a second terminal: orchestrator latch on" in err
-    assert "an order was held back: the latch is on for all harnesses (half-way" in err
+    assert "from a second terminal: orchestrator kill-switch on" in err
+    assert "an order was held back: the kill switch is on for all harnesses (half-way" in err
     assert f"steps     {DAYS + 1}" in out
     assert "latched  " in out
     assert not (tmp_path / "run.db-latch").exists()

@@ -14,8 +14,7 @@ import pytest
 
 from orchestrator import StoreUnusable
 from orchestrator.store import SqliteReader
-
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
 
 
 def start(folder: Path) -> subprocess.Popen[str]:

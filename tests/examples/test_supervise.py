@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
 
 
 def test_the_boiler_is_held_inspected_let_go_and_stopped():

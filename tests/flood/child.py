@@ -20,7 +20,7 @@ import trio
 from harnesses import BaseHarness
 from orchestrator import Backoff, Orchestrator, SqliteStore
 from orchestrator.codec import encode
-from orchestrator.store.protocol import Post
+from orchestrator.store.store_protocol import Post
 
 EARS = 4
 _PAGE = 100

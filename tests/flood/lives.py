@@ -14,8 +14,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from orchestrator.store.head import head_path
-from orchestrator.store.proof import prove
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.proof import prove
 from tests.flood.child import own
 
 

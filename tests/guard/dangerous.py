@@ -6,7 +6,7 @@ import shlex
 from itertools import product
 from pathlib import Path
 
-from harnesses.governance.actions.nouns import names
+from harnesses.guard.command_model import names
 
 _LINES = (
     "cat <<EOF\n$(id2)\nEOF",

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from attrs import define
 
-from harnesses.governance.actions.bash import read_bash
-from harnesses.governance.actions.nouns import Simple, Unreadable
+from harnesses.guard.bash_parser import read_bash
+from harnesses.guard.command_model import Simple, Unreadable
 
 BASH = Path("/bin/bash")
 _WORDS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harnesses.governance.actions import classify
+from harnesses.guard import classify
 from tests.guard.dangerous import dangerous
 from tests.guard.proof import HERE, World, everyday, prove
 from tests.guard.shell_proof import prove as prove_reading

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from harnesses import BaseHarness, LocalRuntime
-from harnesses.effects import Confirmed, Effect, NotDone, Undecided
+from harnesses.effects.effect import Confirmed, Effect, NotDone, Undecided
 from harnesses.errors import Latched
 
 

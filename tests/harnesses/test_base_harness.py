@@ -25,7 +25,7 @@ from harnesses import (
     StepYield,
     Unstorable,
 )
-from harnesses.delta import Delta
+from harnesses.data.delta import Delta
 
 
 @frozen
@@ -413,7 +413,7 @@ async def test_a_pair_of_nones_is_a_step() -> None:
     [
         ((float("nan"), 1), r"'Scripted', step 1: input is nan"),
         ((1, {"price": float("inf")}), r"'Scripted', step 1: output\.price is inf"),
-        ((1, {"orders": [1, object()]}), r"'Scripted', step 1: output\.orders\[1\] can not be stored"),
+        ((1, {"orders": [1, object()]}), r"'Scripted', step 1: output\.orders\[1\] cannot be stored"),
         (({(1, 2): 3}, 1), r"'Scripted', step 1: input has the key \(1, 2\)"),
     ],
 )
@@ -431,7 +431,7 @@ async def test_an_unstorable_step_is_refused_with_harness_step_and_path(pair: An
 
 
 class FullRuntime(LocalRuntime):
-    """A recorder that can not record."""
+    """A recorder that cannot record."""
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
         raise OSError("disk full")

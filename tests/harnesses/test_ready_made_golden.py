@@ -23,8 +23,8 @@ from harnesses.trading import Bar, PaperBroker, ReplayFeed, TradingHarness, rsi_
 from orchestrator import Orchestrator
 from orchestrator.codec import decode, encode
 from orchestrator.history import state_at
-from orchestrator.history.states import types_of
-from orchestrator.migrating import ready
+from orchestrator.history.state_at_step import types_of
+from orchestrator.states.state_migration import ready
 from orchestrator.store import SqliteReader, SqliteStore
 from tests.harnesses.features.worked import Judge, Worker, harness, passing
 

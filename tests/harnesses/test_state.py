@@ -188,7 +188,7 @@ def test_a_change_to_something_unstorable_did_not_happen() -> None:
 
 
 def test_an_unstorable_initial_state_is_refused() -> None:
-    with pytest.raises(Unstorable, match=r"\$\.stream can not be stored.*builtins\.object"):
+    with pytest.raises(Unstorable, match=r"\$\.stream cannot be stored.*builtins\.object"):
         PersistentState({"stream": object()})
 
 

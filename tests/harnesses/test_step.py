@@ -1,4 +1,4 @@
-"""Laws of the nouns: they are values, and what they are made from can not change them."""
+"""Laws of the nouns: they are values, and what they are made from cannot change them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The small project that the agents work in: a shop whose cart can not say yet what it costs."""
+"""The small project that the agents work in: a shop whose cart cannot say yet what it costs."""
 
 from __future__ import annotations
 

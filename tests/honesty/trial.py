@@ -14,14 +14,14 @@ from pathlib import Path
 import trio
 from attrs import evolve, field, frozen
 
+from harnesses.coding.agent_worktrees import AgentWorktrees
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.judge import JudgeRepository, Uncommittable
+from harnesses.coding.judge_repository import JudgeRepository, Uncommittable
 from harnesses.coding.validators import Command, PytestNodes, SuiteKept, TestsKept
-from harnesses.coding.workshop import Workshop
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.protocols import OutcomeValidator
-from harnesses.process import run_bounded
-from tests.harnesses.coding.repositories import judging, make_repository
+from harnesses.features.feature_protocols import OutcomeValidator
+from harnesses.processes.bounded_command import run_bounded
+from tests.harnesses.coding.git_repositories import judging, make_repository
 from tests.honesty.cheating import Agent
 from tests.honesty.shop import FEATURE, FILES
 
@@ -52,7 +52,7 @@ class Court:
     """One repository in which all agents work."""
 
     judge: JudgeRepository
-    workshop: Workshop
+    workshop: AgentWorktrees
     base: str
     suite: SuiteKept
     working: trio.Lock = field(factory=trio.Lock)

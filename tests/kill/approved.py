@@ -13,10 +13,10 @@ import trio
 
 from harnesses import Action
 from orchestrator import Orchestrator, SqliteStore
-from orchestrator.store.protocol import Committed
+from orchestrator.store.store_protocol import Committed
 from orchestrator.testing import kill_this_process
 
-from .effects import Plain
+from .effects import Plain, options_of_a_life
 from .effects_world import World
 
 NAME = "publishing"
@@ -34,12 +34,12 @@ class DyingStore(SqliteStore):
     """Kills this process before or after one of its commits. Unlike `FaultyStore`, it notices what other processes write.
 
     Args:
-        fault: `before:N` or `after:N`; nothing if it is empty.
+        fault: `before:N` or `after:N`; nothing without one.
     """
 
-    def __init__(self, path: Path, fault: str) -> None:
+    def __init__(self, path: Path, fault: str | None) -> None:
         super().__init__(path)
-        moment, _, number = fault.partition(":")
+        moment, _, number = (fault or "").partition(":")
         self._due = moment, int(number or 0)
         self._made = 0
 
@@ -61,15 +61,5 @@ async def run_all(options: argparse.Namespace) -> None:
     store.close()
 
 
-def parse() -> argparse.Namespace:
-    """Return the options."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("store", type=Path)
-    parser.add_argument("world", type=Path)
-    parser.add_argument("--steps", type=int, default=2)
-    parser.add_argument("--fault", default="", metavar="before:N|after:N", help="the commit at which the program kills itself")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    trio.run(run_all, parse())
+    trio.run(run_all, options_of_a_life(steps=2).parse_args())

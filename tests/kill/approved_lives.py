@@ -13,16 +13,15 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 from attrs import define
 
 from orchestrator import Status, StoreUnusable
-from orchestrator.standing import Shown, known_approvals
+from orchestrator.status import Shown, known_approvals
 from orchestrator.store import SqliteReader
 
 from .approved import NAME
-from .effects_lives import Life
+from .effects_lives import Life, Place, live
 from .effects_world import acts
 from .lives import assert_sound, assert_untouched
 
@@ -32,23 +31,11 @@ _ANSWERS = {("pending", 1): ["deny"], ("denied", 1): ["approvals", "reopen"], ("
 
 
 @define
-class Office:
-    """One store and one world, over all lives of the programs that work on them."""
+class Office(Place):
+    """The lives of the program and of a person's commands."""
 
-    folder: Path
     steps: int = 2
-    kills: int = 0
-    """Of the program."""
     commands_killed: int = 0
-    lives: int = 0
-
-    @property
-    def store(self) -> Path:
-        return self.folder / "run.db"
-
-    @property
-    def world(self) -> Path:
-        return self.folder / "world.txt"
 
     def start(self, *arguments: str) -> Life:
         """Start the program."""
@@ -83,11 +70,14 @@ class Office:
         words = self._answer_due()
         if words is None:
             return False
-        command = Life([sys.executable, "-m", "orchestrator", *words, "--by", "ann", "--store", str(self.store)])
+        command = ["-m", "orchestrator", *words, "--by", "ann", "--store", str(self.store)]
         if chance is not None and chance.random() < 0.5:
+            life = Life([sys.executable, *command])
             time.sleep(chance.uniform(0.05, 0.8))
-            command.process.kill()
-        end = command.end()
+            life.process.kill()
+            end = life.end()
+        else:
+            end = live(command)
         self.commands_killed += end.code == -signal.SIGKILL
         assert end.code in (0, -signal.SIGKILL), f"{' '.join(words)} ended with code {end.code}:\n{end.errors[-4000:]}"
         return True

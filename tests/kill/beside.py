@@ -20,10 +20,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from orchestrator.cli import main as command
+from tests import ROOT
 
 from .workload import KINDS
 
-ROOT = Path(__file__).resolve().parents[2]
 _FAILED = {5, 70}
 """Exit codes that no act may have: integrity, and a traceback. Others are of acts that come while the program is dead."""
 _LONGEST_S = 60.0

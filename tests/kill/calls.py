@@ -17,7 +17,7 @@ SYNCS = "fdatasync,fsync"
 
 @cache
 def why_no_strace() -> str:
-    """Return why system calls can not be tampered with here; empty if they can."""
+    """Return why system calls cannot be tampered with here; empty if they can."""
     if shutil.which("strace") is None:
         return "strace is not installed"
     tried = subprocess.run(
@@ -26,7 +26,7 @@ def why_no_strace() -> str:
         text=True,
         check=False,
     )
-    return "" if tried.returncode == 0 else f"strace can not be used here: {tried.stderr.strip()}"
+    return "" if tried.returncode == 0 else f"strace cannot be used here: {tried.stderr.strip()}"
 
 
 def tampered(calls: str, tampering: str) -> list[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import trio
 
-from harnesses.agents.scripted import ScriptedAgent, ScriptedAttempt
+from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt
 from harnesses.coding import Candidate, CodingHarness, Command
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.health import NoHealthCheck
+from harnesses.features.health_checks import NoHealthCheck
 from orchestrator import Backoff, Orchestrator, SqliteStore, Store
 from orchestrator.testing import FaultyStore, kill_this_process
 

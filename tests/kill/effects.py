@@ -144,15 +144,21 @@ async def run_all(options: argparse.Namespace) -> None:
     store.close()
 
 
-def parse() -> argparse.Namespace:
-    """Return the options."""
+def options_of_a_life(*, steps: int) -> argparse.ArgumentParser:
+    """Return a parser of what each program that acts is told."""
     parser = argparse.ArgumentParser()
     parser.add_argument("store", type=Path)
     parser.add_argument("world", type=Path)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--fault", metavar="before:N|after:N", help="the commit at which the program kills itself")
+    return parser
+
+
+def parse() -> argparse.Namespace:
+    """Return the options."""
+    parser = options_of_a_life(steps=100)
     parser.add_argument("--way", choices=WAYS, default="once")
     parser.add_argument("--pace", type=float, default=0.0, metavar="S", help="seconds to the world, and back")
-    parser.add_argument("--fault", metavar="before:N|after:N", help="the commit at which the program kills itself")
     parser.add_argument("--die", metavar="before:N|after:N", help="the act at which the program kills itself")
     return parser.parse_args()
 

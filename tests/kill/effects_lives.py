@@ -6,6 +6,7 @@ receipt, none that is refused or not done, and what is unknown belongs to a step
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -16,14 +17,15 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from attrs import define
+from attrs import define, field
 
-from harnesses.effects import EffectOutcome
+from harnesses.effects.effect import EffectOutcome
 from orchestrator import SqliteStore, Status, StoreUnusable
 from orchestrator.codec import encode
 from orchestrator.records import EffectRecord
 from orchestrator.store import SqliteReader
-from orchestrator.store.protocol import Settle
+from orchestrator.store.store_protocol import Settle
+from tests.orchestrator.zygote import Zygote
 
 from .calls import SYNCS, WRITES, tampered
 from .effects import KINDS
@@ -32,24 +34,17 @@ from .lives import ROOT, End, assert_sound
 
 _LONGEST_S = 120.0
 _MOST_LIVES = 10_000
+_zygote = Zygote()
 
 
 @define
-class Case:
+class Place:
     """One store and one world, over all lives of the programs that work on them."""
 
     folder: Path
-    steps: int
-    way: str = "once"
-    pace_s: float = 0.001
-    kills: int = 0
-    lives: int = 0
-    halts: int = 0
-    """How often a harness was blocked, and a person has settled what it did not know."""
-    cut_off: int = 0
-    """Effects that were under way at a death."""
-    happened: int = 0
-    """Of these, those that had happened."""
+    kills: int = field(default=0, kw_only=True)
+    """Of the program."""
+    lives: int = field(default=0, kw_only=True)
 
     @property
     def store(self) -> Path:
@@ -59,13 +54,34 @@ class Case:
     def world(self) -> Path:
         return self.folder / "world.txt"
 
+
+@define
+class Case(Place):
+    """The lives of a program that acts in one of its ways."""
+
+    steps: int
+    way: str = "once"
+    pace_s: float = 0.001
+    halts: int = 0
+    """How often a harness was blocked, and a person has settled what it did not know."""
+    cut_off: int = 0
+    """Effects that were under way at a death."""
+    happened: int = 0
+    """Of these, those that had happened."""
+
     def start(self, *arguments: str, before: Sequence[str] = ()) -> Life:
         """Start the program."""
+        return Life([*before, sys.executable, *self._next_life(arguments)])
+
+    def live(self, *arguments: str) -> End:
+        """Let the program live to its end, whatever that is."""
+        return live(self._next_life(arguments))
+
+    def _next_life(self, arguments: Sequence[str]) -> list[str]:
         self.lives += 1
         assert self.lives < _MOST_LIVES
         options = [f"--steps={self.steps}", f"--way={self.way}", f"--pace={self.pace_s}"]
-        command = [sys.executable, "-m", "tests.kill.effects", str(self.store), str(self.world), *options, *arguments]
-        return Life([*before, *command])
+        return ["-m", "tests.kill.effects", str(self.store), str(self.world), *options, *arguments]
 
     def bury(self, end: End) -> bool:
         """Take in the end of a life, and verify; return whether it was killed."""
@@ -122,7 +138,7 @@ class Case:
     def finish(self) -> None:
         """Go on, settling what has to be, until every harness is complete; then verify the whole."""
         while not self.is_complete():
-            assert not self.bury(self.start().end())
+            assert not self.bury(self.live())
             if self.way == "once":
                 self.settle()
         self._verify_all()
@@ -185,6 +201,14 @@ class Life:
         return End(code, errors)
 
 
+def live(arguments: list[str]) -> End:
+    """Run a program that nobody kills but itself, without starting Python anew; return its end."""
+    with tempfile.TemporaryFile() as said:
+        code = _zygote.run(arguments, env=dict(os.environ), cwd=ROOT, out=said, err=said, seconds=_LONGEST_S)
+        said.seek(0)
+        return End(code, said.read().decode(errors="replace"))
+
+
 def _verify_one(effect: EffectRecord, receipt: str | None, head: int) -> None:
     ticket = _ticket(effect)
     assert effect.arguments == [ticket]
@@ -226,7 +250,7 @@ def die_and_go_on(case: Case, *arguments: str, before: Sequence[str] = ()) -> bo
     Returns:
         Whether it did die; if it made fewer calls than that, it came to its end.
     """
-    died = case.bury(case.start(*arguments, before=before).end())
+    died = case.bury(case.start(*arguments, before=before).end() if before else case.live(*arguments))
     case.finish()
     return died
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from harnesses.effects import Confirmed, NotDone
+from harnesses.effects.effect import Confirmed, NotDone
 
 
 class World:

@@ -19,12 +19,12 @@ from attrs import define, field, frozen
 from orchestrator import StoreUnusable
 from orchestrator.codec import decode, encode
 from orchestrator.store import SqliteReader
+from tests import ROOT
 from tests.tampering.proof import judge
 
 from .beside import Beside
 from .workload import KINDS
 
-ROOT = Path(__file__).resolve().parents[2]
 _LONGEST_S = 120.0
 
 

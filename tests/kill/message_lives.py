@@ -16,8 +16,8 @@ from pathlib import Path
 
 from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
-from orchestrator.store.head import head_path
-from orchestrator.store.proof import prove
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.proof import prove
 
 from .calls import SYNCS, WRITES, tampered
 from .effects_lives import Life

@@ -19,10 +19,10 @@ from typing import Any
 
 from attrs import define, frozen
 
-from harnesses.effects import EffectOutcome
+from harnesses.effects.effect import EffectOutcome
 from orchestrator import StoreUnusable
 from orchestrator.codec import decode
-from orchestrator.command.run_folder import export_run_folder
+from orchestrator.presets.run_folder import export_run_folder
 from orchestrator.store import SqliteReader
 
 from .lives import ROOT, assert_sound

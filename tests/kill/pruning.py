@@ -18,14 +18,16 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from orchestrator.store import SqliteStore, pruning, pruning_survey
+from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, step_row
-from orchestrator.store.pruning_plan import Rule
-from orchestrator.store.sqlite_file import open_writer
+from orchestrator.store.pruning import prune_store as pruning
+from orchestrator.store.pruning import prune_survey as pruning_survey
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.sqlite.sqlite_file import open_writer
+from tests import ROOT
 from tests.orchestrator.store.pruning_runs import make_run, states
 from tests.tampering.proof import judge
 
-ROOT = Path(__file__).resolve().parents[2]
 _PORTION = 40
 """Records of one commit, where a few hundred have to be enough for many commits."""
 

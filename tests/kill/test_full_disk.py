@@ -24,7 +24,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True, text=True, check=False
     )
     if mounted.returncode != 0:
-        pytest.skip(f"a file system can not be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
 
@@ -37,7 +37,7 @@ def test_a_full_disk_ends_the_program_loudly_and_loses_nothing(small_disk: Path)
 
     assert end.code == 1
     assert "StoreLost: " in end.errors
-    assert "run.db can not grow: database or disk is full; free some space, then `orchestrator run FILE`" in end.errors
+    assert "run.db cannot grow: database or disk is full; free some space, then `orchestrator run FILE`" in end.errors
     history.add(life)
     assert sum(history.verify().values()) > 100
     subprocess.run(["mount", "-o", "remount,size=60m", small_disk], check=True)

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from orchestrator.command.verify import verified
+from orchestrator.cli.read.verify_verb import verified
 from orchestrator.errors import StoreUnusable
-from orchestrator.store import SqliteStore, sqlite_file
+from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, numbers, step_row
-from orchestrator.store.open_here import Writing
+from orchestrator.store.file.open_files import Writing
+from orchestrator.store.sqlite import sqlite_file
 from tests.tampering.proof import judge
 from tests.tampering.sequences import in_child
 

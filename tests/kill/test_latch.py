@@ -1,4 +1,4 @@
-"""The latch holds: once `orchestrator latch on` has returned in one process, no effect begins in another.
+"""The kill switch holds: once `orchestrator kill-switch on` has returned in one process, no effect begins in another.
 
 What may still come is an effect that had begun before: in these programs the loop's thread does one effect at a time, in one
 go, so that is one line at most, and none if the loop was blocked in something else.
@@ -59,7 +59,7 @@ class Latched:
         self.wait_for(lambda: len(self.lines()) >= wanted)
 
     def wait_for_tries(self, more: int = 20) -> None:
-        """Wait until harnesses have come to the latch so many times."""
+        """Wait until harnesses have come to the kill switch so many times."""
         wanted = self.blocked() + more
         self.wait_for(lambda: self.blocked() >= wanted)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from orchestrator.codec import decode, encode
 from orchestrator.store import SqliteReader
-from orchestrator.store.pruning import prune
-from orchestrator.store.pruning_plan import Rule
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
 
 from .lives import Life
 from .pruning import assert_clean, die_until_done

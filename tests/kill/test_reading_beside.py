@@ -12,12 +12,12 @@ import pytest
 
 from orchestrator import SqliteStore, analysis
 from orchestrator.errors import StoreUnusable
-from orchestrator.store import open_here
+from orchestrator.store.file import open_files as open_here
 
 WRITER = """
 import sys
 from orchestrator.store import SqliteStore
-from orchestrator.store.protocol import Claim, StepRow
+from orchestrator.store.store_protocol import Claim, StepRow
 store = SqliteStore(sys.argv[1])
 claimed = store.commit([], [Claim("a", "0")]).results[0]
 for last in (10, 20):
@@ -61,7 +61,7 @@ import subprocess, sys
 from orchestrator import analysis
 from orchestrator.errors import StoreUnusable
 from orchestrator.store import SqliteStore
-from orchestrator.store.protocol import Claim, StepRow
+from orchestrator.store.store_protocol import Claim, StepRow
 path, another = sys.argv[1:]
 def write(store, name):
     claimed = store.commit([], [Claim(name, "0")]).results[0]

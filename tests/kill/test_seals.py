@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.store.head import head_path
+from orchestrator.store.integrity.chain_head import head_path
 from tests.tampering.proof import judge
 
 from .lives import Life

@@ -1,4 +1,4 @@
-"""G8: two processes can not append to one harness; who loses it stops with a clear error, and its steps stay unbroken."""
+"""G8: two processes cannot append to one harness; who loses it stops with a clear error, and its steps stay unbroken."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
-from orchestrator.store.versions import version_at
+from orchestrator.store.rules.version_rules import version_at
 
 from .lives import ROOT, assert_sound
 from .versions_child import VERSIONS

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from harnesses import BaseHarness, Budget
 from harnesses.agent import Agent, AgentRun
-from harnesses.usage import Usage
+from harnesses.budgets.usage import Usage
 
 
 @frozen

@@ -195,7 +195,7 @@ class Later:
 
 
 class Needy(BaseHarness[int, int, str]):
-    """Can not be made from a table."""
+    """Cannot be made from a table."""
 
     def __init__(self, feed: list[int]) -> None:
         super().__init__(0)
@@ -207,7 +207,7 @@ class Needy(BaseHarness[int, int, str]):
 
 
 def make_needy() -> Needy:
-    """Return what a table can not make."""
+    """Return what a table cannot make."""
     return Needy([1, 2])
 
 

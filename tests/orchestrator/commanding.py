@@ -19,9 +19,9 @@ from attrs import field, frozen
 
 from orchestrator import HarnessRecord, StepRecord, StoreError
 from orchestrator.store import SqliteReader
+from tests import ROOT
 from tests.orchestrator.zygote import Zygote
 
-ROOT = Path(__file__).parent.parent.parent
 _zygote = Zygote()
 PYTHON = [sys.executable, "-W", "error"]
 

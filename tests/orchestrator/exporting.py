@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from orchestrator.command import export_parts, export_sheets
-from orchestrator.command.export_parts import State
+from orchestrator.cli.export import export_parts, export_sheets
+from orchestrator.cli.export.export_parts import State
 from orchestrator.store import SqliteReader
 
 _MOST_ROWS = 40

@@ -1,4 +1,4 @@
-"""G10: what is read back equals what was written, and what can not be written is refused with the path to it."""
+"""G10: what is read back equals what was written, and what cannot be written is refused with the path to it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from harnesses import BaseHarness, PersistentState, StateDelta, Step, Unstorable
 from orchestrator.codec import decode, decode_step, encode, encode_step, replay
-from orchestrator.declared import HarnessTypes
 from orchestrator.errors import UsageError
+from orchestrator.states.state_types import HarnessTypes
 
 NOW = datetime(2024, 2, 29, 23, 59, 59, 123456, tzinfo=UTC)
 LEAP_DAY, SEVEN = NOW.date(), UUID(int=7)
@@ -110,7 +110,7 @@ def test_text_on_disk_is_utf_8() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"a": [1, object()]}, r"\$\.a\[1\] can not be stored: .* was builtins\.object"),
+        ({"a": [1, object()]}, r"\$\.a\[1\] cannot be stored: .* was builtins\.object"),
         ({"a": {(1, 2): 3}}, r"\$\.a has the key \(1, 2\)"),
         (["\ud800"], r"\$\[0\] is not valid text"),
         ({"price": float("nan")}, r"\$\.price is nan"),
@@ -161,7 +161,7 @@ BAD = object()
     ],
 )
 def test_a_step_that_can_not_be_stored_says_which_part(made: Step[Any, Any], delta: dict[str, Any], where: str) -> None:
-    with pytest.raises(Unstorable, match=f"^{where} can not be stored"):
+    with pytest.raises(Unstorable, match=f"^{where} cannot be stored"):
         encode_step(made, delta)
 
 

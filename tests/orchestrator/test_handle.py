@@ -245,6 +245,25 @@ async def test_a_step_is_shown_when_it_is_recorded_and_not_with_the_next(autojum
         assert shown - began < 1
 
 
+async def test_a_step_is_shown_without_another_however_many_tasks_keep_the_loop_busy() -> None:
+    async def spin() -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as busy:
+        for _ in range(20):
+            busy.start_soon(spin)
+        async with Orchestrator(MemoryStore()) as orchestrator:
+            handle = orchestrator.start(Scripted(echo), name="one")
+            steps = handle.steps()
+            for number in range(1, 4):
+                handle.send(number)
+                with trio.fail_after(30):
+                    assert (await anext(steps)).input == number
+            handle.stop(grace=0)
+        busy.cancel_scope.cancel()
+
+
 async def test_an_iterator_goes_on_over_crashes(autojump_clock: MockClock) -> None:
     seen: list[tuple[int, int]] = []
     async with to_the_end(intensity=3) as (orchestrator, _):

@@ -6,19 +6,21 @@ import json
 import os
 import pty
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack, closing
-from io import StringIO
+from io import FileIO, StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import trio
 from trio.testing import MockClock
 
+from harnesses.diagnostics.program_log import get_logger
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Status, Store, UsageError
-from orchestrator.log import HEADER, LogFollower, line, record_of
-from orchestrator.log_target import Stream
+from orchestrator.log import HEADER, LogFollower, line, line_writer, record_of
+from orchestrator.log_file import Stream
 from orchestrator.records import Record
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, crash, poll, three, to_the_end
 
@@ -314,7 +316,7 @@ async def test_a_log_that_fails_does_not_hurt_the_run(
 
 @pytest.mark.parametrize("path", ["missing/log.jsonl", "."])
 async def test_a_log_that_can_not_be_opened_is_an_error_before_anything_is_started(path: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="can not be written"):
+    with pytest.raises(UsageError, match="cannot be written"):
         async with Orchestrator(log=tmp_path / path, handle_signals=False):
             pytest.fail("the block was entered")
 
@@ -338,13 +340,21 @@ async def test_hostile_text_is_inert_in_the_file_and_means_the_same(tmp_path: Pa
     assert len(lines(log)) == 3
 
 
+def _read_terminal(screen: FileIO) -> bytes:
+    """What the terminal shows next; empty at its end, which Linux reports as an error once nobody writes to it."""
+    try:
+        return screen.read(1 << 16)
+    except OSError:
+        return b""
+
+
 async def test_a_terminal_gets_a_short_inert_line_for_each_record(autojump_clock: MockClock) -> None:
     leader, follower = pty.openpty()
     with os.fdopen(follower, "w", encoding="utf-8") as terminal:
         async with to_the_end(MemoryStore(), log=terminal) as (orchestrator, _):
             handle = orchestrator.start(Scripted(hostile), name="a", restart="temporary")
-        shown = os.read(leader, 1 << 16).decode()
-    os.close(leader)
+    with FileIO(leader) as screen:
+        shown = b"".join(iter(lambda: _read_terminal(screen), b"")).decode()
 
     rows = shown.splitlines()
     assert handle.outcome is not None
@@ -385,3 +395,64 @@ def test_a_log_is_not_written_into_the_store(tmp_path: Path, end: str, by: str) 
         target = stack.enter_context(place.open("a")) if by == "open file" and place.exists() else place
         with pytest.raises(UsageError, match="or a file that belongs to it"):
             LogFollower(store, target)
+
+
+# processors
+
+
+async def odd(harness: Scripted) -> Steps:
+    """Make a step of odd fields, and have the program log something."""
+    get_logger("tests").warning("%r is odd", harness.current_step)
+    yield {"step": 1, "near": 2, "text": "ü \u202e"}, None
+    yield {}, 2.0
+
+
+async def test_processors_get_the_fields_of_every_line(tmp_path: Path, autojump_clock: MockClock) -> None:
+    def mark(logger: object, method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if fields["event"] == "harness.started":
+            raise structlog.DropEvent
+        fields["mark"] = f"{method} {fields['seq']}"
+        return fields
+
+    store, log = MemoryStore(), tmp_path / "log.jsonl"
+    async with Orchestrator(store, log=log, processors=[mark]) as orchestrator:
+        orchestrator.start(Scripted(three), name="a")
+
+    kept = [record for record in store.records() if record.kind != "started"]
+    assert [line["mark"] for line in lines(log)] == [f"info {record.seq}" for record in kept]
+    assert all(list(line)[: len(FIRST_FIELDS)] == FIRST_FIELDS for line in lines(log))
+
+
+async def test_a_line_is_the_same_whether_or_not_a_processor_asks_for_its_fields(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    store, plain, processed = MemoryStore(), tmp_path / "plain.jsonl", StringIO()
+    async with to_the_end(store, log=plain, intensity=1) as (orchestrator, _):
+        orchestrator.start(Scripted(odd), name="a")
+        orchestrator.start(Scripted(crash), name="b").send({"password": "hunter2hunter2", "over": HOSTILE})
+
+    write = line_writer(processed, [lambda logger, method, fields: fields])
+    for record in store.records():
+        write(record)
+    assert plain.read_text(encoding="utf-8") == processed.getvalue()
+
+
+async def test_what_the_program_logs_names_the_harness_at_work_and_goes_through_the_processors(
+    caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    def mark(logger: object, method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return {**fields, "mark": "m"}
+
+    async with Orchestrator(MemoryStore(), processors=[mark]) as orchestrator:
+        orchestrator.start(Scripted(odd), name="a")
+    get_logger("tests").warning("outside")
+
+    inside, outside = caplog.records
+    assert (inside.getMessage(), inside.funcName) == ("0 is odd", "odd")
+    assert vars(inside)["fields"] == {"level": "warning", "harness": "a", "attempt": 1, "step": 1, "mark": "m"}
+    assert vars(outside)["fields"] == {"level": "warning"}
+
+
+def test_processors_that_are_no_functions_are_refused() -> None:
+    with pytest.raises(UsageError, match="processors: expected functions"):
+        Orchestrator(processors=["upper"])  # type: ignore[list-item]

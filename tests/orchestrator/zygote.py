@@ -21,7 +21,9 @@ import sys
 from pathlib import Path
 from typing import IO
 
-_ROOT = Path(__file__).parents[2]
+from tests import ROOT
+
+_ROOT = ROOT
 _LIMIT = 1 << 20
 """Bytes of a request: arguments and environment."""
 _SERVE = "from tests.orchestrator import zygote; zygote.serve(); zygote.run()"

@@ -1,7 +1,7 @@
 """`python -m tests.secrets.refresh GITLEAKS.TOML VERSION`: bring the rules of others up to date.
 
 Of gitleaks' rules those are taken that know a secret by its own look; what a vendor's name beside a value says is left to our
-names. Go's syntax becomes Python's, and what has to stand around the secret is left to `harnesses.secret_text`.
+names. Go's syntax becomes Python's, and what has to stand around the secret is left to `harnesses.redaction.detect`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from harnesses import secret_rules
+from harnesses.redaction import secret_rules
 
 TARGET = Path(secret_rules.__file__).with_suffix(".toml")
 BEGIN = "# --- from here on written by `python -m tests.secrets.refresh` ---\n"

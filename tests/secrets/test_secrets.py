@@ -17,9 +17,10 @@ from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harnesses import secret_scan, secret_text
-from harnesses.secret_rules import rules
-from harnesses.secrets import MARK, LineRedactor, may_hold_secret, redact, redact_text, suspects
+from harnesses.redaction import detect as secret_text
+from harnesses.redaction import prefilter as secret_scan
+from harnesses.redaction.redactor import MARK, LineRedactor, may_hold_secret, redact, redact_text, suspects
+from harnesses.redaction.secret_rules import rules
 from orchestrator.codec import encode
 from tests.secrets.drawing import drawn, pem
 from tests.secrets.leaks import LEAKS as FIRST_LEAKS

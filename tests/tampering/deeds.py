@@ -13,10 +13,10 @@ from random import Random
 from typing import Any, TypeAlias
 from zlib import crc32
 
-from orchestrator.store.head import head_path
-from orchestrator.store.pruning_residue import Base as Pruned
-from orchestrator.store.pruning_residue import Residue, read_base, read_marks
-from orchestrator.store.sealing import row_hash
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.residue import Base as Pruned
+from orchestrator.store.integrity.residue import Residue, read_base, read_marks
+from orchestrator.store.integrity.seals import row_hash
 
 from .stores import Base
 

@@ -12,8 +12,8 @@ from typing import Any
 from attrs import define, field
 
 import orchestrator
-from orchestrator.store.head import head_path
-from orchestrator.store.proof import Proof, prove
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.proof import Proof, prove
 
 from .deeds import tamper
 from .stores import Base, copy, dump

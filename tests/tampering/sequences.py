@@ -20,16 +20,20 @@ from random import Random
 
 from attrs import define, field
 
-from orchestrator.command.prune import vacuum
+from orchestrator.cli.export.prune_verb import vacuum
 from orchestrator.errors import UsageError
-from orchestrator.fork import fork
-from orchestrator.store import SqliteReader, SqliteStore, pruning, pruning_survey, repair, sqlite
+from orchestrator.history.forking import fork
+from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US
-from orchestrator.store.head import head_path, read_head
-from orchestrator.store.proof import prove
-from orchestrator.store.pruning_plan import Rule
-from orchestrator.store.pruning_residue import read_base
-from orchestrator.store.sqlite_file import open_writer
+from orchestrator.store.integrity.chain_head import head_path, read_head
+from orchestrator.store.integrity.proof import prove
+from orchestrator.store.integrity.residue import read_base
+from orchestrator.store.pruning import prune_store as pruning
+from orchestrator.store.pruning import prune_survey as pruning_survey
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.sqlite import sqlite_store as sqlite
+from orchestrator.store.sqlite import store_repair as repair
+from orchestrator.store.sqlite.sqlite_file import open_writer
 from tests.orchestrator.store.pruning_runs import NAMES, go_on
 
 from .proof import judge
@@ -75,7 +79,7 @@ class Played:
     def fork(self, chance: Random) -> None:
         with closing(SqliteReader(self.path)) as reader:
             origin = chance.choice(reader.harnesses())
-        with suppress(UsageError):  # a step that was pruned can not be forked
+        with suppress(UsageError):  # a step that was pruned cannot be forked
             fork(self.path, origin.name, chance.randrange(origin.current_step + 1), to=f"fork-{len(self.forks)}")
 
     def vacuum(self, _: Random) -> None:

@@ -15,12 +15,12 @@ import trio
 from attrs import frozen
 
 from harnesses import BaseHarness
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
 from orchestrator import Backoff, Orchestrator, SqliteStore
 from orchestrator.store.conformance import claim, intent_row, step_row
-from orchestrator.store.head import head_path
-from orchestrator.store.pruning import prune
-from orchestrator.store.pruning_plan import Rule
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
 
 OLD = Path(__file__).parents[1] / "orchestrator" / "store" / "version-2.db.gz"
 
@@ -172,7 +172,7 @@ def copy(base: Base, to: Path) -> Path:
 
 
 def dump(path: Path, base: Base) -> object:
-    """Return everything that a store and its head say, but for records without a seal; an error if it can not be read."""
+    """Return everything that a store and its head say, but for records without a seal; an error if it cannot be read."""
     head = head_path(path)
     said: list[object] = [head.read_bytes() if head.exists() else None]
     try:

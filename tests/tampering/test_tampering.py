@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.store.head import head_path
+from orchestrator.store.integrity.chain_head import head_path
+from tests import ROOT
 
 from .deeds import prune_with_a_forged_note
 from .proof import judge, tamper_often
@@ -78,7 +79,7 @@ def test_a_head_that_was_changed_is_told_alike_by_both(bases: list[Base], tmp_pa
 
 
 def test_the_one_that_stands_alone_is_short_and_needs_nothing_of_ours() -> None:
-    text = (Path(__file__).parents[2] / "orchestrator" / "verify_alone.py").read_text("utf-8")
+    text = (ROOT / "orchestrator" / "verify_alone.py").read_text("utf-8")
 
     imported = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
     assert len(text.splitlines()) < 260

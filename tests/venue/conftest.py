@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtOptions
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtOptions
 
 from .running import KEY, SECRET, RunningVenue
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from harnesses.trading.orders import Order, OrderKind, PlacedOrder, Side, Source
+from harnesses.trading.market.orders import Order, OrderKind, PlacedOrder, Side, Source
 
 BTC, ETH = "BTC/USDT", "ETH/USDT"
 MOMENT = datetime(2025, 1, 1, tzinfo=UTC)

@@ -19,14 +19,14 @@ from pathlib import Path
 import trio
 
 from harnesses import BaseHarness
-from harnesses.effects import Answer, Confirmed, NotDone
+from harnesses.effects.effect import Answer, Confirmed, NotDone
 from harnesses.errors import Refused
-from harnesses.trading.broker import BrokerUnavailable
-from harnesses.trading.ccxt_answers import CallFailed
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
-from harnesses.trading.ccxt_nouns import parse_report
-from harnesses.trading.orders import Order, OrderReport, PlacedOrder, Side, Source, client_id_for
+from harnesses.trading.exchange.ccxt_answers import CallFailed
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.exchange.ccxt_translation import parse_report
+from harnesses.trading.market.broker import BrokerUnavailable
+from harnesses.trading.market.orders import Order, OrderReport, PlacedOrder, Side, Source, client_id_for
 from orchestrator import Backoff, Orchestrator, SqliteStore
 from orchestrator.outcome import OutcomeKind
 

@@ -22,8 +22,8 @@ from typing import Any
 import trio
 from attrs import define, fields, frozen
 
-from harnesses.trading.ccxt_client import CcxtClient
-from harnesses.trading.orders import ZERO
+from harnesses.trading.exchange.ccxt_client import CcxtClient
+from harnesses.trading.market.orders import ZERO
 
 from .lives import Forker
 from .ordering import BTC

@@ -16,9 +16,10 @@ from urllib.parse import urlencode
 import trio
 from attrs import asdict
 
+from tests import ROOT
+
 from .hostility import Hostility
 
-ROOT = Path(__file__).resolve().parents[2]
 KEY, SECRET = "key", "secret"
 _LONGEST_S = 60.0
 

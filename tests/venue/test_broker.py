@@ -10,13 +10,13 @@ import trio
 from attrs import evolve
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading import ccxt_broker
-from harnesses.trading.broker import BrokerUnavailable, OrderRefused
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
-from harnesses.trading.ccxt_nouns import undeclared
-from harnesses.trading.instruments import Instrument
-from harnesses.trading.orders import OrderKind, OrderStatus, Side
+from harnesses.trading.exchange import ccxt_broker
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.exchange.ccxt_translation import undeclared
+from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.orders import OrderKind, OrderStatus, Side
 
 from .ordering import BTC, ETH, placed
 from .running import RunningVenue, closed
@@ -49,7 +49,7 @@ async def test_an_exchange_whose_dialect_is_not_proven_is_refused_with_the_reaso
 async def test_an_exchange_that_is_not_proven_is_dealt_with_by_choice() -> None:
     options = CcxtOptions(urls={"api": {"public": NOWHERE, "private": NOWHERE}}, patience_s=0.8, recv_window_s=0.5, margin_s=0)
 
-    with pytest.raises(BrokerUnavailable, match="ccxt:kraken can not be reached"):
+    with pytest.raises(BrokerUnavailable, match="ccxt:kraken cannot be reached"):
         await CcxtBroker("kraken", options, unproven=True).connect([BTC])
 
 
@@ -206,7 +206,7 @@ async def test_all_who_wait_for_a_venue_that_is_gone_give_up_together(venue: Run
 
 async def give_up(broker: CcxtBroker) -> None:
     """Fail to reach the venue."""
-    with pytest.raises(BrokerUnavailable, match="ccxt:binance can not be reached"):
+    with pytest.raises(BrokerUnavailable, match="ccxt:binance cannot be reached"):
         await broker.connect([BTC])
 
 

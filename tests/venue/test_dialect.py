@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 import pytest
 import trio
 
-from harnesses.trading.broker import BrokerUnavailable
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.orders import OrderKind, OrderStatus
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.market.broker import BrokerUnavailable
+from harnesses.trading.market.orders import OrderKind, OrderStatus
 
 from .ordering import BTC, placed
 from .running import KEY, SECRET, RunningVenue, closed

@@ -10,12 +10,12 @@ import trio
 from attrs import evolve
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading import ccxt_feed
-from harnesses.trading.bars import MarketSlice
-from harnesses.trading.ccxt_client import CcxtOptions
-from harnesses.trading.ccxt_feed import CcxtFeed
-from harnesses.trading.feed import FeedUnavailable
-from harnesses.trading.feed_conformance import check_feed
+from harnesses.trading.exchange import ccxt_feed
+from harnesses.trading.exchange.ccxt_client import CcxtOptions
+from harnesses.trading.exchange.ccxt_feed import CcxtFeed
+from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.feed import FeedUnavailable
+from harnesses.trading.market.feed_conformance import check_feed
 
 from .ordering import BTC, ETH
 from .running import RunningVenue

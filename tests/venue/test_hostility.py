@@ -9,11 +9,11 @@ import pytest
 import trio
 from attrs import evolve
 
-from harnesses.trading.broker import BrokerUnavailable, OrderRefused
-from harnesses.trading.ccxt_answers import CallFailed, Verdict
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
-from harnesses.trading.orders import OrderStatus, PlacedOrder
+from harnesses.trading.exchange.ccxt_answers import CallFailed, Verdict
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
+from harnesses.trading.market.orders import OrderStatus, PlacedOrder
 
 from .hostility import CALM, HOSTILE, Fate, draw
 from .ordering import BTC, placed

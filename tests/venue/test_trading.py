@@ -13,8 +13,8 @@ import trio
 from attrs import evolve
 
 from harnesses.trading import TradingHarness
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtOptions
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtOptions
 from orchestrator import Orchestrator
 
 from .hostility import HOSTILE

@@ -26,9 +26,9 @@ from attrs import frozen
 
 from harnesses import Agent, AgentRun
 from harnesses.trading import Book, Limits, Market, Order, Side, Strategy, TradingHarness, TradingState
-from harnesses.trading.ccxt_broker import CcxtBroker
-from harnesses.trading.ccxt_client import CcxtOptions
-from harnesses.trading.ccxt_feed import CcxtFeed
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtOptions
+from harnesses.trading.exchange.ccxt_feed import CcxtFeed
 from orchestrator import Backoff, Orchestrator
 from orchestrator.outcome import OutcomeKind
 

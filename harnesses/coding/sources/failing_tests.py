@@ -13,15 +13,15 @@ import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import trio
 from attrs import evolve, frozen
 
 from harnesses.coding.candidate import Candidate, Change
-from harnesses.coding.sources.nodes import Failure, docstring_in, features_of, is_python, message_in, steady
+from harnesses.coding.sources.failing_nodes import Failure, docstring_in, features_of, is_python, message_in, steady
 from harnesses.coding.sources.problems import NothingToDo
-from harnesses.coding.validators.ground import survey
+from harnesses.coding.validators.judging_context import read_context
 from harnesses.coding.validators.pytest_nodes import PytestNodes, run_of
 from harnesses.coding.validators.pytest_process import PytestRun
 from harnesses.coding.validators.pytest_report import CUT_SHORT
@@ -30,17 +30,11 @@ from harnesses.coding.validators.suite_kept import SuiteKept
 from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
-from harnesses.features.protocols import OutcomeValidator
+from harnesses.features.feature_protocols import OutcomeValidator
 
 _TAIL = 1_500
 _FAILS = frozenset({"failed", CUT_SHORT})
 _STRICT = "[XPASS(strict)]"
-
-
-class _How(TypedDict):
-    python: str
-    limit_s: float
-    env: Mapping[str, str]
 
 
 class FailingTests:
@@ -65,7 +59,7 @@ class FailingTests:
     ) -> None:
         if not limit_s > 0:
             raise InvalidRequest(f"FailingTests: limit_s: expected seconds above 0, was {limit_s!r}")
-        self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
+        self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
         self._paths = (paths,) if isinstance(paths, str) else tuple(paths)
         self._args = (args,) if isinstance(args, str) else tuple(args)
         self.notes: tuple[str, ...] = ()
@@ -76,7 +70,7 @@ class FailingTests:
 
     def validator(self) -> OutcomeValidator[Candidate] | None:
         """Return what proves such a feature: its test passes, no test was weakened, and what passed passes still."""
-        how: _How = {"python": self._python, "limit_s": self._limit_s, "env": self._env}
+        how: dict[str, Any] = {"python": self._how.python, "limit_s": self._how.limit_s, "env": self._how.env}
         return PytestNodes(**how) & TestsKept() & SuiteKept(**how)
 
     async def load(self, checkout: Path) -> tuple[Feature, ...]:
@@ -84,7 +78,7 @@ class FailingTests:
 
         Raises:
             NothingToDo: no test fails, or there is none.
-            NotReady: pytest can not be run, or does not come to the first test.
+            NotReady: pytest cannot be run, or does not come to the first test.
         """
         run = await self._run_of(checkout)
         first = await self._results(checkout, run)
@@ -107,8 +101,8 @@ class FailingTests:
     async def _run_of(self, checkout: Path) -> PytestRun:
         """Return how pytest is run here: as the validator would run it."""
         candidate = Candidate(commit="0" * 40, base="0" * 40, checkouts=_Directory(checkout))
-        ground = await survey(candidate, named=[_within(checkout, _module(path)) for path in self._paths])
-        run = await run_of(candidate, ground, checkout, (), python=self._python, limit_s=self._limit_s, env=self._env)
+        context = await read_context(candidate, named=[_within(checkout, _module(path)) for path in self._paths])
+        run = await run_of(candidate, context, checkout, (), self._how)
         return evolve(run, nodes=self._paths, args=self._args)
 
     async def _again(self, checkout: Path, run: PytestRun, failures: Sequence[Failure]) -> dict[str, str | None]:
@@ -134,7 +128,7 @@ class FailingTests:
         if results.whole:
             return results
         raise InvalidRequest(
-            f"more than {MAX_SESSIONS} tests end their process or outlast {self._limit_s:g} s, the last one "
+            f"more than {MAX_SESSIONS} tests end their process or outlast {self._how.limit_s:g} s, the last one "
             f"{list(results.nodes)[-1]}: expected tests that end; give `paths` without them"
         )
 
@@ -145,14 +139,15 @@ class FailingTests:
         if has_begun(report):
             where = f"in {', '.join(self._paths)}" if self._paths else "where pytest looks"
             raise NothingToDo(f"there is nothing to do: expected tests {where}, was none; add some, or give `paths`")
+        python = self._how.python
         if "No module named 'pytest'" in report.tail:
             raise NotReady(
-                f"{self._python} has no pytest: expected it installed there; run {self._python} -m pip install pytest, "
+                f"{python} has no pytest: expected it installed there; run {python} -m pip install pytest, "
                 "or give the `python` that has the project's packages"
             )
         if report.code in (126, 127):
-            raise NotReady(f"python {self._python!r} can not be run: {report.tail.strip()[-200:]}; give another `python`")
-        ended = f"was killed after {self._limit_s:g} s" if report.code is None else f"ended with code {report.code}"
+            raise NotReady(f"python {python!r} cannot be run: {report.tail.strip()[-200:]}; give another `python`")
+        ended = f"was killed after {self._how.limit_s:g} s" if report.code is None else f"ended with code {report.code}"
         raise NotReady(
             f"pytest {ended} before the first test: expected it to find tests; mend this first:\n"
             f"{report.tail.strip()[-_TAIL:]}"

@@ -31,12 +31,12 @@ from collections.abc import Iterable, Iterator
 
 from attrs import evolve, frozen
 
-from harnesses.coding.sources.entries import Entry, FeatureList, check_order
+from harnesses.coding.sources.feature_entries import Entry, FeatureList, check_order
 from harnesses.coding.sources.markdown_items import Box, Item, items_of
 from harnesses.coding.sources.markdown_marks import Marked, read_marks, slug
 from harnesses.coding.sources.problems import Problems
 from harnesses.features.feature import Feature
-from harnesses.features.lists import MAX_ID, is_id
+from harnesses.features.planning.feature_list import MAX_ID, is_id
 
 MAX_TEXT = 4_000
 """Characters of the text of an item, with its marks."""

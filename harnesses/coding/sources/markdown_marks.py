@@ -14,7 +14,7 @@ from hashlib import sha256
 from attrs import define, field, frozen
 
 from harnesses.coding.sources.markdown_items import outside_code
-from harnesses.features.lists import MAX_PRIORITY
+from harnesses.features.planning.feature_list import MAX_PRIORITY
 
 _KEYED = re.compile(r"\(\s*(?P<key>[A-Za-z][A-Za-z _-]*?)\s*:\s*(?P<value>[^()]*?)\s*\)")
 _CURLY = re.compile(r"\{\s*#(?P<value>[^\s{}]+)\s*\}")

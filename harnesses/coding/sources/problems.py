@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from attrs import field, frozen
 
+from harnesses.features.agent_text import cut_list
 from harnesses.features.errors import InvalidRequest
 
 MAX_TOLD = 20
@@ -47,10 +48,8 @@ class Problems:
         if len(self.found) == 1:
             raise InvalidRequest(f"{self.where}: {self.found[0]}")
         if self.found:
-            told = self.found[:MAX_TOLD]
-            more = len(self.found) - len(told)
-            rest = [f"and {more} more"] if more else []
-            raise InvalidRequest("\n  ".join([f"{self.where} has {len(self.found)} mistakes:", *told, *rest]))
+            told = cut_list(self.found, MAX_TOLD)
+            raise InvalidRequest("\n  ".join([f"{self.where} has {len(self.found)} mistakes:", *told]))
 
 
 def meant(word: str, known: Iterable[str], synonyms: dict[str, str] | None = None) -> str:

@@ -18,10 +18,10 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from harnesses.coding.sources.entries import FeatureList, check_ids, check_order, entry_of
+from harnesses.coding.sources.feature_entries import FeatureList, check_ids, check_order, entry_of
 from harnesses.coding.sources.problems import Problems, meant
+from harnesses.features.agent_text import says_something
 from harnesses.features.errors import InvalidRequest
-from harnesses.features.texts import says_something
 
 
 def parse_toml(text: str, where: str) -> FeatureList:
@@ -35,7 +35,7 @@ def parse_toml(text: str, where: str) -> FeatureList:
     except tomllib.TOMLDecodeError as error:
         raise InvalidRequest(f"{where} is not valid TOML: {error}; correct it") from error
     except RecursionError as error:
-        raise InvalidRequest(f"{where} can not be read: expected tables within tables a few deep; flatten it") from error
+        raise InvalidRequest(f"{where} cannot be read: expected tables within tables a few deep; flatten it") from error
     return _list_of(data, where, key="feature", wanted="[[feature]] tables", way_out="write each with two brackets")
 
 
@@ -54,7 +54,7 @@ def parse_json(text: str, where: str) -> FeatureList:
     except _Twice as error:
         raise InvalidRequest(f"{where}: key {error.args[0]!r} is there twice in one object; remove one") from error
     except (RecursionError, ValueError) as error:
-        raise InvalidRequest(f"{where} can not be read: {error}; correct it") from error
+        raise InvalidRequest(f"{where} cannot be read: {error}; correct it") from error
     if not isinstance(data, dict):
         data = {"features": data}
     return _list_of(cast(dict[str, object], data), where, key="features", wanted="a list of objects", way_out="write one")

@@ -10,12 +10,12 @@
 
 The law: no word of the agent, nothing that it left lying about, and no exit code of a process that holds its code is believed.
 Code under test does run in the process of its tests. To answer for them it has to reach into pytest, which is watched for; to
-hold the very answers that they ask for can not be told from computing them. Run agents that you do not trust in a sandbox.
+hold the very answers that they ask for cannot be told from computing them. Run agents that you do not trust in a sandbox.
 """
 
-from harnesses.coding.validators.base import CandidateValidator
-from harnesses.coding.validators.command import Command
-from harnesses.coding.validators.paths import OnlyTouches
+from harnesses.coding.validators.candidate_validator import CandidateValidator
+from harnesses.coding.validators.command_validator import Command
+from harnesses.coding.validators.only_touches import OnlyTouches
 from harnesses.coding.validators.pytest_nodes import PytestNodes
 from harnesses.coding.validators.suite_kept import SuiteKept
 from harnesses.coding.validators.tests_kept import TestsKept

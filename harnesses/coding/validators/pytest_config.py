@@ -20,7 +20,7 @@ _UNREADABLE = {"": "unreadable"}
 
 
 def pytest_part(path: str, content: bytes | None) -> dict[str, Any] | None:
-    """Return what a file says to pytest, None if it says nothing. What can not be read is not equal to what can."""
+    """Return what a file says to pytest, None if it says nothing. What cannot be read is not equal to what can."""
     name = PurePosixPath(path).name
     if content is None or name not in NAMES:
         return None

@@ -8,19 +8,19 @@ from copy import copy
 from pathlib import Path
 
 import trio
+from attrs import evolve
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.validators.base import CandidateValidator, told
-from harnesses.coding.validators.contrary import turn_round
-from harnesses.coding.validators.ground import Ground, survey
+from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
+from harnesses.coding.validators.cheating_signs import looks_at_stack
+from harnesses.coding.validators.environment import hash_seed
 from harnesses.coding.validators.imports import names_of, own_names
+from harnesses.coding.validators.inverted_tests import turn_round
+from harnesses.coding.validators.judging_context import JudgingContext, read_context
+from harnesses.coding.validators.judging_files import is_left_behind
 from harnesses.coding.validators.overlay import drop_compiled, lay_over
 from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
-from harnesses.coding.validators.pytest_report import SessionReport, answering
-from harnesses.coding.validators.steps import node_in
-from harnesses.coding.validators.surroundings import hash_seed
-from harnesses.coding.validators.tells import looks_at_stack
-from harnesses.coding.validators.test_side import is_left_behind
+from harnesses.coding.validators.pytest_report import SessionReport, answering, node_in
 from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
@@ -37,7 +37,7 @@ class PytestNodes(CandidateValidator):
     to fail, in a session that came to its end. What a test stands for is decided by the base: a test that the commit changes
     is run as it was, and a commit that `TestsKept` refuses is refused: once merged, it would judge the next feature.
 
-    At the first confirmation the tests are run turned round as well (`contrary`): what passes both ways is refused. At every
+    At the first confirmation the tests are run inverted as well (`inverted_tests`): what passes both ways is refused. At every
     second one, what only pytest does to a process is left out: capture, its log handler, faulthandler, its debugger.
 
     No run can tell whether code computes an answer, or holds the very answers that the tests ask for: that takes tests that
@@ -64,7 +64,7 @@ class PytestNodes(CandidateValidator):
         self.nodes = None if nodes is None else tuple([nodes] if isinstance(nodes, str) else nodes)
         if self.nodes == ():
             raise InvalidRequest("PytestNodes: nodes: expected one or more, was none; leave it out for the feature's steps")
-        self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
+        self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
         self._guard: TestsKept | None = TestsKept()
 
     def beside(self, others: Sequence[object]) -> PytestNodes:
@@ -92,23 +92,23 @@ class PytestNodes(CandidateValidator):
             kept, why = await self._guard.find(feature, candidate)
             if not kept:
                 return False, why
-        ground = await survey(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
-        report, run, laid = await self._run(candidate, ground, nodes)
-        findings = node_findings(report, nodes, self._limit_s)
-        said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{_additions(self._env)}"]
+        context = await read_context(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
+        report, run, laid = await self._run(candidate, context, nodes)
+        findings = node_findings(report, nodes, self._how.limit_s)
+        said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{_additions(self._how.env)}"]
         if laid:
             said.append(f"as at the base, whatever the commit says: {', '.join(laid[:10])}")
         if findings:
-            return False, "\n".join([*said, told(findings), *_output(report)])
+            return False, "\n".join([*said, list_findings(findings), *_output(report)])
         passed = [found.id for node in nodes for found in answering(report, node)]
-        if ground.changes and candidate.confirmation == 1:
-            both = await self._passing_both(candidate, ground, passed)
+        if context.changes and candidate.confirmation == 1:
+            both = await self._passing_both(candidate, context, passed)
             if both:
-                return False, "\n".join([*said, told([f"{id}: {_BOTH}" for id in both])])
+                return False, "\n".join([*said, list_findings([f"{id}: {_BOTH}" for id in both])])
         return True, "\n".join([*said, f"{len(passed)} passed in {report.duration_s:.1f} s"])
 
     async def _run(
-        self, candidate: Candidate, ground: Ground, nodes: Sequence[str], *, turned: Mapping[str, str] | None = None
+        self, candidate: Candidate, context: JudgingContext, nodes: Sequence[str], *, turned: Mapping[str, str] | None = None
     ) -> tuple[SessionReport, PytestRun, tuple[str, ...]]:
         """Return what became of nodes, how they were run, and what was as at the base for that.
 
@@ -116,14 +116,14 @@ class PytestNodes(CandidateValidator):
             turned: test modules that are not as at the base, with their source.
         """
         async with candidate.checkouts.at(candidate.commit) as root:
-            laid = await lay_over(root, candidate, ground.changes, ground.judges)
-            await drop_compiled(root, ground.files)
+            laid = await lay_over(root, candidate, context.changes, context.judges)
+            await drop_compiled(root, context.files)
             for path, source in (turned or {}).items():
                 await trio.Path(root / path).write_text(source, encoding="utf-8")
-            run = await run_of(candidate, ground, root, nodes, python=self._python, limit_s=self._limit_s, env=self._env)
+            run = await run_of(candidate, context, root, nodes, self._how)
             return await run_pytest(root, run), run, laid
 
-    async def _passing_both(self, candidate: Candidate, ground: Ground, passed: Sequence[str]) -> list[str]:
+    async def _passing_both(self, candidate: Candidate, context: JudgingContext, passed: Sequence[str]) -> list[str]:
         """Return the tests that pass turned round as well; twice, since a test may be unsteady."""
         turned, names = dict[str, str](), dict[str, set[str]]()
         for id in passed:
@@ -136,47 +136,46 @@ class PytestNodes(CandidateValidator):
             left += sorted(f"{path}::{name}" for name in found)
         for _ in range(_ASKED_TWICE):
             if left:
-                report, _, _ = await self._run(candidate, ground, left, turned=turned)
+                report, _, _ = await self._run(candidate, context, left, turned=turned)
                 left = [node for node in left if any(found.passed for found in answering(report, node))]
         return left
 
 
 async def run_of(
     candidate: Candidate,
-    ground: Ground,
+    context: JudgingContext,
     root: Path,
     nodes: Sequence[str],
-    *,
-    python: str,
-    limit_s: float,
-    env: Mapping[str, str],
+    how: PytestRun,
     repeat: int = 0,
 ) -> PytestRun:
-    """Return how pytest is to be run on a worktree that has the tests of the base."""
+    """Return what pytest is to run on a worktree that has the tests of the base.
+
+    Args:
+        how: with which interpreter, limit and environment.
+    """
     asked = {node.partition("::")[0] for node in nodes}
     modules = [
         path
-        for path in ground.files
-        if path.endswith(".py") and ground.side.covers(path) and (path in asked or not asked or path.endswith("conftest.py"))
+        for path in context.files
+        if path.endswith(".py") and context.side.covers(path) and (path in asked or not asked or path.endswith("conftest.py"))
     ]
     names, used = await trio.to_thread.run_sync(names_of, root, modules)
     before = {
-        path: _text(await candidate.checkouts.read(candidate.base, path)) for path in ground.product if path.endswith(".py")
+        path: _text(await candidate.checkouts.read(candidate.base, path)) for path in context.product if path.endswith(".py")
     }
-    return PytestRun(
+    return evolve(
+        how,
         nodes=tuple(nodes),
-        config=ground.config,
-        settings=ground.settings,
-        preload=tuple(sorted(names - own_names(ground.files))),
-        watched=ground.product,
-        tests=tuple(path for path in ground.files if ground.side.covers(path) and not is_left_behind(path)),
+        config=context.config,
+        settings=context.settings,
+        preload=tuple(sorted(names - own_names(context.files))),
+        watched=context.product,
+        tests=tuple(path for path in context.files if context.side.covers(path) and not is_left_behind(path)),
         test_names=tuple(sorted(used)),
         may_look=tuple(path for path, source in before.items() if looks_at_stack(source)),
         bare=candidate.confirmation % 2 == 0,
-        trusted=not ground.changes,
-        python=python,
-        limit_s=limit_s,
-        env=env,
+        trusted=not context.changes,
         seed=hash_seed(candidate.commit, candidate.confirmation) + 1_000 * repeat,
     )
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import trio
 from attrs import evolve, field, frozen
 
+from harnesses.coding.validators.environment import Environment, fresh_environment
 from harnesses.coding.validators.pytest_report import SessionReport, read_report
-from harnesses.coding.validators.surroundings import Surroundings, fresh_surroundings
-from harnesses.process import run_bounded
+from harnesses.processes.bounded_command import run_bounded
 
-_INSIDE = Path(__file__).with_name("inside.py")
+_PLUGIN = Path(__file__).with_name("in_process") / "pytest_plugin.py"
 _MOST_REPORT = 64 * 1024 * 1024
 
 
@@ -62,13 +62,13 @@ class PytestRun:
 async def run_pytest(root: Path, run: PytestRun) -> SessionReport:
     """Run pytest on a worktree and return what became of it."""
     root = Path(await trio.to_thread.run_sync(os.path.realpath, root))
-    async with fresh_surroundings(run.env, seed=run.seed) as around:
+    async with fresh_environment(run.env, seed=run.seed) as around:
         key, canary = secrets.token_hex(32), f"judge-{secrets.token_hex(8)}"
         report = around.private / "report"
         with report.open("w+b", buffering=0) as held:
             settings = _settings(root, run, around, report, key, canary)
             ran = await run_bounded(
-                [run.python, "-s", "-B", str(_INSIDE), str(settings)], limit_s=run.limit_s, cwd=root, env=around.env
+                [run.python, "-s", "-B", str(_PLUGIN), str(settings)], limit_s=run.limit_s, cwd=root, env=around.env
             )
             held.seek(0)
             lines = held.read(_MOST_REPORT)
@@ -77,13 +77,13 @@ async def run_pytest(root: Path, run: PytestRun) -> SessionReport:
     return evolve(found, tail=tail, code=ran.code, duration_s=ran.duration_s, ended=found.ended and ran.code is not None)
 
 
-def _settings(root: Path, run: PytestRun, around: Surroundings, report: Path, key: str, canary: str) -> Path:
+def _settings(root: Path, run: PytestRun, around: Environment, report: Path, key: str, canary: str) -> Path:
     config = root / run.config if run.config else around.private / "pytest.ini"
     if run.config is None:
         config.write_text("[pytest]\n")
     arguments = [
         *("-c", str(config), f"--rootdir={root}", f"--confcutdir={root}"),
-        # One module that can not be collected must not keep the others from being run.
+        # One module that cannot be collected must not keep the others from being run.
         *("--continue-on-collection-errors", "--maxfail=0", "-p", "no:stepwise", "--color=no"),
         *(["-s"] if run.bare else []),
         *run.args,

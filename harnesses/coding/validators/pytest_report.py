@@ -13,6 +13,8 @@ from typing import Any
 
 from attrs import field, frozen
 
+STEP = "pytest "
+"""What a step of a feature that stands for a test may begin with; the node id follows, to the letter."""
 CUT_SHORT = "cut short"
 _BENT = {
     "tampered": "{what} was changed while the tests ran: leave the test tools, and what tests use, alone",
@@ -117,3 +119,8 @@ def _word(report: dict[str, Any]) -> str:
 def answering(report: SessionReport, node: str) -> list[NodeReport]:
     """Return what became of all tests that a node id stands for: itself, its parameters, or what is in it."""
     return [found for id, found in report.nodes.items() if id == node or id.startswith((f"{node}[", f"{node}::", f"{node}/"))]
+
+
+def node_in(step: str) -> str:
+    """Return the node id that a step stands for: `pytest <node id>`, or just the node id."""
+    return step.removeprefix(STEP)

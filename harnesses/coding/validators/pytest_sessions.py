@@ -32,9 +32,9 @@ class Results:
 
     nodes: dict[str, NodeReport] = field(factory=dict[str, NodeReport])
     order: dict[str, None] = field(factory=dict[str, None])
-    """Ids in the order in which they were found: modules that can not be collected come last."""
+    """Ids in the order in which they were found: modules that cannot be collected come last."""
     broken: dict[str, str] = field(factory=dict[str, str])
-    """What can not be collected, with the reason."""
+    """What cannot be collected, with the reason."""
     bent: dict[str, None] = field(factory=dict[str, None])
     """What makes the word of a session worth nothing."""
     sure: set[str] = field(factory=set[str])

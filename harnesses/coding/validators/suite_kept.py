@@ -9,10 +9,11 @@ import trio
 from attrs import evolve
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.validators.base import CandidateValidator, told
-from harnesses.coding.validators.ground import survey
+from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
+from harnesses.coding.validators.judging_context import read_context
 from harnesses.coding.validators.overlay import drop_compiled, lay_over
 from harnesses.coding.validators.pytest_nodes import run_of
+from harnesses.coding.validators.pytest_process import PytestRun
 from harnesses.coding.validators.pytest_report import CUT_SHORT
 from harnesses.coding.validators.pytest_sessions import MAX_SESSIONS, Results, run_to_end
 from harnesses.features.errors import InvalidRequest, NotReady
@@ -47,7 +48,7 @@ class SuiteKept(CandidateValidator):
     def __init__(self, *, python: str = sys.executable, limit_s: float = 900.0, env: Mapping[str, str] | None = None) -> None:
         if not limit_s > 0:
             raise InvalidRequest(f"SuiteKept: limit_s: expected seconds above 0, was {limit_s!r}")
-        self._python, self._limit_s, self._env = python, limit_s, dict(env or {})
+        self._how = PytestRun(python=python, limit_s=limit_s, env=dict(env or {}))
         self._passing: dict[str, tuple[str, ...]] = {}
         """By tree: the tests that pass there."""
         self._running = trio.Lock()
@@ -77,13 +78,13 @@ class SuiteKept(CandidateValidator):
             return True, "no test passed at the base, so there is none to keep"
         after, laid = await self._run(candidate, go_on=lambda results: not _cut(results, kept))
         if after.bent:
-            return False, told(list(after.bent))
+            return False, list_findings(list(after.bent))
         broken = [id for id in kept if not after.passed(id)]
         unsteady = await self._unsteady(candidate, [id for id in broken if after.whole or id in after.nodes])
         broken = [id for id in broken if id not in unsteady]
         noted = f"; unsteady at the base, so not held against it: {', '.join(sorted(unsteady))}" if unsteady else ""
         if broken:
-            return False, told(_findings(after, broken, self._limit_s)) + noted
+            return False, list_findings(_findings(after, broken, self._how.limit_s)) + noted
         if not laid:
             self._remember(tree, after)
         return True, f"{len(kept)} tests passed at the base and pass still, in {after.duration_s:.1f} s{noted}"
@@ -95,7 +96,7 @@ class SuiteKept(CandidateValidator):
             if tree not in self._passing:
                 found, _ = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
                 if not found.whole:
-                    raise NotReady(_not_whole(candidate.base, found, self._limit_s))
+                    raise NotReady(_not_whole(candidate.base, found, self._how.limit_s))
                 self._remember(tree, found)
             return self._passing[tree]
 
@@ -128,20 +129,11 @@ class SuiteKept(CandidateValidator):
         go_on: Callable[[Results], bool] = lambda _: True,
     ) -> tuple[Results, tuple[str, ...]]:
         """Return what became of tests at a commit, and which of its files were as at the base for that."""
-        ground = await survey(candidate)
+        context = await read_context(candidate)
         async with candidate.checkouts.at(candidate.commit) as root:
-            laid = await lay_over(root, candidate, ground.changes, ground.judges)
-            await drop_compiled(root, ground.files)
-            run = await run_of(
-                candidate,
-                ground,
-                root,
-                nodes,
-                python=self._python,
-                limit_s=self._limit_s,
-                env=self._env,
-                repeat=repeat,
-            )
+            laid = await lay_over(root, candidate, context.changes, context.judges)
+            await drop_compiled(root, context.files)
+            run = await run_of(candidate, context, root, nodes, self._how, repeat)
             return await run_to_end(root, run, go_on=go_on), laid
 
 
@@ -167,7 +159,7 @@ def _why(results: Results, id: str) -> str:
 
 def _not_whole(base: str, results: Results, limit_s: float) -> str:
     return (
-        f"the suite can not be run at the base {base}: expected it to come to its end in at most {MAX_SESSIONS} sessions, "
+        f"the suite cannot be run at the base {base}: expected it to come to its end in at most {MAX_SESSIONS} sessions, "
         f"came to {len(results.nodes)} tests; {_end(results, limit_s)}"
     )
 

@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 from attrs import frozen
 
 from harnesses.coding.candidate import LINK, SUBMODULE, Candidate, Change, leads_out
-from harnesses.coding.validators.base import CandidateValidator, told
-from harnesses.coding.validators.ground import Ground, survey
-from harnesses.coding.validators.kept import arguments_of, changes_to_tests
+from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
+from harnesses.coding.validators.cheating_signs import signs, signs_in_tests
+from harnesses.coding.validators.judging_context import JudgingContext, read_context
+from harnesses.coding.validators.judging_files import COMPILED, is_left_behind, loads_by_itself
 from harnesses.coding.validators.pytest_config import OWN, changed_keys, pytest_part
-from harnesses.coding.validators.tells import signs, signs_in_tests
-from harnesses.coding.validators.test_side import COMPILED, is_left_behind, loads_by_itself
+from harnesses.coding.validators.tests_diff import arguments_of, changes_to_tests
 from harnesses.features.feature import Feature
 
 _CODE = (".js", ".jsx", ".ts", ".tsx", ".mjs", ".go", ".rs", ".rb", ".java", ".kt", ".c", ".cc", ".cpp", ".h", ".sh", ".php")
@@ -50,12 +50,12 @@ class TestsKept(CandidateValidator):
 
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Look at every path that the commit changes."""
-        ground = await survey(candidate)
-        looked_at = [change for change in ground.changes if not self._allows(change.path)]
-        look = _Look(ground, candidate, frozenset(await candidate.checkouts.files(candidate.commit)))
+        context = await read_context(candidate)
+        looked_at = [change for change in context.changes if not self._allows(change.path)]
+        look = _Look(context, candidate, frozenset(await candidate.checkouts.files(candidate.commit)))
         findings = [f"{change.path}: {what}" for change in looked_at for what in await look.at(change)]
         if findings:
-            return False, told(findings)
+            return False, list_findings(findings)
         return True, f"{len(looked_at)} changed paths: every test is there as it was"
 
     def _allows(self, path: str) -> bool:
@@ -64,7 +64,7 @@ class TestsKept(CandidateValidator):
 
 @frozen
 class _Look:
-    ground: Ground
+    context: JudgingContext
     candidate: Candidate
     files: frozenset[str]
     """All paths at the commit."""
@@ -79,20 +79,20 @@ class _Look:
             found += await self._of_link(path)
         elif change.mode == SUBMODULE:
             found += self._of_submodule(path)
-        elif self.ground.side.covers(path):
+        elif self.context.side.covers(path):
             found += await self._of_test(change)
         elif path.endswith(COMPILED) and change.status != "D":
             found.append("is compiled code, which nobody can read or watch: add its source, and build it elsewhere")
         elif path.endswith(".py") and change.status != "D":
             after = await self._text(self.candidate.commit, path) or ""
             before = await self._text(self.candidate.base, path)
-            tests = [file for file in self.ground.files if self.ground.side.covers(file)]
+            tests = [file for file in self.context.files if self.context.side.covers(file)]
             found += [f"{sign}: do without it" for sign in signs(before, after, test_paths=tests)]
         return found
 
     def _of_place(self, change: Change) -> Iterator[str]:
         path = change.path
-        for changed, keys in self.ground.reconfigured:
+        for changed, keys in self.context.reconfigured:
             if changed == path:
                 yield f"what it says to pytest was changed ({', '.join(keys) or 'all of it'}): put it back"
         if change.status == "A":
@@ -102,21 +102,21 @@ class _Look:
 
     async def _of_link(self, path: str) -> list[str]:
         target = await self._text(self.candidate.commit, path) or ""
-        if self.ground.side.covers(path) or self._held_files(path):
+        if self.context.side.covers(path) or self._held_files(path):
             return [f"is a symbolic link to {target} in the place of tests: put the files there"]
         if leads_out(path, target):
             return [f"is a symbolic link to {target}, which is outside of the repository: put a file there"]
-        if self.ground.side.covers(posixpath.normpath(posixpath.join(posixpath.dirname(path), target))):
+        if self.context.side.covers(posixpath.normpath(posixpath.join(posixpath.dirname(path), target))):
             return [f"is a symbolic link to {target}, which is a test's: put a file there"]
         return []
 
     def _of_submodule(self, path: str) -> list[str]:
-        if self.ground.side.covers(path) or self._held_files(path):
+        if self.context.side.covers(path) or self._held_files(path):
             return ["is a submodule in the place of files: put them back"]
         return []
 
     def _held_files(self, path: str) -> bool:
-        return any(file.startswith(f"{path}/") for file in self.ground.files)
+        return any(file.startswith(f"{path}/") for file in self.context.files)
 
     async def _of_test(self, change: Change) -> list[str]:
         path, status = change.path, change.status
@@ -144,16 +144,16 @@ class _Look:
         if not path.endswith(".py"):
             return []
         found = [f"{sign}: do without it" for sign in signs_in_tests(source)]
-        product = {_top(file) for file in self.ground.files if not self.ground.side.covers(file) and file.endswith(".py")}
-        if _top(PurePosixPath(path).name) in product and self.ground.side.holds(path):
+        product = {_top(file) for file in self.context.files if not self.context.side.covers(file) and file.endswith(".py")}
+        if _top(PurePosixPath(path).name) in product and self.context.side.holds(path):
             found.append("has the name of a module of the program, and may be imported for it: take another name")
         return found
 
     async def _arguments(self) -> frozenset[str]:
         """Return what the tests of the base ask of fixtures."""
         names: frozenset[str] = frozenset()
-        for file in self.ground.files:
-            if file.endswith(".py") and self.ground.side.covers(file):
+        for file in self.context.files:
+            if file.endswith(".py") and self.context.side.covers(file):
                 names |= arguments_of(await self._text(self.candidate.base, file) or "")
         return names
 

@@ -12,10 +12,10 @@ What the harness does for a strategy, at each slice, for each symbol whose price
 A strategy is pure but for the agent's `async`: it has no state of its own, so nothing of it is lost in a crash.
 """
 
-from harnesses.trading.strategies.cross import cross_strategy
-from harnesses.trading.strategies.market import Market, Quote, Strategy, StrategyAgent
+from harnesses.trading.strategies.crossing_averages import cross_strategy
 from harnesses.trading.strategies.portfolio import portfolio_strategy
-from harnesses.trading.strategies.rsi import rsi_strategy
+from harnesses.trading.strategies.rsi_orders import rsi_strategy
+from harnesses.trading.strategies.strategy_view import Market, Quote, Strategy, StrategyAgent
 
 __all__ = [
     "Market",

@@ -10,10 +10,10 @@ from typing import Any
 from attrs import frozen
 
 from harnesses.agent import Agent, AgentRun
+from harnesses.budgets.usage import REPORTABLE
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.orders import ONE, ZERO, Order, Side
-from harnesses.trading.strategies.market import Market, Quote, Strategy, check_part
-from harnesses.usage import REPORTABLE
+from harnesses.trading.market.orders import ONE, ZERO, Order, Side
+from harnesses.trading.strategies.strategy_view import Market, Quote, Strategy, check_part
 
 
 @frozen

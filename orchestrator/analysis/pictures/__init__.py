@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.analysis.pictures.comparison import comparison
-from orchestrator.analysis.pictures.cost import cost
-from orchestrator.analysis.pictures.equity import equity
-from orchestrator.analysis.pictures.failures import failures
-from orchestrator.analysis.pictures.latency import latency
-from orchestrator.analysis.pictures.paper import Picture
-from orchestrator.analysis.pictures.progress import progress
-from orchestrator.analysis.pictures.restarts import restarts
-from orchestrator.analysis.pictures.shares import shares
-from orchestrator.analysis.pictures.throughput import throughput
-from orchestrator.analysis.pictures.timeline import timeline
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.pictures.comparison_picture import comparison
+from orchestrator.analysis.pictures.cost_picture import cost
+from orchestrator.analysis.pictures.equity_picture import equity
+from orchestrator.analysis.pictures.failures_picture import failures
+from orchestrator.analysis.pictures.latency_picture import latency
+from orchestrator.analysis.pictures.picture_page import Picture
+from orchestrator.analysis.pictures.progress_picture import progress
+from orchestrator.analysis.pictures.restarts_picture import restarts
+from orchestrator.analysis.pictures.shares_picture import shares
+from orchestrator.analysis.pictures.throughput_picture import throughput
+from orchestrator.analysis.pictures.timeline_picture import timeline
 from orchestrator.errors import UsageError
 
 __all__ = ["DRAWN", "PICTURES", "Picture", "picture", "pictures", "save_pictures"]
@@ -98,7 +98,7 @@ def save_pictures(
 
     Raises:
         UsageError: the question has no picture, or the format is none.
-        OSError: a file can not be written.
+        OSError: a file cannot be written.
     """
     if not (drawn := pictures(run, question, harness=harness, other=other)):
         raise UsageError(f"the question {question!r} has no picture: expected one of {', '.join(PICTURES)}")

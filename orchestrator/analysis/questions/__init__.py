@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.questions import (
-    compare,
-    cost,
-    failures,
-    loops,
-    progress,
-    restarts,
-    slow,
-    summary,
-    throughput,
-    timeline,
-    why,
-)
+from orchestrator.analysis.answers.answer import Answer
+from orchestrator.analysis.questions import cost_question as cost
+from orchestrator.analysis.questions import failures_question as failures
+from orchestrator.analysis.questions import loops_question as loops
+from orchestrator.analysis.questions import progress_question as progress
+from orchestrator.analysis.questions import restarts_question as restarts
+from orchestrator.analysis.questions import slow_question as slow
+from orchestrator.analysis.questions import summary_question as summary
+from orchestrator.analysis.questions import throughput_question as throughput
+from orchestrator.analysis.questions import timeline_question as timeline
+from orchestrator.analysis.questions.compare import compare_question as compare
+from orchestrator.analysis.questions.why import why_question as why
 
 QUESTIONS: dict[str, Callable[..., Answer]] = {
     "summary": summary.answer,

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from orchestrator.analysis.questions.tally import Tally
-from orchestrator.analysis.wording import listed, number, seconds, share, times
+from orchestrator.analysis.answers.answer_wording import listed, number, seconds, share, times
+from orchestrator.analysis.questions.step_tally import Tally
 from orchestrator.lifecycle import Status
-from orchestrator.text import one_line
+from orchestrator.text.terminal_text import one_line
 
 _MUCH = 0.25
 """A share of the time that is worth a sentence, of what should take little."""
@@ -59,7 +59,7 @@ def _ended_badly(each: Sequence[Tally]) -> Iterator[str]:
         said = what.get(Status(one.stand.status), "failed")
         yield f"{one.harness} {said} after step {one.stand.last.step}" + (f": {cause.rstrip('.')}." if cause else ".")
     if len(found) > _SHOWN:
-        yield f"{len(found) - _SHOWN} more have come to a bad end, or can not go on; `orchestrator analyze RUN failures`."
+        yield f"{len(found) - _SHOWN} more have come to a bad end, or cannot go on; `orchestrator analyze RUN failures`."
 
 
 def _open(each: Sequence[Tally]) -> Iterator[str]:

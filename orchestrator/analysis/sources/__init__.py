@@ -7,9 +7,9 @@ parquet  what `orchestrator export --what records --format parquet` has written
 
 from __future__ import annotations
 
-from orchestrator.analysis.sources.log import LogSource
-from orchestrator.analysis.sources.parquet import ParquetSource
-from orchestrator.analysis.sources.reading import Source
-from orchestrator.analysis.sources.store import StoreSource
+from orchestrator.analysis.sources.log_source import LogSource
+from orchestrator.analysis.sources.parquet_source import ParquetSource
+from orchestrator.analysis.sources.source_reading import Source
+from orchestrator.analysis.sources.store_source import StoreSource
 
 __all__ = ["LogSource", "ParquetSource", "Source", "StoreSource"]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import msgspec
 from attrs import frozen
 
-from orchestrator.analysis.sources.survey import COMPRESSED, LONGEST, Group, Survey
+from orchestrator.analysis.sources.source_survey import COMPRESSED, LONGEST, Group, Survey
 from orchestrator.log import record_of
-from orchestrator.text import one_line
+from orchestrator.text.terminal_text import one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from orchestrator.analysis.run import Run
-from orchestrator.analysis.sql.cells import made
-from orchestrator.analysis.sql.room import End, Head, Page, QueryFailed, QueryStopped, Room
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.sql.sql_cells import made
+from orchestrator.analysis.sql.sql_room import End, Head, Page, QueryFailed, QueryStopped, Room
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]

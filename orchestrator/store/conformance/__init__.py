@@ -1,4 +1,4 @@
-"""The laws of `orchestrator.store.protocol`, as functions that any store must pass.
+"""The laws of `orchestrator.store.store_protocol`, as functions that any store must pass.
 
     import pytest
 
@@ -15,22 +15,20 @@ is to give another run over the same data; a store that ends with its process is
 
 from __future__ import annotations
 
-from orchestrator.store.conformance import (
-    approvals,
-    budgets,
-    capabilities,
-    children,
-    commits,
-    effects,
-    forks,
-    messages,
-    operators,
-    ownership,
-    runs,
-    steps,
-    versions,
-)
-from orchestrator.store.conformance.tools import (
+from orchestrator.store.conformance import approval_laws as approvals
+from orchestrator.store.conformance import budget_laws as budgets
+from orchestrator.store.conformance import capability_laws as capabilities
+from orchestrator.store.conformance import child_laws as children
+from orchestrator.store.conformance import commit_laws as commits
+from orchestrator.store.conformance import effect_laws as effects
+from orchestrator.store.conformance import fork_laws as forks
+from orchestrator.store.conformance import message_laws as messages
+from orchestrator.store.conformance import operator_laws as operators
+from orchestrator.store.conformance import ownership_laws as ownership
+from orchestrator.store.conformance import run_laws as runs
+from orchestrator.store.conformance import step_laws as steps
+from orchestrator.store.conformance import version_laws as versions
+from orchestrator.store.conformance.conformance_tools import (
     TIME_US,
     Law,
     Open,

@@ -16,7 +16,7 @@ import trio
 from harnesses.agents import Bubblewrap, CommandAgent, Dialect
 from harnesses.agents.sandbox import environment_within
 from harnesses.errors import HarnessMisuse
-from harnesses.private_files import conceal_file, conceal_folder, concealed_names
+from harnesses.files.private_files import conceal_file, conceal_folder, concealed_names
 from tests.harnesses.agents.attacks import Ground, ground
 from tests.harnesses.agents.turns import assigned, take_turn
 
@@ -281,7 +281,7 @@ async def test_no_socket_without_a_file_is_reached(place: Ground, network: bool)
             )
 
     if network and not _has_landlock_scopes():
-        pytest.skip("this kernel can not keep a process from sockets without a file (Linux 6.12)")
+        pytest.skip("this kernel cannot keep a process from sockets without a file (Linux 6.12)")
     assert "connected" not in told["connect"]
     assert came == []
 

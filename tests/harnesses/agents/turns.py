@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harnesses.agent import Agent
 from harnesses.features.feature import Feature, TurnResult
-from harnesses.features.record import Assignment, FeatureState
+from harnesses.features.feature_record import Assignment, FeatureState
 from harnesses.step import LoadedContext
 
 STAND_IN = Path(__file__).with_name("stand_in.py")

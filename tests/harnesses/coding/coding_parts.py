@@ -8,9 +8,9 @@ from pathlib import Path
 from harnesses.agent import Agent, AgentRun
 from harnesses.coding.candidate import Candidate
 from harnesses.features.feature import Feature, TurnResult, Verdict
-from harnesses.features.record import Assignment, FeatureState
+from harnesses.features.feature_record import Assignment, FeatureState
 from harnesses.features.streaming import FeatureAgent
-from harnesses.process import run_bounded
+from harnesses.processes.bounded_command import run_bounded
 
 Deed = Callable[[Assignment, Path], object]
 

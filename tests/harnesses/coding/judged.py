@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.judge import JudgeRepository
+from harnesses.coding.judge_repository import JudgeRepository
 from harnesses.features.feature import Feature
-from tests.harnesses.coding.repositories import commit_files, git, judging, make_repository
+from tests.harnesses.coding.git_repositories import commit_files, git, judging, make_repository
 
 SHOP = "def total(prices):\n    raise NotImplementedError\n\n\ndef count(prices):\n    return len(prices)\n"
 DONE = SHOP.replace("raise NotImplementedError", "return sum(prices)")

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from harnesses.coding.git import Git, GitError, Identity, find_git
-from tests.harnesses.coding.repositories import git, make_repository
+from tests.harnesses.coding.git_repositories import git, make_repository
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ import pytest
 from attrs import evolve
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.harness import CodingHarness
+from harnesses.coding.workplace.coding_harness import CodingHarness
 from harnesses.coding.workspace import Workspace
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.health import NoHealthCheck
-from harnesses.features.record import Assignment
+from harnesses.features.feature_record import Assignment
+from harnesses.features.health_checks import NoHealthCheck
 from orchestrator import Orchestrator
-from orchestrator.store.memory import MemoryStore
+from orchestrator.store.in_memory.memory_store import MemoryStore
 from orchestrator.testing import run_in_lives, run_to_end
 from tests.harnesses.coding.coding_parts import Deed, ShellCheck, agent, features, writes_right, wrong_first
-from tests.harnesses.coding.repositories import commit_files, fingerprint, git, make_repository
+from tests.harnesses.coding.git_repositories import commit_files, fingerprint, git, make_repository
 
 
 def made(folder: Path, deed: Deed, *ids: str, check: ShellCheck | None = None, check_first: bool = False) -> CodingHarness:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harnesses.coding.harness import DEFAULT_OBJECTIVE, CodingHarness
 from harnesses.coding.sources import FailingTests, NothingToDo
+from harnesses.coding.workplace.coding_harness import DEFAULT_OBJECTIVE, CodingHarness
 from harnesses.features.feature import Feature
-from harnesses.features.health import NoHealthCheck
-from orchestrator.store.memory import MemoryStore
+from harnesses.features.health_checks import NoHealthCheck
+from orchestrator.store.in_memory.memory_store import MemoryStore
 from orchestrator.testing import run_to_end
 from tests.harnesses.coding.coding_parts import ShellCheck, agent, features, writes_right
-from tests.harnesses.coding.repositories import commit_files, git, make_repository
+from tests.harnesses.coding.git_repositories import commit_files, git, make_repository
 
 TOML = '[[feature]]\nid = "{0}"\ndescription = "{0}.txt is right"\nsteps = ["grep finds it"]\n'
 

@@ -10,12 +10,12 @@ import pytest
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.sources import FailingTests, NothingToDo
-from harnesses.coding.validators.steps import node_in
+from harnesses.coding.validators.pytest_report import node_in
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
-from harnesses.features.lists import check_features
+from harnesses.features.planning.feature_list import check_features
+from tests.harnesses.coding.git_repositories import commit_files, git, judging, make_repository
 from tests.harnesses.coding.judged import ENV
-from tests.harnesses.coding.repositories import commit_files, git, judging, make_repository
 
 ADDS = "from calc import add\ndef test_add(): assert add(1, 2) == 3\ndef test_none(): assert add(0, 0) == 0\n"
 MORE = "from calc import more\ndef test_more(): assert more(1, 2) == 3\n"
@@ -193,7 +193,7 @@ async def test_a_python_without_pytest_is_named_with_the_fix(tmp_path: Path):
 async def test_a_python_that_is_not_there_is_named(tmp_path: Path):
     write(tmp_path, test_a="def test_a(): pass\n")
 
-    with pytest.raises(NotReady, match="python '/nowhere/python' can not be run"):
+    with pytest.raises(NotReady, match="python '/nowhere/python' cannot be run"):
         await FailingTests(python="/nowhere/python").load(tmp_path)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harnesses.coding.sources import NothingToDo, parse_markdown
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
-from harnesses.features.lists import check_features
+from harnesses.features.planning.feature_list import check_features
 
 
 def read(text: str) -> tuple[Feature, ...]:

@@ -209,7 +209,7 @@ def test_an_empty_list_is_nothing_to_do(text: str):
     [
         ("[", "list.json is not valid JSON: Expecting value (at line 1, column 2); correct it"),
         ('[{"id": "a", "id": "b"}]', "list.json: key 'id' is there twice in one object; remove one"),
-        ("[" * 100_000, "list.json can not be read: "),
+        ("[" * 100_000, "list.json cannot be read: "),
         ("7", "list.json: features: expected a list of objects, was 7; write one"),
         ('{"feature": []}', "list.json: unknown key 'feature': expected one of objective, features; did you mean 'features'?"),
         ('{"objective": 7, "features": []}', "list.json: objective: expected a text, was 7; correct or remove it"),
@@ -231,7 +231,7 @@ def test_json_that_is_no_list_of_features_is_refused(text: str, told: str):
             "[[features]]\nid = 'a'",
             "list.toml: unknown key 'features': expected one of objective, feature; did you mean 'feature'",
         ),
-        ("a = " + "[" * 100_000, "list.toml can not be read: "),
+        ("a = " + "[" * 100_000, "list.toml cannot be read: "),
     ],
 )
 def test_toml_that_is_no_list_of_features_is_refused(text: str, told: str):

@@ -15,7 +15,7 @@ from unittest.mock import ANY, MagicMock
 import attrs
 import pytest
 
-from harnesses.coding.validators.equality import liars
+from harnesses.coding.validators.in_process.equality import liars
 
 
 class Yes:
@@ -153,7 +153,7 @@ def test_what_is_equal_to_one_value_is_not_found(left: object, right: object) ->
 
 
 def test_what_is_equal_to_several_answers_is_found_at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harnesses.coding.validators.equality._expected", [])
+    monkeypatch.setattr("harnesses.coding.validators.in_process.equality._expected", [])
 
     assert not list(liars("==", Answers(1), 200))
     assert list(liars("==", Answers(1), 180))

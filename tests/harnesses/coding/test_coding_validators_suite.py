@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve, frozen
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.judge import JudgeRepository
+from harnesses.coding.judge_repository import JudgeRepository
 from harnesses.coding.validators import SuiteKept
 from harnesses.features.errors import NotReady
 from tests.harnesses.coding.judged import DONE, ENV, FEATURE, SHOP, TESTS, Repository, repository_in
@@ -91,7 +91,7 @@ async def test_a_base_whose_suite_can_not_be_run_is_an_error_and_not_a_suite_wit
 ) -> None:
     repository = await repository_in(tmp_path, {"conftest.py": conftest})
 
-    with pytest.raises(NotReady, match=r"the suite can not be run at the base .*: expected it to come to its end"):
+    with pytest.raises(NotReady, match=r"the suite cannot be run at the base .*: expected it to come to its end"):
         await SuiteKept(env=ENV, limit_s=5).validate(FEATURE, await repository.commit({"shop.py": DONE}))
 
 

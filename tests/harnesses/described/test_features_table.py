@@ -59,7 +59,7 @@ async def test_files_are_beside_the_table_and_the_list_may_say_what_it_is_for(fo
     ("keys", "told"),
     [
         ({"objective": None}, "has no objective: expected one; add it"),
-        ({"features": "none.toml"}, "none.toml can not be read: No such file or directory"),
+        ({"features": "none.toml"}, "none.toml cannot be read: No such file or directory"),
         ({"features": 3}, "features: expected a file, a list of tables, or a table with function, got 3"),
         ({"features": [{**FEATURE, "step": 1}]}, "feature 1 'one': unknown key 'step'"),
         ({"agent": {"command": ["x"]}}, "agent: expected a table with one of scripted, function"),

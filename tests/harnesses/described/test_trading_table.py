@@ -12,8 +12,9 @@ import trio
 from harnesses.described.trading_table import described
 from harnesses.features.errors import InvalidRequest
 from harnesses.trading import PaperBroker, ReplayFeed, TradingHarness
+from tests import ROOT
 
-DATA = Path(__file__).parents[3] / "examples" / "data"
+DATA = ROOT / "examples" / "data"
 FEED = {"files": {"AAPL": "aapl.csv"}, "splits": "splits.csv", "limit": 30}
 
 

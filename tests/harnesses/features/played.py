@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from harnesses.features import changes
 from harnesses.features.feature import Feature, FeatureStatus, TurnResult, Verdict
-from harnesses.features.manifest import InitializerRequest
-from harnesses.features.planning import Close, Move, Recheck, Turn, next_move
-from harnesses.features.policy import FailFast, RunMode, RunPolicy
-from harnesses.features.record import FeatureState
-from harnesses.features.selectors import FeatureSelector, FirstPending
+from harnesses.features.feature_protocols import FeatureSelector
+from harnesses.features.feature_record import FeatureState
+from harnesses.features.planning import list_changes
+from harnesses.features.planning import state_changes as changes
+from harnesses.features.planning.feature_selectors import FirstPending
+from harnesses.features.planning.next_move import Close, Move, Recheck, Turn, next_move
+from harnesses.features.run_policy import FailFast, RunMode, RunPolicy
+from harnesses.features.session_manifest import InitializerRequest
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 LENIENT = FailFast(on_health_check_error=False, on_chat_error=False, on_validation_failure=False)
@@ -34,7 +36,7 @@ def feature(id: str, **fields: object) -> Feature:
 def begun(*features: Feature | str) -> FeatureState:
     """Return the first state of a list."""
     listed = [feature(one) if isinstance(one, str) else one for one in features]
-    return changes.initialised(InitializerRequest(current_objective="a clock", feature_list=listed), "clock", "c0", NOW)
+    return list_changes.initialise(InitializerRequest(current_objective="a clock", feature_list=listed), "clock", "c0", NOW)
 
 
 def verdict(passed: bool, evidence: str = "") -> Verdict:
@@ -45,18 +47,18 @@ def verdict(passed: bool, evidence: str = "") -> Verdict:
 def answered(state: FeatureState, policy: RunPolicy, move: Move, word: str, now: datetime = NOW) -> FeatureState:
     """Return the state after a move that is answered by a word."""
     if isinstance(move, Close):
-        return changes.closed(state, move.status, move.note, now)
+        return changes.close_run(state, move.status, move.note, now)
     assert isinstance(move, Turn | Recheck)
     if word == CUT:
-        return changes.interrupted(state, move.feature_id, now)
+        return changes.interrupt_run(state, move.feature_id, now)
     if word == BROKEN:
-        return changes.failed(state, "Validation: no such program", now)
-    state, id = changes.opened(state, now), move.feature_id
+        return changes.fail_run(state, "Validation: no such program", now)
+    state, id = changes.open_run(state, now), move.feature_id
     if isinstance(move, Recheck):
-        return changes.rechecked(state, policy, id, verdict(word == PASS), now)
+        return changes.finish_recheck(state, policy, id, verdict(word == PASS), now)
     if word == ERROR:
-        return changes.after_turn(state, policy, id, error="ConnectionError: gone", now=now)
-    return changes.after_turn(state, policy, id, result=TurnResult(message="done"), verdict=verdict(word == PASS), now=now)
+        return changes.finish_turn(state, policy, id, error="ConnectionError: gone", now=now)
+    return changes.finish_turn(state, policy, id, result=TurnResult(message="done"), verdict=verdict(word == PASS), now=now)
 
 
 def played(

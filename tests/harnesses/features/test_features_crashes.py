@@ -10,7 +10,7 @@ from attrs import evolve
 
 from harnesses.features import RunPolicy, RunStatus
 from orchestrator.errors import StoreError, StoreLost
-from orchestrator.store.memory import MemoryStore
+from orchestrator.store.in_memory.memory_store import MemoryStore
 from orchestrator.testing import FaultyStore, run_in_lives, run_to_end
 from tests.harnesses.features.worked import PATIENT, UNLIMITED, Judge, Worker, features, harness, without_times
 

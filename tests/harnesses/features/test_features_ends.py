@@ -10,6 +10,7 @@ import trio
 from attrs import evolve
 
 from harnesses import Agent, Budget, Control, DeadlineExceeded, Ending, LocalRuntime, StepTimeout, Waiting
+from harnesses.errors import HarnessMisuse
 from harnesses.features import (
     ChatFailed,
     FailFast,
@@ -17,17 +18,18 @@ from harnesses.features import (
     HealthCheckFailed,
     InvalidRequest,
     MemoryFailed,
-    NoHealthCheck,
     RunPolicy,
     TurnResult,
     ValidationFailed,
     Verdict,
 )
+from harnesses.features.loop.feature_attempts import retry_delay
+from harnesses.features.loop.feature_workplace import Workplace
 from orchestrator import Orchestrator
 from orchestrator.errors import HarnessFailed
-from orchestrator.latch import Latch
-from orchestrator.store.memory import MemoryStore
-from tests.harnesses.features.worked import UNLIMITED, Judge, Raising, Worker, features, harness, passing, told
+from orchestrator.kill_switch import Latch
+from orchestrator.store.in_memory.memory_store import MemoryStore
+from tests.harnesses.features.worked import Judge, Raising, Worker, harness, passing, told
 
 STRICT = RunPolicy()
 
@@ -272,11 +274,8 @@ async def test_an_agent_that_fails_is_asked_again_after_a_delay_that_doubles(aut
 STRICT_OF_THREE = RunPolicy(max_turns_per_feature=3, max_retries_per_feature=2)
 
 
-async def test_an_agent_that_fails_a_thousand_times_is_asked_again_after_the_longest_delay(autojump_clock):
-    work = harness()
-    work._at.chat_failures = 2000
-
-    assert work._delay() == 30.0
+def test_an_agent_that_fails_a_thousand_times_is_asked_again_after_the_longest_delay():
+    assert retry_delay(0.2, 2000) == 30.0
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "1", None, True])
@@ -343,18 +342,16 @@ async def test_a_budget_that_is_spent_ends_the_run_as_interrupted(autojump_clock
 async def test_a_budget_of_an_agents_own_ends_the_run_likewise(autojump_clock):
     store, asked = MemoryStore(), []
 
-    class Paying(FeatureHarness):
-        async def _do(self, assignment):
+    class Paying(Workplace):
+        asks_agent = False
+
+        async def work(self, ask, assignment):
             asked.append(assignment.feature.id)
             async with trio.open_nursery():
-                async with self.spending(money=Decimal(1)):
+                async with first.spending(money=Decimal(1)):
                     return TurnResult(artifact="1")
 
-    def paying():
-        check = NoHealthCheck()
-        return Paying(Worker().agent, Judge(), objective="x", features=features(), policy=UNLIMITED, health_check=check)
-
-    first = paying()
+    first = harness(workplace=Paying(Judge()))
     outcome = await ended(first, store, budget=Budget(money=Decimal(2)))
 
     assert outcome.kind == "budget_spent"
@@ -456,3 +453,11 @@ async def test_a_directory_of_another_harness_is_left_as_it_is(tmp_path):
 
     assert told(work) == []
     assert (tmp_path / "HANDOFF.json").read_text() == '{"session": "other"}'
+
+
+def test_a_subclass_that_overrides_what_is_not_called_any_more_is_refused():
+    with pytest.raises(HarnessMisuse, match=r"_accept is not called any more: .* `workplace`"):
+
+        class Earlier(FeatureHarness):
+            async def _accept(self, *args):
+                return None

@@ -28,6 +28,6 @@ def test_the_original_error_is_the_cause(kind: type[FeatureError]) -> None:
     cause = OSError("disk full")
 
     with pytest.raises(kind) as caught:
-        raise kind("it can not be written") from cause
+        raise kind("it cannot be written") from cause
 
     assert caught.value.__cause__ is cause

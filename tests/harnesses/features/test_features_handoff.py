@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harnesses.features.changes import after_turn, interrupted, opened
 from harnesses.features.feature import TurnResult
-from harnesses.features.handoff import FORMAT, Rows, as_json, as_markdown
-from harnesses.features.record import FeatureState
+from harnesses.features.feature_record import FeatureState
+from harnesses.features.handoff.handoff_text import FORMAT, Rows, as_json, as_markdown
+from harnesses.features.planning.state_changes import finish_turn, interrupt_run, open_run
 from tests.harnesses.features.played import CUT, FAIL, NOW, PASS, begun, feature, played, unlimited, verdict
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -29,9 +29,9 @@ def worked() -> FeatureState:
 
 def with_text(text: str) -> FeatureState:
     """Return a state in which each text that can come from others is `text`."""
-    state = opened(begun("a", "b"), NOW)
-    state = after_turn(state, unlimited(), "a", result=TurnResult(message=text), verdict=verdict(True, text), now=NOW)
-    state = after_turn(state, unlimited(), "b", error=text, now=NOW)
+    state = open_run(begun("a", "b"), NOW)
+    state = finish_turn(state, unlimited(), "a", result=TurnResult(message=text), verdict=verdict(True, text), now=NOW)
+    state = finish_turn(state, unlimited(), "b", error=text, now=NOW)
     assert state.manifest is not None
     features = (evolve(state.features[0], description=text or "x", category=text), state.features[1])
     return evolve(state, features=features, manifest=evolve(state.manifest, current_objective=text, active_branch=text))
@@ -80,10 +80,10 @@ def test_agents_read_the_same_as_data() -> None:
     [
         (FeatureState(), {}, "nothing was initialised yet"),
         (begun("a", "b"), {}, "start again: features that are pending: 2, a among them"),
-        (opened(begun("a"), NOW), {}, "run 1 is open; if nobody works it, start again"),
+        (open_run(begun("a"), NOW), {}, "run 1 is open; if nobody works it, start again"),
         (played(begun("a", "b"), unlimited(), [PASS, PASS, CUT])[0], {}, "start again: what passes is judged anew"),
         (begun("a"), {"cut_off": "a"}, "feature a is tried anew"),
-        (worked(), {}, "blocked: b, and c can not be worked before they pass"),
+        (worked(), {}, "blocked: b, and c cannot be worked before they pass"),
         (played(begun("a"), unlimited(), [PASS])[0], {}, "nothing: every feature that can pass does"),
     ],
 )
@@ -93,14 +93,14 @@ def test_it_is_said_what_to_do_next(state: FeatureState, how: dict[str, Any], sa
 
 
 def test_it_is_said_what_was_cut_off_and_how_the_program_ended() -> None:
-    state = opened(begun("a"), NOW)
+    state = open_run(begun("a"), NOW)
 
     assert "* Ended: cancelled\n* Cut off: a;" in as_markdown(state, cut_off="a", ended="cancelled")
     assert data(state, cut_off="a", ended="cancelled")["cut_off"] == "a"
 
 
 def test_a_run_that_was_interrupted_is_told_by_its_outcome() -> None:
-    assert "interrupted: feature a was cut off in try 1" in as_markdown(interrupted(begun("a"), "a", NOW))
+    assert "interrupted: feature a was cut off in try 1" in as_markdown(interrupt_run(begun("a"), "a", NOW))
 
 
 def test_the_same_state_gives_the_same_bytes() -> None:

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from harnesses.features import InvalidRequest
-from harnesses.features.agreeing import told
-from harnesses.features.handoff_files import HandoffFiles, write_all
+from harnesses.features.handoff.handoff_files import HandoffFiles, write_all
+from harnesses.features.planning.list_changes import add_progress
 from tests.harnesses.features.played import begun
 
 
@@ -66,7 +66,7 @@ def test_text_that_utf8_can_not_say_is_written_out(tmp_path):
 
 
 def at(moment: str):
-    return told(begun("a"), moment, datetime(2026, 5, 4, tzinfo=UTC))
+    return add_progress(begun("a"), moment, datetime(2026, 5, 4, tzinfo=UTC))
 
 
 def shown(directory) -> str:

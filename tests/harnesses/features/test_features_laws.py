@@ -6,13 +6,13 @@ from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harnesses.features.changes import blocked, unblocked
 from harnesses.features.feature import Feature, FeatureStatus
-from harnesses.features.lists import check_locks
-from harnesses.features.planning import Close, Done, Move, Recheck, Turn, Wait, is_complete, next_move, next_run
-from harnesses.features.policy import FailFast, OnExhausted, RunMode, RunPolicy
-from harnesses.features.record import MAX_PROGRESS, FeatureState, RunStatus
-from harnesses.features.selectors import FirstPending
+from harnesses.features.feature_record import MAX_PROGRESS, FeatureState, RunStatus
+from harnesses.features.planning.feature_list import check_locks
+from harnesses.features.planning.feature_selectors import FirstPending
+from harnesses.features.planning.next_move import Close, Done, Move, Recheck, Turn, Wait, is_complete, next_move, next_run
+from harnesses.features.planning.state_changes import block, unblock
+from harnesses.features.run_policy import FailFast, OnExhausted, RunMode, RunPolicy
 from tests.harnesses.features.played import BROKEN, CUT, ERROR, FAIL, NOW, PASS, WORDS, answered, begun, feature, played
 
 policies = st.builds(
@@ -73,9 +73,9 @@ def history(listed: list[Feature], policy: RunPolicy, script: list[str]) -> list
         before, move = state, next_move(state, policy, FirstPending())
         of = {status: [one.feature_id for one in state.standings if one.status is status] for status in FeatureStatus}
         if word == "block" and of[FeatureStatus.PENDING]:
-            state = blocked(state, policy, of[FeatureStatus.PENDING][number % len(of[FeatureStatus.PENDING])], "", NOW)
+            state = block(state, policy, of[FeatureStatus.PENDING][number % len(of[FeatureStatus.PENDING])], "", NOW)
         elif of[FeatureStatus.BLOCKED] and (word == "unblock" or isinstance(move, Wait)):
-            state = unblocked(state, of[FeatureStatus.BLOCKED][number % len(of[FeatureStatus.BLOCKED])], NOW)
+            state = unblock(state, of[FeatureStatus.BLOCKED][number % len(of[FeatureStatus.BLOCKED])], NOW)
         elif isinstance(move, Turn | Recheck | Close) and word in WORDS:
             state = answered(state, policy, move, word)
         found.append(Moment(before, move, word, state))
@@ -193,7 +193,7 @@ def test_with_enough_good_verdicts_and_a_person_who_unblocks_every_list_becomes_
         if not isinstance(moves[-1], Wait):
             break
         for id in moves[-1].feature_ids:
-            state = unblocked(state, id, NOW)
+            state = unblock(state, id, NOW)
 
     assert isinstance(moves[-1], Done)
     assert is_complete(state, policy)

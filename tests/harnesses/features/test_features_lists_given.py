@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from harnesses.features import FeatureStatus, InvalidRequest, RunPolicy
-from orchestrator.store.memory import MemoryStore
+from orchestrator.store.in_memory.memory_store import MemoryStore
 from orchestrator.testing import run_to_end
 from tests.harnesses.features.worked import UNLIMITED, Judge, Worker, features, harness, passing, told
 

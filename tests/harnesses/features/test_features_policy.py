@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harnesses.features.errors import InvalidRequest
-from harnesses.features.policy import OnExhausted, RunMode, RunPolicy
+from harnesses.features.run_policy import OnExhausted, RunMode, RunPolicy
 
 
 def test_by_default_a_run_is_one_try_at_one_feature_and_its_failure_ends_it() -> None:

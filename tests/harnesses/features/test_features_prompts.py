@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.features.prompts import MAX_ENTRIES, MAX_HEALTH, prompt
-from harnesses.features.record import MAX_TEXT, ProgressEntry
+from harnesses.features.feature_prompts import MAX_ENTRIES, MAX_HEALTH, prompt
+from harnesses.features.feature_record import MAX_TEXT, ProgressEntry
 from tests.harnesses.features.played import NOW, feature
 
 FEATURE = feature("clock.tick", description="It ticks\nonce a second", category="quality", steps=("listen", "count"))

@@ -6,7 +6,8 @@ import pytest
 from attrs import evolve
 
 from harnesses import Ending, LocalRuntime, Waiting
-from harnesses.features import FeatureHarness, FeatureStatus, NoHealthCheck
+from harnesses.features import FeatureStatus
+from harnesses.features.loop.feature_workplace import Workplace
 from tests.harnesses.features.worked import UNLIMITED, Judge, Worker, features, harness, passing, told
 
 
@@ -111,14 +112,14 @@ async def test_a_stop_has_what_was_seen_recorded(autojump_clock):
 async def test_a_verdict_that_is_acted_on_is_on_record_before_it_is(autojump_clock):
     seen = []
 
-    class Acting(FeatureHarness):
-        accepting_acts = True
+    class Acting(Workplace):
+        acts_on_verdicts = True
 
-        async def _accept(self, feature, turn, result, verdict):
-            seen.append([effect.key for effect in self.effects])
+        async def accept(self, once, feature, turn, result, verdict):
+            seen.append([effect.key for effect in work.effects])
 
-    for kind in (FeatureHarness, Acting):
-        work = kind(Worker().agent, Judge(), objective="Do.", features=features("a"), health_check=NoHealthCheck())
+    for place in (None, Acting(Judge())):
+        work = harness(list=features("a"), workplace=place)
         await work.run()
 
     assert seen == [["work a 1", "judge a 1"]]

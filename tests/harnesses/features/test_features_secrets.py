@@ -10,9 +10,9 @@ import pytest
 
 from harnesses import Agent
 from harnesses.features import TurnResult, Verdict
-from harnesses.features.record import MAX_TEXT
-from harnesses.features.texts import kept_part
-from harnesses.secrets import MARK
+from harnesses.features.agent_text import kept_part
+from harnesses.features.feature_record import MAX_TEXT
+from harnesses.redaction.redactor import MARK
 from orchestrator import Orchestrator
 from tests.harnesses.features.worked import features, harness
 from tests.secrets.leaks import GITHUB, STRIPE, WORD

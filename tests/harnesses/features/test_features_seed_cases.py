@@ -26,8 +26,8 @@ from harnesses.features import (
     ValidationFailed,
     accept_all,
 )
-from harnesses.features.planning import is_complete
-from orchestrator.store.memory import MemoryStore
+from harnesses.features.planning.next_move import is_complete
+from orchestrator.store.in_memory.memory_store import MemoryStore
 from orchestrator.testing import run_to_end
 from tests.harnesses.features.worked import PATIENT, Judge, Worker, features, harness, passing, told
 
@@ -510,48 +510,30 @@ async def test_hooks_that_lack_a_method_do_not_break_a_run(autojump_clock):
     assert hooks.twice.wait(10)
 
 
-# what an agent does with tools
+# what an agent's stream yields
 
 
-async def test_a_loop_of_tools_leaves_call_answer_and_message_in_the_stream(autojump_clock):
+@pytest.mark.parametrize("kind", TurnEventKind)
+async def test_an_event_of_each_kind_reaches_the_observer_unchanged_and_in_its_order(autojump_clock, kind):
     seen, complete = [], threading.Event()
+    end = TurnEvent.complete(TurnResult(message="done", artifact="1"))
+    told = TurnEvent(kind=kind, text="some", tool="read", call_id="7", error="no such file", rounds=3)
+    before, after = (TurnEvent(kind=TurnEventKind.TEXT_DELTA, text=text) for text in ("before", "after"))
+    events = [before, end] if kind is TurnEventKind.TURN_COMPLETE else [before, told, after, end]
 
     def observe(assignment, event):
         seen.append(event)
-        if event.kind is TurnEventKind.TURN_COMPLETE:
+        if event == end:
             complete.set()
 
     async def stream(run):
-        yield TurnEvent(kind=TurnEventKind.TOOL_CALL_DELTA, tool="read", call_id="1", text='{"path": "a"}')
-        yield TurnEvent(kind=TurnEventKind.TOOL_STARTED, tool="read", call_id="1")
-        yield TurnEvent(kind=TurnEventKind.TOOL_FINISHED, tool="read", call_id="1", text="its text")
-        yield TurnEvent(kind=TurnEventKind.MESSAGE_COMPLETE, text="done")
-        yield TurnEvent.complete(TurnResult(message="done", artifact="1"))
+        for event in events:
+            yield event
 
-    await harness(StreamingAgent(stream), policy=STRICT, stream=True, observer=observe).run()
+    await harness(StreamingAgent(stream), policy=STRICT, list=features("a"), stream=True, observer=observe).run()
 
     assert complete.wait(10)
-    assert [event.kind for event in seen][1:4] == ["tool_started", "tool_finished", "message_complete"]
-
-
-async def test_the_error_of_a_tool_is_told_with_its_name_and_its_call(autojump_clock):
-    seen, complete = [], threading.Event()
-
-    def observe(assignment, event):
-        seen.append(event)
-        if event.error:
-            complete.set()
-
-    async def stream(run):
-        yield TurnEvent(kind=TurnEventKind.TOOL_FINISHED, tool="read", call_id="7", error="no such file")
-        raise OSError("read (call 7): no such file")
-
-    work = harness(StreamingAgent(stream), policy=STRICT, stream=True, observer=observe)
-    await work.run()
-
-    assert complete.wait(10)
-    assert (seen[0].tool, seen[0].call_id) == ("read", "7")
-    assert work.state.standings[0].last_failure == "OSError: read (call 7): no such file"
+    assert seen == events
 
 
 async def test_a_plain_agent_can_be_streamed_and_gives_the_last_event_alone(autojump_clock):

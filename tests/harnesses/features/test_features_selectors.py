@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses.features.feature import Feature, FeatureStatus, Standing
-from harnesses.features.selectors import FirstPending
+from harnesses.features.planning.feature_selectors import FirstPending
 from tests.harnesses.features.played import feature
 
 

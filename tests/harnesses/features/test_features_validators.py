@@ -6,7 +6,7 @@ import pytest
 
 from harnesses import HarnessMisuse
 from harnesses.features import Feature, InvalidRequest, TurnResult, Verdict, accept_all, all_of
-from harnesses.features.validators import depends_on_feature
+from harnesses.features.feature_validators import depends_on_feature
 
 FEATURE = Feature("a", "Do a.", steps="it is done")
 

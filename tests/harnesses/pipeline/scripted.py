@@ -10,9 +10,9 @@ from typing import Any
 import trio
 
 from harnesses.agent import Agent, AgentRun
-from harnesses.pipeline.assignments import Inspection, StageWork
 from harnesses.pipeline.harness import PipelineHarness
-from harnesses.pipeline.stage import Stage
+from harnesses.pipeline.plan.stage import Stage
+from harnesses.pipeline.stage_work import Inspection, StageWork
 
 Work = StageWork
 Act = Callable[[StageWork], Awaitable[object] | object]

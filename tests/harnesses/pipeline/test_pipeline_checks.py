@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harnesses.pipeline.material import MAX_ARTIFACT_BYTES, Material, read_artifact
-from harnesses.pipeline.preset import SDLC_STAGES
-from harnesses.pipeline.stage_checks import looked_at
+from harnesses.pipeline.plan.artifacts import MAX_ARTIFACT_BYTES, Artifact, read_artifact
+from harnesses.pipeline.plan.preset import SDLC_STAGES
+from harnesses.pipeline.plan.stage_checks import run_stage_checks
 
 STAGES = {str(stage.id): stage for stage in SDLC_STAGES}
 GOOD: dict[str, dict[str, Any]] = {
@@ -39,13 +39,13 @@ GOOD: dict[str, dict[str, Any]] = {
 SECRET = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def made(stage: str, artifact: object, **changes: Any) -> Material:
+def made(stage: str, artifact: object, **changes: Any) -> Artifact:
     told: dict[str, Any] = {"tests_run": ("pytest: 3 passed",), "files_modified": ("a.py",), "files": {"a.py": "x = 1\n"}}
-    return Material(stage=stage, path=STAGES[stage].artifact, artifact=artifact, **told | changes)
+    return Artifact(stage=stage, path=STAGES[stage].artifact, artifact=artifact, **told | changes)
 
 
 def failed(stage: str, artifact: object, **changes: Any) -> dict[str, str]:
-    checks = looked_at(made(stage, artifact, **changes), STAGES[stage].checks)
+    checks = run_stage_checks(made(stage, artifact, **changes), STAGES[stage].checks)
     return {check.name: check.evidence for check in checks if not check.ok}
 
 
@@ -162,9 +162,9 @@ def test_an_artifact_that_can_not_be_read_says_why(content: bytes | None, proble
 
 
 def test_a_check_that_raises_is_a_failed_one() -> None:
-    def raises(material: Material) -> Any:
+    def raises(material: Artifact) -> Any:
         raise KeyError("x")
 
-    checks = looked_at(made("00-environment", GOOD["00-environment"]), raises)
+    checks = run_stage_checks(made("00-environment", GOOD["00-environment"]), raises)
 
     assert [(check.name, check.ok) for check in checks] == [("artifact_present", True), ("stage_checks", False)]

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from harnesses import Ending, LocalRuntime, Waiting
-from harnesses.approval import Action
+from harnesses.effects.approval import Action
 from harnesses.governance import EvidencePolicy, Grade, Guardrails
 from harnesses.pipeline import Deed, PipelineHarness, each_stage
 

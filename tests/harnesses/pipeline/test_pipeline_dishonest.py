@@ -17,7 +17,7 @@ import trio
 from harnesses import Ending, LocalRuntime, Waiting
 from harnesses.governance import EvidencePolicy, Grade
 from harnesses.pipeline import Inspection, PipelineHarness, Stage
-from harnesses.pipeline.preset import SDLC_STAGES
+from harnesses.pipeline.plan.preset import SDLC_STAGES
 
 from .scripted import Builders, Work, contract, judging, pipeline, statuses, verdict, write, write_artifacts
 

@@ -11,8 +11,7 @@ from trio.testing import MockClock
 
 from harnesses import Ending, LocalRuntime, Waiting
 from harnesses.pipeline import PLAN_TASKS, SDLC_STAGES, PipelineHarness, Task
-from harnesses.pipeline.handover import MAX_ITEM, MAX_ITEMS
-from harnesses.pipeline.prompts import MAX_HANDOVER
+from harnesses.pipeline.prompts import MAX_HANDOVER, MAX_ITEM, MAX_ITEMS
 
 from .scripted import Act, Builders, Work, contract, judging, pipeline, stages, statuses, write, write_artifacts
 from .test_pipeline_checks import GOOD

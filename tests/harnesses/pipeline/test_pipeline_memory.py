@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from harnesses import Ending
-from harnesses.governance.memory import EpisodicMemory
+from harnesses.memory import EpisodicMemory
 from harnesses.pipeline import Asked, EpisodesOfPipeline, Finished, PipelineHarness, Recalled
 
 from .scripted import Builders, Work, contract, pipeline, write_artifacts

@@ -11,10 +11,19 @@ from attrs import evolve
 
 from harnesses.governance import Claim, Guardrails, Recommendation, TaskStatus, ValidatorStatus, decide
 from harnesses.pipeline import PipelineState, TaskId
-from harnesses.pipeline.changes import claimed, handed_in, not_passed, passed, record_of, set_back, settled, unblocked
-from harnesses.pipeline.orders import obeyed
-from harnesses.pipeline.planning import Done, Hold, Judge, Move, Reclaim, Rest, Start, Stuck, most_attempts, next_move
-from harnesses.pipeline.record import Built, RunStatus, TaskNote, TaskRecord, run_status
+from harnesses.pipeline.operator_messages import follow_message
+from harnesses.pipeline.pipeline_state import Built, RunStatus, TaskNote, TaskRecord, run_status
+from harnesses.pipeline.scheduling import Done, Hold, Judge, Move, Reclaim, Rest, Start, Stuck, most_attempts, next_move
+from harnesses.pipeline.transitions import (
+    begin_attempt,
+    end_attempt,
+    pass_with_proof,
+    record_of,
+    record_submission,
+    set_back,
+    unblock_task,
+    update_readiness,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RAILS = Guardrails()
@@ -22,12 +31,12 @@ RAILS = Guardrails()
 
 def state_of(**after: str) -> PipelineState:
     notes = tuple(TaskNote(id=TaskId(id), title=id, stages=(), after=tuple(map(TaskId, ids))) for id, ids in after.items())
-    return settled(PipelineState(run_id="r", plan=notes, tasks=tuple(TaskRecord(id=note.id) for note in notes)))
+    return update_readiness(PipelineState(run_id="r", plan=notes, tasks=tuple(TaskRecord(id=note.id) for note in notes)))
 
 
 def with_status(state: PipelineState, id: str, status: TaskStatus, **more: object) -> PipelineState:
     tasks = tuple(evolve(task, status=status, **more) if task.id == TaskId(id) else task for task in state.tasks)
-    return settled(evolve(state, tasks=tasks))
+    return update_readiness(evolve(state, tasks=tasks))
 
 
 def planned(state: PipelineState, *working: str, most: int = 3) -> Move:
@@ -36,7 +45,7 @@ def planned(state: PipelineState, *working: str, most: int = 3) -> Move:
 
 def claim(state: PipelineState, id: str) -> PipelineState:
     attempt = record_of(state, TaskId(id)).attempts + 1
-    return claimed(state, Claim(task_id=id, attempt=attempt, nonce=f"{id}{attempt}"), "prompt", NOW)
+    return begin_attempt(state, Claim(task_id=id, attempt=attempt, nonce=f"{id}{attempt}"), "prompt", NOW)
 
 
 def test_those_that_wait_for_nothing_are_ready() -> None:
@@ -64,7 +73,7 @@ def test_a_claim_that_nobody_works_on_is_given_back_before_anything_else() -> No
 
 
 def test_what_was_handed_in_is_judged_before_anything_is_claimed() -> None:
-    state = handed_in(claim(state_of(a="", b=""), "b"), TaskId("b"), Built(contract="{}"), NOW)
+    state = record_submission(claim(state_of(a="", b=""), "b"), TaskId("b"), Built(contract="{}"), NOW)
 
     assert planned(state) == Judge(TaskId("b"))
 
@@ -79,8 +88,8 @@ def test_what_is_blocked_is_not_claimed_until_somebody_releases_it() -> None:
     state = with_status(state_of(a=""), "a", TaskStatus.BLOCKED, attempts=2, note="two tries failed")
 
     assert isinstance(planned(state), Stuck)
-    assert planned(unblocked(state, TaskId("a"), 2, NOW)) == Start(TaskId("a"))
-    assert most_attempts(unblocked(state, TaskId("a"), 2, NOW).tasks[0], state.plan[0], RAILS) == 3
+    assert planned(unblock_task(state, TaskId("a"), 2, NOW)) == Start(TaskId("a"))
+    assert most_attempts(unblock_task(state, TaskId("a"), 2, NOW).tasks[0], state.plan[0], RAILS) == 3
 
 
 def test_a_record_that_contradicts_itself_is_held() -> None:
@@ -114,11 +123,11 @@ def test_a_pass_that_is_taken_back_takes_back_all_that_wait_for_it() -> None:
 def test_an_order_is_followed_or_answered() -> None:
     state = with_status(state_of(a="", b="a"), "a", TaskStatus.NEEDS_CONTEXT, attempts=1, note="which?")
 
-    after, id, _ = obeyed(state, RAILS, {"answer": {"task": "a", "text": "this one"}}, NOW)
+    after, id, _ = follow_message(state, RAILS, {"answer": {"task": "a", "text": "this one"}}, NOW)
 
     assert (id, after.tasks[0].status, after.tasks[0].answers) == ("a", TaskStatus.READY, ("this one",))
-    assert obeyed(state, RAILS, {"block": "a", "reason": "later"}, NOW)[0].tasks[0].status is TaskStatus.BLOCKED
-    assert obeyed(state, RAILS, {"unblock": "b"}, NOW)[0] == state
+    assert follow_message(state, RAILS, {"block": "a", "reason": "later"}, NOW)[0].tasks[0].status is TaskStatus.BLOCKED
+    assert follow_message(state, RAILS, {"unblock": "b"}, NOW)[0] == state
 
 
 def test_the_whole_says_where_it_stands() -> None:
@@ -150,7 +159,7 @@ def lives(chance: Random) -> Iterator[tuple[PipelineState, Move]]:
             case Reclaim(task=id):
                 most = most_attempts(record_of(state, id), state.plan[0], RAILS)
                 what = decide(ValidatorStatus.FAIL, Recommendation.NONE, attempts=record_of(state, id).attempts, most=most)
-                state = not_passed(state, id, what.status, ["cut off"], "", "", NOW)
+                state = end_attempt(state, id, what.status, ["cut off"], "", "", NOW)
             case Start(task=id):
                 state = claim(state, str(id))
                 working.add(id)
@@ -159,13 +168,13 @@ def lives(chance: Random) -> Iterator[tuple[PipelineState, Move]]:
                 record = record_of(state, id)
                 what = decide(status, said, attempts=record.attempts, most=most_attempts(record, state.plan[0], RAILS))
                 if what.status is TaskStatus.PASS:
-                    state = passed(state, id, (), "", NOW, 1)
+                    state = pass_with_proof(state, id, (), "", NOW, 1)
                 else:
-                    state = not_passed(state, id, what.status, ["no"], "", "no", NOW)
+                    state = end_attempt(state, id, what.status, ["no"], "", "no", NOW)
             case Rest():
                 id = chance.choice(sorted(working))
                 working.discard(id)
-                state = handed_in(state, id, Built(contract="{}"), NOW)
+                state = record_submission(state, id, Built(contract="{}"), NOW)
             case _:
                 return
 

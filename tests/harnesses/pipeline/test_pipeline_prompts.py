@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from harnesses.governance.claiming import Claim
-from harnesses.pipeline.ids import StageId, TaskId
+from harnesses.governance.evidence.claims import Claim
+from harnesses.pipeline.pipeline_state import MAX_PROMPT, PipelineState, StageNote, TaskNote, TaskRecord
+from harnesses.pipeline.plan.ids import StageId, TaskId
 from harnesses.pipeline.prompts import builder_prompt, validator_prompt
-from harnesses.pipeline.record import MAX_PROMPT, PipelineState, StageNote, TaskNote, TaskRecord
 
 STAGE, ID = StageId("07-code"), TaskId("07-code")
 TASK = TaskNote(id=ID, title="Write it", stages=(STAGE,), acceptance_criteria=("it runs",))
@@ -21,7 +21,7 @@ CLAIM = Claim(task_id="07-code", attempt=2, nonce="n1")
 
 
 def asked(record: TaskRecord, memory: str = "") -> str:
-    return builder_prompt(STATE, TASK, record, CLAIM, agents={STAGE: "coder"}, agent="coder", memory=memory)
+    return builder_prompt(STATE, TASK, record, CLAIM, memory)
 
 
 def test_however_much_is_told_beside_it_the_task_and_its_contract_are_told_whole() -> None:

@@ -1,4 +1,4 @@
-"""What a validator can do: read and run, in a copy. What it can not: reach the workspace, change what is judged unseen."""
+"""What a validator can do: read and run, in a copy. What it cannot: reach the workspace, change what is judged unseen."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from harnesses import Ending, Waiting
 from harnesses.agents import CommandAgent
-from harnesses.pipeline import Inspection, PipelineInvalid, ReadOnly, Seen, readonly
-from harnesses.pipeline.copies import Copy, begin_copy, copy_tree
-from harnesses.pipeline.walls import has_walls
+from harnesses.pipeline import Inspection, PipelineInvalid, ReadOnly, Seen
+from harnesses.pipeline.judging import read_only_copy
+from harnesses.pipeline.judging.check_runs import has_sandbox
+from harnesses.pipeline.judging.copies import Copy, begin_copy, copy_tree
 
 from .scripted import Builders, judging, pipeline, statuses, verdict
 
@@ -43,10 +44,10 @@ def seen() -> list[Seen]:
 
 @pytest.fixture(params=[True, False], ids=["walls", "no walls"])
 def project(request: pytest.FixtureRequest, copy: Copy, seen: list[Seen], monkeypatch: pytest.MonkeyPatch) -> ReadOnly:
-    if request.param and not has_walls():
+    if request.param and not has_sandbox():
         pytest.skip("bubblewrap does not work here")
     if not request.param:
-        monkeypatch.setattr("harnesses.pipeline.seen.has_walls", lambda: False)
+        monkeypatch.setattr("harnesses.pipeline.judging.check_runs.has_sandbox", lambda: False)
     return ReadOnly(copy, seen.append, limit_s=60.0)
 
 
@@ -87,7 +88,7 @@ async def test_a_command_that_changes_something_proves_nothing(project: ReadOnly
 
 
 async def test_a_command_can_not_write_to_the_workspace_behind_walls(copy: Copy, workspace: Path, seen: list[Seen]) -> None:
-    if not has_walls():
+    if not has_sandbox():
         pytest.skip("bubblewrap does not work here")
     program = f"open({str(workspace / 'a.txt')!r}, 'w').write('owned')"
 
@@ -107,7 +108,7 @@ async def test_what_a_command_says_is_kept_inert_and_without_secrets(project: Re
 
 
 async def test_a_validator_runs_only_so_many_commands(project: ReadOnly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readonly, "MAX_COMMANDS", 2)
+    monkeypatch.setattr(read_only_copy, "MAX_COMMANDS", 2)
     for _ in range(2):
         await project.run(["true"])
 

@@ -1,4 +1,4 @@
-"""Stages and tasks: the preset, what is refused, and that the two kinds of id can not be mixed up."""
+"""Stages and tasks: the preset, what is refused, and that the two kinds of id cannot be mixed up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from attrs import evolve
 
 from harnesses.pipeline import PLAN_TASKS, SDLC_STAGES, SDLC_TASKS, PipelineInvalid, Stage, StageId, Task, TaskId
-from harnesses.pipeline.preset import STAGE_IDS
-from harnesses.pipeline.stage import check_sequence, check_stages
-from harnesses.pipeline.task import check_tasks, each_stage, waits
+from harnesses.pipeline.plan.preset import STAGE_IDS
+from harnesses.pipeline.plan.stage import check_sequence, check_stages
+from harnesses.pipeline.plan.task import check_tasks, each_stage, find_waits
 
 from .scripted import stages
 
@@ -140,7 +140,7 @@ def test_by_default_each_stage_is_a_task() -> None:
 
 
 def test_a_task_waits_for_those_that_cover_the_stages_which_its_stages_wait_for() -> None:
-    found = waits(SDLC_TASKS, SDLC_STAGES)
+    found = find_waits(SDLC_TASKS, SDLC_STAGES)
 
     assert found[TaskId("07-code")] == (TaskId("05-jira"), TaskId("06-architecture"))
     assert found[TaskId("00-environment")] == ()

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from harnesses.pipeline import Deed, PipelineHarness, each_stage
 from orchestrator import Handle, Orchestrator, Outcome
-from orchestrator.command.approvals import known_approvals, respond
+from orchestrator.cli.operate.approval_verbs import known_approvals, respond
 from orchestrator.store import SqliteReader
 
 from .scripted import Builders, Work, honest, pipeline, stages, statuses, write
@@ -199,7 +199,7 @@ async def test_a_run_folder_that_can_not_be_written_stops_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("harnesses.pipeline.telling.write_folder", full)
+    monkeypatch.setattr("harnesses.pipeline.run_folder.folder_files.write_folder", full)
     harness = pipeline(tmp_path / "w", "a", agents=Builders({"a": with_folder}, pause_s=0.0))
 
     assert str(await run_to_the_end(tmp_path / "run.db", harness)) == "completed"

@@ -12,10 +12,10 @@ from decimal import Decimal
 
 import trio
 
-from harnesses.trading.bars import Bar, MarketSlice
-from harnesses.trading.orders import Order, PlacedOrder, Side, Source
-from harnesses.trading.paper import PaperBroker
-from harnesses.trading.paper_rules import Fees
+from harnesses.trading.market.bars import Bar, MarketSlice
+from harnesses.trading.market.orders import Order, PlacedOrder, Side, Source
+from harnesses.trading.paper.paper_broker import PaperBroker
+from harnesses.trading.paper.paper_rules import Fees
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -12,12 +12,12 @@ from attrs import frozen
 from hypothesis import strategies as st
 
 from harnesses.trading.account import with_splits
-from harnesses.trading.bars import Bar, MarketSlice
-from harnesses.trading.book import Book
-from harnesses.trading.broker import VenueAccount
-from harnesses.trading.instruments import Instrument
-from harnesses.trading.orders import Fill, Order, OrderKind, PlacedOrder, Side, Source
-from harnesses.trading.paper_rules import Fees, Rules
+from harnesses.trading.market.bars import Bar, MarketSlice
+from harnesses.trading.market.broker import VenueAccount
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.orders import Fill, Order, OrderKind, PlacedOrder, Side, Source
+from harnesses.trading.paper.paper_rules import Fees, Rules
+from harnesses.trading.position_book import Book
 
 SYMBOLS = ("A", "B")
 CASH = Decimal(10_000)

@@ -7,7 +7,7 @@ from decimal import Decimal as Dec
 
 import pytest
 
-from harnesses.trading.bars import Bar, parse_bar, parse_split, parse_time
+from harnesses.trading.market.bars import Bar, parse_bar, parse_split, parse_time
 
 MIDNIGHT = datetime(2024, 2, 29, tzinfo=UTC)
 

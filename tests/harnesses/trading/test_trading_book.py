@@ -12,9 +12,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.trading.book import Book, Position, differences
-from harnesses.trading.broker import VenueAccount
-from harnesses.trading.orders import Fill, Side
+from harnesses.trading.market.broker import VenueAccount
+from harnesses.trading.market.orders import Fill, Side
+from harnesses.trading.position_book import Book, Position, differences
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 BUY, SELL = Side.BUY, Side.SELL

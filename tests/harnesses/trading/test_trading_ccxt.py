@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.ccxt_answers import Verdict, judge, parse_retry_after
-from harnesses.trading.ccxt_client import CcxtClient, CcxtOptions
-from harnesses.trading.ccxt_feed import CcxtFeed
-from harnesses.trading.ccxt_nouns import in_order
-from harnesses.trading.feed import bar_s
-from harnesses.trading.orders import ONE, ZERO, Fill, Side
+from harnesses.trading.exchange.ccxt_answers import Verdict, judge, parse_retry_after
+from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.exchange.ccxt_feed import CcxtFeed
+from harnesses.trading.exchange.ccxt_translation import in_order
+from harnesses.trading.market.feed import bar_s
+from harnesses.trading.market.orders import ONE, ZERO, Fill, Side
 
 ccxt: Any = pytest.importorskip("ccxt")
 

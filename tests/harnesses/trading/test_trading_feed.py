@@ -12,12 +12,12 @@ import pytest
 import trio
 from attrs import evolve
 
-from harnesses.clock import WallClock
-from harnesses.trading.bars import Bar, MarketSlice
-from harnesses.trading.feed import Feed
-from harnesses.trading.feed_conformance import check_feed
-from harnesses.trading.polling import PollingFeed
-from harnesses.trading.replay import ReplayFeed
+from harnesses.timing.clock import WallClock
+from harnesses.trading.feeds.polling_feed import PollingFeed
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.market.bars import Bar, MarketSlice
+from harnesses.trading.market.feed import Feed
+from harnesses.trading.market.feed_conformance import check_feed
 
 START = datetime(2000, 3, 1, tzinfo=UTC)
 NEVER = START - timedelta(1)

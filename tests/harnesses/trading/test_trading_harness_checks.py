@@ -1,4 +1,4 @@
-"""What a trading harness can not be made of, and what a strategy can not answer: said at once, with what to do."""
+"""What a trading harness cannot be made of, and what a strategy cannot answer: said at once, with what to do."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Live:
     """Has a bar for each minute of Trio's clock, once that minute is over.
 
     Args:
-        gone: the seconds between which it can not be asked.
+        gone: the seconds between which it cannot be asked.
         mute: the seconds between which it does not answer.
     """
 

@@ -10,7 +10,7 @@ import pytest
 from harnesses import Agent
 from harnesses.trading import Bar, Order, PaperBroker, ReplayFeed, Side, Strategy, TradingHarness
 from orchestrator import Orchestrator, OutcomeKind, Restart
-from orchestrator.store.memory import MemoryStore
+from orchestrator.store.in_memory.memory_store import MemoryStore
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.trading.instruments import GRAIN, Instrument, split_units, to_grain
+from harnesses.trading.market.instruments import GRAIN, Instrument, split_units, to_grain
 
 numbers = st.decimals(min_value=0, max_value=10**12, places=12)
 grains = st.sampled_from([Dec(1), Dec("0.01"), Dec("0.05"), Dec("0.25"), Dec(100), Dec("1E-8"), Dec("3")])

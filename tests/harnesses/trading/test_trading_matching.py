@@ -1,4 +1,4 @@
-"""A simulated venue fills what the market allows, at prices no better than it was, and never what can not be paid."""
+"""A simulated venue fills what the market allows, at prices no better than it was, and never what cannot be paid."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from decimal import Decimal as Dec
 import pytest
 from hypothesis import example, given, settings
 
-from harnesses.trading.bars import Bar, MarketSlice
-from harnesses.trading.book import Book, differences
-from harnesses.trading.broker import OrderRefused, VenueAccount
-from harnesses.trading.instruments import Instrument
-from harnesses.trading.matching import accept, cancel, match
-from harnesses.trading.orders import Fill, Order, OrderKind, OrderStatus, PlacedOrder, Side, Source
-from harnesses.trading.paper_books import Books, Matched, reserved_cash, reserved_units
-from harnesses.trading.paper_rules import Fees, Rules
+from harnesses.trading.market.bars import Bar, MarketSlice
+from harnesses.trading.market.broker import OrderRefused, VenueAccount
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.paper.order_matching import accept, cancel, match
+from harnesses.trading.paper.paper_books import Books, Matched, reserved_cash, reserved_units
+from harnesses.trading.paper.paper_rules import Fees, Rules
+from harnesses.trading.position_book import Book, differences
 from tests.harnesses.trading.paper_flows import (
     CASH,
     SYMBOLS,

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.trading.orders import client_id_for
+from harnesses.trading.market.orders import client_id_for
 
 effects = st.tuples(st.text(min_size=1, max_size=40), st.integers(0, 10**12), st.text(max_size=40))
 

@@ -17,17 +17,17 @@ import trio
 from hypothesis import given, settings
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.bars import Bar, MarketSlice
-from harnesses.trading.book import Book, differences
-from harnesses.trading.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
-from harnesses.trading.instruments import Instrument
-from harnesses.trading.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
-from harnesses.trading.paper import PaperBroker
-from harnesses.trading.paper_rules import Fees, Rules
+from harnesses.trading.market.bars import Bar, MarketSlice
+from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.paper.paper_broker import PaperBroker
+from harnesses.trading.paper.paper_rules import Fees, Rules
+from harnesses.trading.position_book import Book, differences
+from tests import ROOT
 from tests.harnesses.trading import paper_child, paper_flows
 from tests.harnesses.trading.paper_flows import Action, Cancel, assert_money_is_conserved
 
-ROOT = Path(__file__).parents[3]
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -270,9 +270,9 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
 
     with pytest.raises(BrokerUnavailable, match="is a database of another kind: expected a paper venue's"):
         PaperBroker(path=path)
-    with pytest.raises(BrokerUnavailable, match=r"notes\.txt can not be opened: file is not a database"):
+    with pytest.raises(BrokerUnavailable, match=r"notes\.txt cannot be opened: file is not a database"):
         PaperBroker(path=text)
-    with pytest.raises(BrokerUnavailable, match="can not be made"):
+    with pytest.raises(BrokerUnavailable, match="cannot be made"):
         PaperBroker(path=tmp_path / "nowhere" / "venue.db")
 
 
@@ -281,7 +281,7 @@ async def test_after_a_write_that_failed_nothing_is_answered_until_the_file_is_o
     with closing(PaperBroker(path=path)) as broker, closing(sqlite3.connect(path)) as other:
         await broker.observe(slice_(1))
         other.execute("CREATE TRIGGER full BEFORE INSERT ON fills BEGIN SELECT RAISE(FAIL, 'disk full'); END")
-        with pytest.raises(BrokerUnavailable, match="can not be written: disk full"):
+        with pytest.raises(BrokerUnavailable, match="cannot be written: disk full"):
             await broker.submit(order("a", Side.BUY, "10"))
         other.execute("DROP TRIGGER full")
         asked: list[Callable[[], Awaitable[object]]] = [

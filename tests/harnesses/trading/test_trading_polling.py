@@ -22,14 +22,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses import HarnessMisuse
-from harnesses.clock import WallClock
 from harnesses.errors import NotReady
-from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
-from harnesses.trading.feed import FeedUnavailable
-from harnesses.trading.polling import PollingFeed, PollingStatistics
-from harnesses.trading.polling_bars import TimedBar, parse_bars
-from harnesses.trading.polling_http import wait_for
-from harnesses.trading.polling_slices import Gathering
+from harnesses.timing.clock import WallClock
+from harnesses.trading.feeds.bars_in_body import TimedBar, parse_bars
+from harnesses.trading.feeds.feed_request import wait_for
+from harnesses.trading.feeds.polling_feed import PollingFeed, PollingStatistics
+from harnesses.trading.feeds.slices import Gathering
+from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
+from harnesses.trading.market.feed import FeedUnavailable
 
 START = datetime(2000, 3, 1, tzinfo=UTC)
 BAR = Bar(Decimal(10), Decimal(12), Decimal(9), Decimal("11.50"), Decimal(100))

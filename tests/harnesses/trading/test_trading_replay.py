@@ -16,12 +16,13 @@ from trio.testing import MockClock
 
 from harnesses import HarnessMisuse
 from harnesses.errors import NotReady
-from harnesses.trading.bars import BadMarketData, Bar, MarketSlice
-from harnesses.trading.feed import Feed
-from harnesses.trading.replay import ReplayFeed
-from harnesses.trading.replay_files import read_bars
+from harnesses.trading.feeds.bar_files import read_bars
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
+from harnesses.trading.market.feed import Feed
+from tests import ROOT
 
-DATA = Path(__file__).parents[3] / "examples" / "data"
+DATA = ROOT / "examples" / "data"
 FILES = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "MSFT")}
 HEADER = "date,open,high,low,close,volume\n"
 LINE = "2000-03-01,10,12,9,11.50,100\n"

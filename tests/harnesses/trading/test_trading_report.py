@@ -7,20 +7,21 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter
 
 import msgspec
 import pytest
 from attrs import frozen
 
 from harnesses import Agent, HarnessMisuse
+from harnesses.charts.thinning import thin
 from harnesses.errors import NotReady
 from harnesses.trading import Bar, Fees, Limits, Order, PaperBroker, ReplayFeed, Side, Source, Strategy, TradingHarness
-from harnesses.trading.report import report, steps
-from harnesses.trading.report_chart import thinned
-from harnesses.trading.report_figures import Interval, Point, account_of
-from harnesses.trading.report_text import as_csv, as_text
+from harnesses.trading.report.report_figures import Interval, Point, account_of
+from harnesses.trading.report.report_text import as_csv, as_text
+from harnesses.trading.report.trading_report import report, steps
 from orchestrator import Orchestrator
-from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 
@@ -193,7 +194,7 @@ def test_a_long_history_is_drawn_with_its_extremes():
     equities[54_321], equities[65_432] = 1.0, 9999.0
     points = [Point(FIRST + timedelta(minutes=minute), equity, 0.0) for minute, equity in enumerate(equities)]
 
-    kept = thinned(points)
+    kept = thin(points, 2000, attrgetter("equity"), attrgetter("drawdown"))
 
     assert len(kept) <= 2000
     assert (kept[0], kept[-1]) == (points[0], points[-1])

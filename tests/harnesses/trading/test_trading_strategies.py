@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from math import inf, nextafter
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesses import HarnessMisuse, LoadedContext
-from harnesses.trading.bars import MarketSlice
-from harnesses.trading.indicators import Standing, after_price, after_split, values
-from harnesses.trading.orders import ZERO, Order, Side
-from harnesses.trading.replay import ReplayFeed
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.indicators.indicator import Standing, after_price, after_split, values
+from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.orders import ZERO, Order, Side
 from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
-from harnesses.trading.strategies.portfolio import Plan, due, portfolio_orders
-from harnesses.trading.strategies.rsi import decide, rsi_orders
+from harnesses.trading.strategies.portfolio import Plan, due, equal_weights, portfolio_orders
+from harnesses.trading.strategies.rsi_orders import decide, rsi_orders
+from tests import ROOT
 
-DATA = Path(__file__).parents[3] / "examples" / "data"
+DATA = ROOT / "examples" / "data"
 FILES = {symbol: DATA / f"{symbol.lower()}.csv" for symbol in ("AAPL", "MSFT")}
 RECORDED = ReplayFeed.read(FILES, splits=DATA / "splits.csv")
 NOW = datetime(2000, 3, 1, tzinfo=UTC)
@@ -201,9 +201,13 @@ def test_a_portfolio_never_spends_more_than_there_is_nor_sells_more_than_it_has(
     assert [order.side for order in orders] == sorted((order.side for order in orders), reverse=True)
 
 
-def test_symbols_alone_share_equally_and_never_exceed_the_whole():
-    for count in range(1, 30):
-        portfolio_strategy([f"S{number}" for number in range(count)])
+@pytest.mark.parametrize("count", range(1, 30))
+def test_symbols_alone_share_equally_and_never_exceed_the_whole(count):
+    weights = equal_weights([f"S{number}" for number in range(count)])
+
+    assert len(weights) == count
+    assert len(set(weights.values())) == 1
+    assert Decimal("0.999") < sum(weights.values()) <= 1
 
 
 @pytest.mark.parametrize(

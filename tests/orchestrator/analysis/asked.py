@@ -13,7 +13,7 @@ from harnesses import Action, Agent, Budget
 from harnesses.agent import AgentRun
 from harnesses.errors import Refused
 from orchestrator import Backoff, Orchestrator
-from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.answers.answer import Answer
 from tests.orchestrator.scripted import STEADY, Scripted, Steps
 
 SOURCES = ("run.db", "steps.jsonl")
@@ -50,7 +50,7 @@ async def hopeless(harness: Scripted) -> Steps:
 
 
 async def sender(harness: Scripted) -> Steps:
-    """Send two messages that can be read, and one that can not."""
+    """Send two messages that can be read, and one that cannot."""
     for text in ("hello", "again", "poison")[harness.current_step :]:
         await harness.sleep(1.0)
         await harness.send("poisoned", text)
@@ -62,7 +62,7 @@ async def poisoned(harness: Scripted) -> Steps:
     while True:
         text = await harness.receive()
         if text == "poison":
-            raise ValueError(f"can not read {text}")
+            raise ValueError(f"cannot read {text}")
         yield text, "heard"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import analysis
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
 from tests.orchestrator.analysis.asked import SOURCES, record
 
 

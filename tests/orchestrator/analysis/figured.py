@@ -11,20 +11,21 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from harnesses.approval import Action
-from harnesses.budget import Budget
+from harnesses.budgets.budget import Budget
 from harnesses.coding import CodingHarness
+from harnesses.effects.approval import Action
 from harnesses.features import FeatureHarness, NoHealthCheck
 from harnesses.trading import Fees, Limits, PaperBroker, ReplayFeed, TradingHarness, portfolio_strategy
 from orchestrator import Orchestrator
+from tests import ROOT
 from tests.harnesses.coding.coding_parts import ShellCheck, agent, wrong_first
 from tests.harnesses.coding.coding_parts import features as files
-from tests.harnesses.coding.repositories import make_repository
+from tests.harnesses.coding.git_repositories import make_repository
 from tests.harnesses.features.worked import Judge, Worker, features, harness
 from tests.harnesses.pipeline.scripted import Builders, honest, pipeline
 from tests.orchestrator.scripted import Scripted, Steps
 
-DATA = Path(__file__).parents[3] / "examples" / "data"
+DATA = ROOT / "examples" / "data"
 SOURCES = ("run.db", "steps.jsonl")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import analysis
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harnesses.trading.report import steps
-from harnesses.trading.report_figures import account_of
+from harnesses.trading.report.report_figures import account_of
+from harnesses.trading.report.trading_report import steps
 from orchestrator import analysis
-from orchestrator.analysis.run import Run
-from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from tests.orchestrator.analysis.figured import SOURCES, coding, record, record_all, working
 from tests.orchestrator.analysis.picturing import Diary
 

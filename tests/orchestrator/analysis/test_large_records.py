@@ -11,8 +11,9 @@ import pytest
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, UsageError, analysis
-from orchestrator.analysis import duck, run
+from orchestrator.analysis.frames import analysis_run as run
 from orchestrator.analysis.questions import QUESTIONS
+from orchestrator.analysis.sources import duckdb_session as duck
 
 FIELDS = 100_000
 

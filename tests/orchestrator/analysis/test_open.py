@@ -1,4 +1,4 @@
-"""G13: opening what was recorded: what can be read is read, what can not is named, and a run that goes on is not hurt."""
+"""G13: opening what was recorded: what can be read is read, what cannot is named, and a run that goes on is not hurt."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import duckdb
 import pytest
 
 from orchestrator import SqliteStore, UsageError, analysis
-from orchestrator.analysis.questions import summary
-from orchestrator.analysis.sources import survey
+from orchestrator.analysis.questions import summary_question as summary
+from orchestrator.analysis.sources import source_survey as survey
 from orchestrator.cli import main
 from orchestrator.errors import StoreError
-from orchestrator.store.open_here import Writing
-from orchestrator.store.protocol import Claim, StepRow
+from orchestrator.store.file.open_files import Writing
+from orchestrator.store.store_protocol import Claim, StepRow
 from tests.orchestrator.analysis.three_ways import exported, rows
 
 BODY = '{"input":1,"output":2,"delta":{}}'
@@ -310,7 +310,7 @@ BESIDE = """
 import sys
 from orchestrator import analysis
 from orchestrator.store import SqliteStore
-from orchestrator.store.protocol import Claim, StepRow
+from orchestrator.store.store_protocol import Claim, StepRow
 store = SqliteStore(sys.argv[1])
 claimed = store.commit([], [Claim("a", "0")]).results[0]
 for last in (10, 20):
@@ -360,7 +360,7 @@ def test_a_line_that_only_begins_like_json_is_named_and_ends_no_query(tmp_path: 
 APPEND = """
 import sys
 from pathlib import Path
-from orchestrator.store.sqlite import SqliteStore
+from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from tests.orchestrator.analysis.test_open import write
 store = SqliteStore(Path(sys.argv[1]))
 write(store, range(4, 7))

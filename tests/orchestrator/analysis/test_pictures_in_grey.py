@@ -14,12 +14,12 @@ pytest.importorskip("PIL")
 
 from PIL import Image
 
+from harnesses.charts.chart_theme import SHADES, STEPS
 from orchestrator.analysis.pictures import DRAWN, picture
-from orchestrator.analysis.pictures.cost import PARTS as COSTS
-from orchestrator.analysis.pictures.lines import STYLES
-from orchestrator.analysis.pictures.paper import STEPS
-from orchestrator.analysis.pictures.shares import PARTS as SHARES
-from orchestrator.analysis.pictures.spells import SIGNS
+from orchestrator.analysis.pictures.chart_layers import STYLES
+from orchestrator.analysis.pictures.cost_picture import PARTS as COSTS
+from orchestrator.analysis.pictures.shares_picture import PARTS as SHARES
+from orchestrator.analysis.pictures.spells_picture import SIGNS
 from tests.orchestrator.analysis.picturing import Diary, crashing, lightness, widest_parts
 
 APART = 0.1
@@ -32,6 +32,12 @@ def test_neighbours_in_a_bar_differ_in_lightness(colours: tuple[str, ...]) -> No
 
     assert min(steps) >= APART * 0.65
     assert lightness(colours[-1]) - lightness(colours[0]) > 0.5
+
+
+def test_the_shades_behind_an_account_differ_in_lightness() -> None:
+    shades = [*map(lightness, SHADES.values()), 1.0]
+
+    assert min(after - before for before, after in pairwise(shades)) >= APART * 0.65
 
 
 def test_lines_differ_in_their_dashes_too() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from orchestrator import analysis
-from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.questions import cost, slow
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.answers.answer import Answer
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions import cost_question as cost
+from orchestrator.analysis.questions import slow_question as slow
 from tests.orchestrator.analysis.figured import SOURCES, record, record_all
 from tests.orchestrator.analysis.picturing import Diary
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.analysis.questions import failures
-from orchestrator.analysis.questions.folding import folded, innermost
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions import failures_question as failures
+from orchestrator.analysis.questions.row_folding import folded, innermost
 from tests.orchestrator.analysis.asked import by_name, rows
 from tests.orchestrator.analysis.picturing import Diary
 
@@ -18,7 +18,7 @@ def test_failures_that_are_the_same_are_one_group(eventful: Run) -> None:
 
     assert {name: (row["count"], row["error"], row["message"], row["then"]) for name, row in told.items()} == {
         "hopeless": (6, "RuntimeError", "no luck with <path>", "restarted 5, gave up"),
-        "poisoned": (6, "ValueError", "can not read poison", "restarted 5, gave up"),
+        "poisoned": (6, "ValueError", "cannot read poison", "restarted 5, gave up"),
         "leader": (1, "RuntimeError", "bad luck", "restarted"),
     }
     assert [told["hopeless"][column] for column in ("first_attempt", "last_attempt", "first_step", "last_step")] == [

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.analysis.questions import loops
-from orchestrator.analysis.questions.loops import AGAIN
+from orchestrator.analysis.questions import loops_question as loops
+from orchestrator.analysis.questions.loops_question import AGAIN
 from tests.orchestrator.analysis.asked import rows
 from tests.orchestrator.analysis.picturing import Diary
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from harnesses.trading.report import steps
-from harnesses.trading.report_figures import account_of
+from harnesses.trading.report.report_figures import account_of
+from harnesses.trading.report.trading_report import steps
 from orchestrator import analysis
-from orchestrator.analysis.answer import Answer
-from orchestrator.analysis.questions import progress
-from orchestrator.analysis.questions.trading import Account, accounts
-from orchestrator.analysis.run import Run
-from orchestrator.store.sqlite_reader import SqliteReader
+from orchestrator.analysis.answers.answer import Answer
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.presets.trading_questions import Account, accounts
+from orchestrator.analysis.questions import progress_question as progress
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from tests.orchestrator.analysis.figured import SOURCES, record, record_all
 from tests.orchestrator.analysis.picturing import Diary
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.analysis.questions import restarts
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions import restarts_question as restarts
 from tests.orchestrator.analysis.asked import by_name, rows
 from tests.orchestrator.analysis.picturing import Diary, crashing
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.analysis.questions import slow
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions import slow_question as slow
 from tests.orchestrator.analysis.asked import rows
 from tests.orchestrator.analysis.picturing import Diary
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator import analysis
-from orchestrator.analysis.questions import summary
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions import summary_question as summary
 from orchestrator.errors import UsageError
 from tests.orchestrator.analysis.asked import NAMES, SOURCES, by_name, rows
 from tests.orchestrator.analysis.picturing import Diary

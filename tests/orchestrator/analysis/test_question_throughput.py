@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.analysis.questions import throughput
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions import throughput_question as throughput
 from tests.orchestrator.analysis.asked import by_name, rows
 from tests.orchestrator.analysis.picturing import Diary
 

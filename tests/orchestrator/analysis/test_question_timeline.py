@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.analysis.questions import timeline
-from orchestrator.analysis.questions.spans import ALIVE, Life, spans
-from orchestrator.analysis.questions.told import Said
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions import timeline_question as timeline
+from orchestrator.analysis.questions.record_scan import Said
+from orchestrator.analysis.questions.time_spans import ALIVE, Life, spans
 from tests.orchestrator.analysis.asked import rows
 from tests.orchestrator.analysis.picturing import BEGIN, Diary
 

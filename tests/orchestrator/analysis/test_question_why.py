@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from orchestrator import analysis
-from orchestrator.analysis.questions import why
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.questions.why import why_question as why
 from orchestrator.errors import UsageError
-from orchestrator.fork import fork
+from orchestrator.history.forking import fork
 from tests.orchestrator.analysis.asked import NAMES, SOURCES, rows
 from tests.orchestrator.analysis.picturing import Diary
 from tests.orchestrator.buying import run as buying
@@ -26,7 +26,7 @@ def test_a_harness_that_gave_up_is_followed_to_its_error_and_the_message_that_la
 
     assert told.startswith("poisoned gave up after step 2, in attempt 6, at ")
     assert (
-        "6 attempts of poisoned, 1 to 6, failed with the same error while step 3 was being made: ValueError: can not read"
+        "6 attempts of poisoned, 1 to 6, failed with the same error while step 3 was being made: ValueError: cannot read"
         in told
     )
     assert "poisoned was started again 5 times, after a back-off of 1 s, 1 s, 1 s, 1 s and 1 s." in told

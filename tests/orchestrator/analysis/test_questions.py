@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator import Orchestrator, analysis
-from orchestrator.analysis.answer import Answer
+from orchestrator.analysis.answers.answer import Answer
+from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.questions import QUESTIONS
-from orchestrator.analysis.run import Run
 from orchestrator.cli import main
-from orchestrator.command.tables import csv_lines, json_lines, text_lines
+from orchestrator.cli.query.answer_tables import csv_lines, json_lines, text_lines
 from orchestrator.store import SqliteStore
 from tests.orchestrator.analysis.asked import SOURCES, rows
 from tests.orchestrator.analysis.picturing import Diary

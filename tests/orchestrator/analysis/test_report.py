@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("vl_convert")
 
 from orchestrator.analysis import Answer, Table
+from orchestrator.analysis.analysis_report import MOST_ROWS, html
 from orchestrator.analysis.pictures import pictures
-from orchestrator.analysis.report import MOST_ROWS, html
 from tests.orchestrator.analysis.picturing import Diary, crashing
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[2J sk-ant-api03-" + "A" * 90

@@ -18,13 +18,14 @@ pytest.importorskip("duckdb_ext")
 import duckdb
 
 from orchestrator import Orchestrator, analysis
-from orchestrator.analysis.sql.columns import VIEWS
-from orchestrator.analysis.sql.room import Page, QueryFailed, Room
-from orchestrator.analysis.sql.walls import wall_in
+from orchestrator.analysis.sql.query_limits import wall_in
+from orchestrator.analysis.sql.sql_columns import VIEWS
+from orchestrator.analysis.sql.sql_room import Page, QueryFailed, Room
+from tests import ROOT
 from tests.orchestrator.analysis.hostile_sql import FILES, SETTINGS, WRITING
 from tests.orchestrator.commanded import HOSTILE, Hostile, Three
 
-LOG = Path(__file__).parents[3] / "docs" / "run.jsonl"
+LOG = ROOT / "docs" / "run.jsonl"
 SEEN = "SELECT harness, step_number, output FROM steps ORDER BY seq"
 
 

@@ -17,14 +17,16 @@ from typing import Any
 
 import pytest
 
+from tests import ROOT
+
 pytest.importorskip("duckdb")
 pytest.importorskip("duckdb_ext")
 
-from orchestrator.analysis.sql.room import End, Head, Page, QueryFailed, QueryStopped, Room
+from orchestrator.analysis.sql.sql_room import End, Head, Page, QueryFailed, QueryStopped, Room
 from orchestrator.errors import UsageError
 from tests.orchestrator.analysis.hostile_sql import ALL
 
-LOG = Path(__file__).parents[3] / "docs" / "run.jsonl"
+LOG = ROOT / "docs" / "run.jsonl"
 MARK = "marked-and-not-to-be-seen"
 
 
@@ -149,7 +151,7 @@ def test_a_greedy_query_is_ended_and_the_room_goes_on(room: Room, query: str) ->
 def test_the_process_of_a_room_has_a_limit_of_its_own(room: Room) -> None:
     rows(room, "SELECT 1")
 
-    (process,) = [child for child in children() if b"analysis.sql.inside" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    (process,) = [one for one in children() if b"analysis.sql.query_process" in Path(f"/proc/{one}/cmdline").read_bytes()]
 
     assert resource.prlimit(process, resource.RLIMIT_DATA)[1] == 1 << 30
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from orchestrator.analysis.statistics import (
+from orchestrator.analysis.answers.statistics import (
     LEVEL,
     batches,
     chance_of_counts,

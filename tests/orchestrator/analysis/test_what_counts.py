@@ -11,13 +11,17 @@ import trio
 from trio.testing import MockClock
 
 from orchestrator import Orchestrator, analysis
-from orchestrator.analysis.questions import QUESTIONS, cost, progress, summary, throughput
-from orchestrator.analysis.questions.compare_sides import sides
-from orchestrator.analysis.questions.gathered import gather
-from orchestrator.analysis.run import Run
-from orchestrator.fork import fork
-from orchestrator.store.pruning import prune
-from orchestrator.store.pruning_plan import Rule
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.frames.gathered import gather
+from orchestrator.analysis.questions import QUESTIONS
+from orchestrator.analysis.questions import cost_question as cost
+from orchestrator.analysis.questions import progress_question as progress
+from orchestrator.analysis.questions import summary_question as summary
+from orchestrator.analysis.questions import throughput_question as throughput
+from orchestrator.analysis.questions.compare.compare_sides import sides
+from orchestrator.history.forking import fork
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
 from tests.orchestrator.analysis.asked import by_name, rows
 from tests.orchestrator.analysis.figured import record, trading
 from tests.orchestrator.scripted import Scripted, Steps

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator import analysis
 from orchestrator.analysis.frames import FRAMES
-from orchestrator.analysis.run import Run
+from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.cli import main
 
 ALL = ("records", *FRAMES)

@@ -12,7 +12,7 @@ import trio
 from attrs import frozen
 
 from orchestrator import Orchestrator
-from orchestrator.control.places import address_of
+from orchestrator.control.socket_places import address_of
 
 
 @frozen

@@ -16,12 +16,12 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator import Orchestrator, SqliteStore, StoreBusy, UsageError
-from orchestrator.control.address import Address, address_of
-from orchestrator.control.asking import ask_all, order
-from orchestrator.control.places import is_ours, open_socket, socket_path, sockets
-from orchestrator.standing import json_status
-from orchestrator.telemetry.figures import Family
-from orchestrator.telemetry.prometheus import text_of
+from orchestrator.control.control_address import Address, address_of
+from orchestrator.control.control_client import ask_all, order
+from orchestrator.control.socket_places import is_ours, open_socket, socket_path, sockets
+from orchestrator.status import json_status
+from orchestrator.telemetry.metric_figures import Family
+from orchestrator.telemetry.prometheus_text import text_of
 from tests.orchestrator.control.asked import Said, ask, connected, controlled, read_all
 from tests.orchestrator.scripted import Scripted, Steps
 
@@ -94,7 +94,7 @@ async def test_what_can_not_be_is_a_sentence_and_changes_nothing(
 async def test_an_order_that_takes_its_time_is_answered_before_it_is_done(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.control.api._WAIT_S", 0.01)
+    monkeypatch.setattr("orchestrator.control.control_api._WAIT_S", 0.01)
     answered = trio.Event()
 
     async def deaf(harness: Scripted) -> Steps:
@@ -187,13 +187,13 @@ async def test_an_address_that_is_taken_is_said_and_the_run_goes_on(store: Path,
         outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
 
     assert outcome.ok
-    assert f"metrics: 127.0.0.1:{port} can not be listened at" in capfd.readouterr().err
+    assert f"metrics: 127.0.0.1:{port} cannot be listened at" in capfd.readouterr().err
 
 
 async def test_without_the_extra_the_run_goes_on_with_a_word(
     store: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.control.serving.find_spec", lambda name: None)
+    monkeypatch.setattr("orchestrator.control.control_server.find_spec", lambda name: None)
 
     async with controlled(store) as orchestrator:
         outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
@@ -223,7 +223,7 @@ async def test_many_who_ask_at_once_are_answered_once(store: Path, monkeypatch: 
         written.append(1)
         return text_of(families)
 
-    monkeypatch.setattr("orchestrator.control.beside.text_of", counting)
+    monkeypatch.setattr("orchestrator.control.run_services.text_of", counting)
     async with controlled(store) as orchestrator:
         orchestrator.start(Scripted(quick), name="a")
         async with trio.open_nursery() as nursery:
@@ -332,7 +332,7 @@ async def test_who_tells_the_last_harness_to_stop_hears_that_it_has(store: Path)
 def test_a_program_of_somebody_else_is_not_asked(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.touch()
     with open_socket(store, "abc"):
-        monkeypatch.setattr("orchestrator.control.asking.user_of", lambda connected: os.geteuid() + 1)
+        monkeypatch.setattr("orchestrator.control.control_client.user_of", lambda connected: os.geteuid() + 1)
 
         with pytest.raises(UsageError, match="another user listens there"):
             order(store, "a", "stop")
@@ -346,7 +346,7 @@ async def test_a_socket_that_is_foreign_or_does_not_answer_keeps_nobody_from_the
         handle = orchestrator.start(Scripted(quick), name="a")
         with open_socket(store, "000"):
             if foreign:
-                monkeypatch.setattr("orchestrator.control.asking.user_of", _user_by_name)
+                monkeypatch.setattr("orchestrator.control.control_client.user_of", _user_by_name)
             reply = await trio.to_thread.run_sync(order, store, "a", "stop")
 
     assert reply is not None

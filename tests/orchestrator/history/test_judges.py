@@ -13,18 +13,19 @@ from attrs import evolve
 
 from harnesses.coding.validators import Command
 from harnesses.features.feature import Feature, TurnResult, Verdict
-from harnesses.features.validators import accept_all, all_of
+from harnesses.features.feature_validators import accept_all, all_of
 from harnesses.governance import EvidencePolicy, Grade, Guardrails, NoProgress
-from harnesses.governance.commands import GovernedCommands
-from harnesses.governance.watching import terms
+from harnesses.governance.approved_commands import GovernedCommands
+from harnesses.governance.limits.guardrail_watch import terms
 from harnesses.step import StateDelta
 from orchestrator import Backoff, MemoryStore, Orchestrator, UsageError
 from orchestrator.codec import encode
-from orchestrator.history import Look, Rejudged, judges, rejudge
+from orchestrator.history import Look, Rejudged, rejudge
 from orchestrator.history.rejudging import Judge
+from orchestrator.presets import ready_made_judges as judges
 from orchestrator.records import Record, StepRecord
 from tests.harnesses.features.worked import harness as feature_harness
-from tests.harnesses.governance.test_watching import Trading, figures
+from tests.harnesses.governance.limits.test_guardrail_watch import Trading, figures
 from tests.harnesses.pipeline.scripted import Builders, honest, pipeline
 from tests.orchestrator.scripted import Scripted
 

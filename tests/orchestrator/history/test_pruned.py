@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from orchestrator import UsageError
-from orchestrator.fork import fork
 from orchestrator.history import diff, rejudge, replay, state_at
+from orchestrator.history.forking import fork
 from orchestrator.store import SqliteReader
-from orchestrator.store.pruning import prune
-from orchestrator.store.pruning_plan import Rule
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
 from tests.orchestrator.buying import run
 from tests.tampering.proof import judge
 

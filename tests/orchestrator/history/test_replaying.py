@@ -17,7 +17,7 @@ from orchestrator import MemoryStore, Orchestrator, Record, SqliteStore, Unknown
 from orchestrator.codec import decode
 from orchestrator.history import replay, replay_into, replaying
 from orchestrator.store.conformance import TIME_US, claim
-from orchestrator.store.protocol import StepRow
+from orchestrator.store.store_protocol import StepRow
 
 
 def stored(*seconds: float) -> MemoryStore:
@@ -114,7 +114,7 @@ async def test_a_line_that_is_none_of_ours_is_named(line: bytes, tmp_path: Path)
 
 
 async def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="can not be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         await timed(tmp_path / "steps.jsonl")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orchestrator.savings import LEAST_BYTES, LEAST_STEPS, UNCHANGED
+from orchestrator.recording.snapshot_policy import LEAST_BYTES, LEAST_STEPS, UNCHANGED
 from tests.benchmarks.travel import SHAPES, travel
 
 

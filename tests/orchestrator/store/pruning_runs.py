@@ -13,18 +13,18 @@ from typing import Any
 
 from attrs import define, field
 
-from harnesses.approval import Action, request_of
-from harnesses.budget import Budget, Spend
-from harnesses.effects import EffectOutcome
+from harnesses.budgets.budget import Budget, Spend
+from harnesses.effects.approval import Action, request_of
+from harnesses.effects.effect import EffectOutcome
 from orchestrator import events
 from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteReader, SqliteStore
-from orchestrator.store.approvals import Ask, Respond, TakeUp
-from orchestrator.store.budgets import Fund, Reserve, SettleSpend
+from orchestrator.store.approval_operations import Ask, Respond, TakeUp
+from orchestrator.store.budget_operations import Fund, Reserve, SettleSpend
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, step_row
-from orchestrator.store.conformance.tools import attached_row, do, outcome_row, output_row
-from orchestrator.store.head import head_path
-from orchestrator.store.protocol import Claimed, ConsumedRow, Post, Remark
+from orchestrator.store.conformance.conformance_tools import attached_row, do, outcome_row, output_row
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.store_protocol import Claimed, ConsumedRow, Post, Remark
 
 SECRET = b"s" * 32
 NAMES = ("one", "two", "three")

@@ -14,7 +14,7 @@ from orchestrator import MemoryStore, Orchestrator, SqliteStore
 from orchestrator.errors import StoreLost, StoreUnusable
 from orchestrator.records import Record
 from orchestrator.store import Counted, InFile, Keyed, SqliteReader, Watched
-from orchestrator.store.protocol import Post
+from orchestrator.store.store_protocol import Post
 from orchestrator.testing import FaultyStore
 from tests.orchestrator.control.asked import ask
 from tests.orchestrator.scripted import Scripted, Steps, to_the_end

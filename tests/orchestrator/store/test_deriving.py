@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harnesses.delta import Baseline
+from harnesses.data.delta import Baseline
 from orchestrator.codec import decode, encode, replay
 from orchestrator.errors import StoreCorrupt
-from orchestrator.store.deriving import derive
+from orchestrator.store.rules.state_replay import derive
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4)
 VALUES = st.recursive(
@@ -70,7 +70,7 @@ def test_what_changed_nothing_leaves_the_text_as_it_is() -> None:
     ],
 )
 def test_what_is_no_step_is_told(body: str) -> None:
-    with pytest.raises(StoreCorrupt, match="a state can not be read back"):
+    with pytest.raises(StoreCorrupt, match="a state cannot be read back"):
         derive('{"a":1}', [body])
 
 

@@ -12,14 +12,14 @@ import pytest
 import trio
 
 from harnesses import BaseHarness
-from harnesses.approval import Action
+from harnesses.effects.approval import Action
 from harnesses.errors import UnknownOutcome, Unstorable
-from harnesses.private_files import concealed_names
+from harnesses.files.private_files import concealed_names
 from orchestrator import Orchestrator, SqliteStore, StoreUnusable, UsageError
-from orchestrator.fork import fork
+from orchestrator.history.forking import fork
 from orchestrator.store import SqliteReader
 from orchestrator.store.encryption import KEY_FILE
-from orchestrator.store.proof import prove
+from orchestrator.store.integrity.proof import prove
 
 KEY = bytes(range(32))
 OTHER = bytes(32)

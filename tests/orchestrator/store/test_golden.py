@@ -22,18 +22,18 @@ from attrs import evolve, field, frozen
 from harnesses import BaseHarness, migrates
 from orchestrator import Orchestrator
 from orchestrator.cli import main
+from orchestrator.cli.doctor.doctor_file import run_file
+from orchestrator.cli.doctor.doctor_model import Level
 from orchestrator.codec import decode
-from orchestrator.command.doctor_file import run_file
-from orchestrator.command.doctor_nouns import Level
 from orchestrator.errors import OwnedElsewhere, StateChanged
 from orchestrator.store import SqliteReader, SqliteStore
-from orchestrator.store.head import head_path
-from orchestrator.store.owner import RunLock
-from orchestrator.store.proof import prove
-from orchestrator.store.repair import upgrade
-from orchestrator.store.schema import VERSION
+from orchestrator.store.file.run_lock import RunLock
+from orchestrator.store.file.schema import VERSION
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.proof import prove
+from orchestrator.store.sqlite.store_repair import upgrade
+from tests import ROOT
 
-ROOT = Path(__file__).parents[3]
 GOLDEN = Path(__file__).with_name("golden")
 VERSIONS = range(2, VERSION + 1)
 
@@ -214,7 +214,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from orchestrator.store import SqliteStore
-from orchestrator.store.protocol import Migrate
+from orchestrator.store.store_protocol import Migrate
 from tests.orchestrator.store.test_golden import Migrated, Summing, go_on
 
 commit = SqliteStore.commit

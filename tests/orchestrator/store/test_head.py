@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import StoreCorrupt
-from orchestrator.store.head import LENGTH, Head, Noted, begin_head, head_path, read_head
+from orchestrator.store.integrity.chain_head import LENGTH, Head, Noted, begin_head, head_path, read_head
 
 HASH = "a" * 64
 
@@ -67,7 +67,7 @@ def test_many_that_write_at_once_leave_the_newest(store: Path) -> None:
 def test_one_that_was_changed_from_outside_is_told_and_left_as_it_is(head: Head, store: Path, text: str) -> None:
     head_path(store).write_text(text)
 
-    with pytest.raises(StoreCorrupt, match=r"can not be read back: .* run `orchestrator verify`"):
+    with pytest.raises(StoreCorrupt, match=r"cannot be read back: .* run `orchestrator verify`"):
         head.read()
     head.write(Noted(9, 9, HASH))
 

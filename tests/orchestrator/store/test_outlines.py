@@ -11,9 +11,9 @@ from trio.testing import MockClock
 from orchestrator import SqliteStore
 from orchestrator.codec import decode
 from orchestrator.store.conformance import claim
-from orchestrator.store.conformance.tools import output_row
-from orchestrator.store.sqlite_file import open_reader
-from orchestrator.telemetry.counts import Counts
+from orchestrator.store.conformance.conformance_tools import output_row
+from orchestrator.store.sqlite.sqlite_file import open_reader
+from orchestrator.telemetry.record_counts import Counts
 from tests.orchestrator.telemetry.recorded import run_busy
 
 

@@ -13,14 +13,14 @@ import trio
 
 from harnesses import BaseHarness
 from harnesses.errors import Latched
-from harnesses.links import open_own
+from harnesses.files.safe_open import open_own
 from orchestrator import Orchestrator, SqliteStore
 from orchestrator.errors import StoreUnusable, UsageError
-from orchestrator.latch import Latch
+from orchestrator.kill_switch import Latch
 from orchestrator.log import LogFollower
-from orchestrator.store.conformance.tools import claim
-from orchestrator.store.head import Head, Noted
-from orchestrator.store.secret import Secret
+from orchestrator.store.conformance.conformance_tools import claim
+from orchestrator.store.integrity.chain_head import Head, Noted
+from orchestrator.store.rules.signing_key import Secret
 
 PRECIOUS = "precious"
 
@@ -77,7 +77,7 @@ def test_a_head_that_was_made_a_link_is_not_written_through(victim: Path, shared
     head.rename(victim.with_name("aside"))
     head.symlink_to(victim)
 
-    with pytest.raises(StoreUnusable, match="-head can not be written"):
+    with pytest.raises(StoreUnusable, match="-head cannot be written"):
         SqliteStore(path)
 
     assert victim.read_text() == PRECIOUS

@@ -13,7 +13,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator, SqliteStore, StoreLost
-from orchestrator.store.conformance.tools import claim, numbers, step_row
+from orchestrator.store.conformance.conformance_tools import claim, numbers, step_row
 
 
 class Stepping(BaseHarness[int, int, int]):

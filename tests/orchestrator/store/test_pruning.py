@@ -13,20 +13,21 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harnesses.effects import EffectOutcome
+from harnesses.effects.effect import EffectOutcome
 from orchestrator.errors import StoreCorrupt, UnknownHarness, UsageError
 from orchestrator.events import Completed, Failed, Started, Stopped
-from orchestrator.fork import fork
+from orchestrator.history.forking import fork
 from orchestrator.lifecycle import Status
-from orchestrator.store import SqliteReader, SqliteStore, pruning_survey
+from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, numbers, step_row
-from orchestrator.store.conformance.tools import attached_row, do, outcome_row, output_row
-from orchestrator.store.head import head_path
-from orchestrator.store.messages import REQUEST
-from orchestrator.store.proof import Proof, prove
-from orchestrator.store.protocol import ConsumedRow, Post
-from orchestrator.store.pruning import prune, survey
-from orchestrator.store.pruning_plan import Rule
+from orchestrator.store.conformance.conformance_tools import attached_row, do, outcome_row, output_row
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.proof import Proof, prove
+from orchestrator.store.message_values import REQUEST
+from orchestrator.store.pruning import prune_survey as pruning_survey
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune, survey
+from orchestrator.store.store_protocol import ConsumedRow, Post
 from tests.orchestrator.store.pruning_runs import copy_store, make_run, states, told
 from tests.tampering.proof import judge
 
@@ -393,13 +394,13 @@ def test_a_step_that_a_prune_cut_short_has_left_without_its_snapshot_can_not_be_
         for number in range(1, 61):
             store.commit([step_row(claimed, number, state='{"total":50}' if number == 50 else None)])
     monkeypatch.setattr(pruning_survey, "PORTION", 20)
-    monkeypatch.setattr("orchestrator.store.pruning.time.sleep", killed)
+    monkeypatch.setattr("orchestrator.store.pruning.prune_store.time.sleep", killed)
     with pytest.raises(KeyboardInterrupt):
         prune(path, Rule(keep=5, context=0), by="ann")
     monkeypatch.undo()
     assert 1 < kept(path)[0] < 40
 
-    with pytest.raises(UsageError, match="state after step 45 can not be derived any more, for pruning was cut short"):
+    with pytest.raises(UsageError, match="state after step 45 cannot be derived any more, for pruning was cut short"):
         fork(path, "one", 45, to="two")
     fork(path, "one", 55, to="two")
 

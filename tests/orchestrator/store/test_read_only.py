@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.command.verify import verified
+from orchestrator.cli.read.verify_verb import verified
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, step_row
 from tests.tampering.proof import judge

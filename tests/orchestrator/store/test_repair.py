@@ -20,19 +20,20 @@ from zlib import crc32
 import pytest
 
 from orchestrator.errors import OwnedElsewhere, StoreCorrupt
-from orchestrator.store import SqliteReader, SqliteStore, pruning_survey
+from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, step_row
-from orchestrator.store.conformance.tools import do
-from orchestrator.store.head import head_path
-from orchestrator.store.lost_note import Move, move_beyond
-from orchestrator.store.proof import prove
-from orchestrator.store.protocol import Post
-from orchestrator.store.pruning import prune
-from orchestrator.store.pruning_plan import Rule
-from orchestrator.store.pruning_residue import Base, Residue, read_marks
-from orchestrator.store.repair import repair
-from orchestrator.store.sealing import row_hash
-from orchestrator.store.sqlite_file import open_writer
+from orchestrator.store.conformance.conformance_tools import do
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.lost_note import Move, move_beyond
+from orchestrator.store.integrity.proof import prove
+from orchestrator.store.integrity.residue import Base, Residue, read_marks
+from orchestrator.store.integrity.seals import row_hash
+from orchestrator.store.pruning import prune_survey as pruning_survey
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
+from orchestrator.store.sqlite.sqlite_file import open_writer
+from orchestrator.store.sqlite.store_repair import repair
+from orchestrator.store.store_protocol import Post
 from tests.orchestrator.store.pruning_runs import copy_store
 from tests.tampering import stores
 from tests.tampering.proof import judge

@@ -16,10 +16,10 @@ from orchestrator import verify_alone
 from orchestrator.errors import StoreCorrupt, StoreError
 from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, numbers, step_row
-from orchestrator.store.pruning import prune
-from orchestrator.store.pruning_plan import Rule
-from orchestrator.store.schema import MIGRATIONS, VERSION, statements
-from orchestrator.store.schema_shape import compare, shape
+from orchestrator.store.file.schema import MIGRATIONS, VERSION, statements
+from orchestrator.store.file.schema_shape import compare, shape
+from orchestrator.store.pruning.prune_plan import Rule
+from orchestrator.store.pruning.prune_store import prune
 from tests.tampering.deeds import QUIET, SCHEMA_EDITS, apply_schema_edit, hide_before_views
 from tests.tampering.proof import judge
 

@@ -1,4 +1,4 @@
-"""G11: what is recorded is under a seal when the commit says so, and what a seal covers can not change unseen."""
+"""G11: what is recorded is under a seal when the commit says so, and what a seal covers cannot change unseen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from orchestrator import verify_alone as _alone
 from orchestrator.errors import StoreCorrupt
 from orchestrator.events import Stopped
 from orchestrator.lifecycle import Status
-from orchestrator.store import SqliteStore, record_bytes
+from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, step_row
-from orchestrator.store.conformance.tools import attached_row, output_row
-from orchestrator.store.head import head_path
-from orchestrator.store.proof import Proof, prove
-from orchestrator.store.protocol import ConsumedRow, Post, Remark
-from orchestrator.store.schema import INDEX_EVERY
+from orchestrator.store.conformance.conformance_tools import attached_row, output_row
+from orchestrator.store.file.schema import INDEX_EVERY
+from orchestrator.store.integrity import record_bytes
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.proof import Proof, prove
+from orchestrator.store.store_protocol import ConsumedRow, Post, Remark
 
 alone: Any = _alone
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from harnesses.effects import EffectOutcome
-from harnesses.once import Effects
+from harnesses.effects.effect import EffectOutcome
+from harnesses.effects.once import Effects
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
-from orchestrator.store.protocol import Settle
-from orchestrator.store.settling import settling
+from orchestrator.store.rules.settlement import settling
+from orchestrator.store.store_protocol import Settle
 
 Marks = tuple[tuple[str, str], ...]
 
@@ -82,7 +82,7 @@ def test_what_the_harness_has_found_out_after_a_person_spoke_is_not_corrected() 
 
 
 def test_a_result_that_could_not_be_stored_may_be_given_but_not_taken_for_undone() -> None:
-    marks = (INTENT, ("outcome", '{"key":"buy","outcome":"confirmed","reason":"its result can not be stored"}'))
+    marks = (INTENT, ("outcome", '{"key":"buy","outcome":"confirmed","reason":"its result cannot be stored"}'))
 
     assert after(marks, say(done=True, result="70")) == (EffectOutcome.CONFIRMED, 70)
     with pytest.raises(UsageError, match="needs no settling"):

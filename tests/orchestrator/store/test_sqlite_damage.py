@@ -18,7 +18,7 @@ from orchestrator.events import Stopped
 from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, event_row, numbers, step_row
-from orchestrator.store.protocol import Claimed
+from orchestrator.store.store_protocol import Claimed
 
 STEPS = 60
 
@@ -141,9 +141,9 @@ def test_a_body_that_was_changed_from_outside_is_told(closed: Path, body: str) -
         db.commit()
 
     with closing(SqliteReader(closed)) as reader:
-        with pytest.raises(StoreCorrupt, match="can not be read back"):
+        with pytest.raises(StoreCorrupt, match="cannot be read back"):
             reader.steps("one")
-        with pytest.raises(StoreCorrupt, match="can not be read back"):
+        with pytest.raises(StoreCorrupt, match="cannot be read back"):
             reader.state_at("one", 9)
 
 
@@ -158,7 +158,7 @@ def test_a_step_that_was_taken_out_from_outside_is_told(closed: Path) -> None:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[tuple[SqliteStore, sqlite3.Connection]]:
-    """Give a store that can not grow beyond 60 pages, and its connection."""
+    """Give a store that cannot grow beyond 60 pages, and its connection."""
     with closing(SqliteStore(tmp_path / "run.db")) as store:
         connection = store._db  # pyright: ignore[reportPrivateUsage]
         connection.execute("PRAGMA max_page_count = 60")
@@ -182,7 +182,7 @@ def test_a_full_disk_is_told_and_loses_nothing(full: tuple[SqliteStore, sqlite3.
     acknowledged, error = fill(store, claimed)
 
     assert re.search(
-        r"run\.db can not grow: .*; free some space, then `orchestrator run FILE`; nothing recorded is lost", str(error)
+        r"run\.db cannot grow: .*; free some space, then `orchestrator run FILE`; nothing recorded is lost", str(error)
     )
     assert acknowledged > 20
     assert numbers(store, "one") == list(range(1, acknowledged + 1))
@@ -196,7 +196,7 @@ def test_what_a_full_disk_has_refused_can_be_written_when_there_is_room(
     claimed = claim(store, "one")
     large = [step_row(claimed, number, input="x" * 1000) for number in range(1, 201)]
     for _ in range(2):
-        with pytest.raises(StoreError, match="can not grow"):
+        with pytest.raises(StoreError, match="cannot grow"):
             store.commit(large)
 
     connection.execute("PRAGMA max_page_count = 4000")

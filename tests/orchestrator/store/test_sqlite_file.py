@@ -1,4 +1,4 @@
-"""G10: an older file is brought up to date; one that can not be used is told in plain words, and left as it is."""
+"""G10: an older file is brought up to date; one that cannot be used is told in plain words, and left as it is."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from orchestrator.errors import OwnedElsewhere, StoreError, StoreUnusable
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, numbers, step_row
-from orchestrator.store.open_here import read_no_more, reading_beside
-from orchestrator.store.protocol import Claim
-from orchestrator.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from orchestrator.store.file.open_files import read_no_more, reading_beside
+from orchestrator.store.file.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from orchestrator.store.store_protocol import Claim
 
 NOBODY = 65534
 
@@ -167,7 +167,7 @@ def test_a_reader_does_not_make_a_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_can_not_be_written_is_refused() -> None:
-    with open_folder() as folder, as_nobody(), pytest.raises(StoreUnusable, match=r"can not be opened|can not be written"):
+    with open_folder() as folder, as_nobody(), pytest.raises(StoreUnusable, match=r"cannot be opened|cannot be written"):
         SqliteStore(folder / "run.db")
 
 
@@ -176,7 +176,7 @@ def test_a_file_that_can_not_be_read_is_refused() -> None:
         make(folder / "run.db")
         os.chmod(folder / "run.db", 0o000)
 
-        with as_nobody(), pytest.raises(StoreUnusable, match="can not be read: Permission denied; check its permissions"):
+        with as_nobody(), pytest.raises(StoreUnusable, match="cannot be read: Permission denied; check its permissions"):
             SqliteStore(folder / "run.db")
 
 
@@ -194,7 +194,7 @@ def test_a_file_that_can_not_be_written_is_refused_when_it_is_opened(file: int, 
         os.chmod(folder / "run.db", file)
         os.chmod(folder, folder_mode)
 
-        with as_nobody(), pytest.raises(StoreUnusable, match="can not be written"):
+        with as_nobody(), pytest.raises(StoreUnusable, match="cannot be written"):
             SqliteStore(folder / "run.db").close()
 
         os.chmod(folder, 0o755)
@@ -212,7 +212,7 @@ def test_a_file_that_can_not_be_written_is_refused_so_also_if_an_analysis_has_re
         os.chmod(path, 0o666)
         os.chmod(folder, 0o555)
 
-        with as_nobody(), pytest.raises(StoreUnusable, match="can not be written"):
+        with as_nobody(), pytest.raises(StoreUnusable, match="cannot be written"):
             SqliteStore(path).close()
 
 

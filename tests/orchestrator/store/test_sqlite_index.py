@@ -14,8 +14,8 @@ from orchestrator.events import Started
 from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import claim, event_row, numbers, step_row
-from orchestrator.store.protocol import Claimed
-from orchestrator.store.schema import INDEX_EVERY
+from orchestrator.store.file.schema import INDEX_EVERY
+from orchestrator.store.store_protocol import Claimed
 
 
 @pytest.fixture

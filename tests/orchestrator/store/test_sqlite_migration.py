@@ -23,7 +23,7 @@ from orchestrator import Orchestrator, OutcomeKind, SqliteStore, Status, StoreUn
 from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
 from orchestrator.store.conformance import claim, intent_row, numbers
-from orchestrator.store.schema import VERSION
+from orchestrator.store.file.schema import VERSION
 
 OLD = Path(__file__).with_name("version-2.db.gz")
 

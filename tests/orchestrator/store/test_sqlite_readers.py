@@ -13,6 +13,7 @@ import pytest
 
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, numbers, step_row
+from tests import ROOT
 
 _OPEN_READER = """
 import sqlite3, sys
@@ -97,7 +98,7 @@ def test_two_processes_may_write_different_harnesses_at_once(store: SqliteStore)
         "    for number in range(1, 101): store.commit([step_row(claimed, number)])\n"
     )
     claimed = claim(store, "ours")
-    root = Path(__file__).resolve().parents[3]
+    root = ROOT
     with subprocess.Popen([sys.executable, "-c", program, str(store.path)], stdout=subprocess.PIPE, cwd=root) as other:
         assert other.stdout is not None
         other.stdout.readline()

@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harnesses.delta import Baseline
+from harnesses.data.delta import Baseline
 from orchestrator.codec import encode, replay
-from orchestrator.fork import fork
-from orchestrator.store import SqliteReader, SqliteStore, sqlite_states
+from orchestrator.history.forking import fork
+from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim
 from orchestrator.store.encryption import Plain
-from orchestrator.store.protocol import StepRow
-from orchestrator.store.sqlite_file import open_reader
-from orchestrator.store.sqlite_states import find_state
+from orchestrator.store.sqlite import sqlite_states
+from orchestrator.store.sqlite.sqlite_file import open_reader
+from orchestrator.store.sqlite.sqlite_states import find_state
+from orchestrator.store.store_protocol import StepRow
 
 ITEMS: Any = st.lists(st.integers(0, 3), max_size=4)
 STATES: Any = st.fixed_dictionaries(

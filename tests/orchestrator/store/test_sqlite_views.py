@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from harnesses.effects import EffectOutcome
+from harnesses.effects.effect import EffectOutcome
 from orchestrator.events import Failed, Restarting, Started
 from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, do, event_row, intent_row, outcome_row, step_row
-from orchestrator.store.protocol import ConsumedRow, Post, Remark, Settle
+from orchestrator.store.store_protocol import ConsumedRow, Post, Remark, Settle
 
 STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 

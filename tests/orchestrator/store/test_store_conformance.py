@@ -1,4 +1,4 @@
-"""Both stores keep every law of the protocol."""
+"""G15 among others: both stores keep every law of the protocol."""
 
 from __future__ import annotations
 

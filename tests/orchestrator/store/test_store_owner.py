@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.store.owner import RunLock, is_alive, pid_of
+from orchestrator.store.file.run_lock import RunLock, is_alive, pid_of
+from tests import ROOT
 
 
 def test_a_run_is_alive_until_it_lets_go(tmp_path: Path) -> None:
@@ -30,10 +31,10 @@ def test_a_run_is_alive_until_it_lets_go(tmp_path: Path) -> None:
 def test_a_killed_run_is_dead_and_its_file_is_swept_away(tmp_path: Path) -> None:
     store = tmp_path / "run.db"
     program = (
-        "import os, signal, sys; from pathlib import Path; from orchestrator.store.owner import RunLock\n"
+        "import os, signal, sys; from pathlib import Path; from orchestrator.store.file.run_lock import RunLock\n"
         "print(RunLock(Path(sys.argv[1])).run, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    root = Path(__file__).resolve().parents[3]
+    root = ROOT
     killed = subprocess.run([sys.executable, "-c", program, str(store)], capture_output=True, text=True, cwd=root, check=False)
     run = killed.stdout.strip()
     assert os.listdir(tmp_path) == [f"run.db.run-{run}"]
@@ -60,7 +61,7 @@ def test_asking_does_not_take_the_lock_away(tmp_path: Path) -> None:
 PROGRAM = """
 import os, sys, signal, time
 from pathlib import Path
-from orchestrator.store.owner import RunLock
+from orchestrator.store.file.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]))
 if os.fork() == 0:
     FORKED
@@ -78,7 +79,7 @@ def started() -> Iterator[Callable[[Path, str], tuple[subprocess.Popen[str], str
     programs: list[subprocess.Popen[str]] = []
 
     def start(store: Path, program: str) -> tuple[subprocess.Popen[str], str]:
-        root = Path(__file__).resolve().parents[3]
+        root = ROOT
         args = [sys.executable, "-c", program, str(store)]
         programs.append(
             subprocess.Popen(args, cwd=root, text=True, stdin=-1, stdout=-1, stderr=-1, start_new_session=True)  # type: ignore[call-overload]

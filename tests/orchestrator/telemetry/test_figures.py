@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
-from harnesses.budget import Budget, Spend
-from harnesses.pools import Account
+from harnesses.budgets.budget import Budget, Spend
+from harnesses.budgets.pools import Account
 from orchestrator import MemoryStore, SqliteStore
-from orchestrator.buckets import AMOUNTS, SECONDS, Buckets
+from orchestrator.recording.histogram import AMOUNTS, SECONDS, SizeHistogram
 from orchestrator.records import Record
-from orchestrator.telemetry.counts import Counts, Tally
-from orchestrator.telemetry.figures import HarnessFigures, ProgramFigures, Snapshot, families
-from orchestrator.telemetry.prometheus import text_of
-from orchestrator.telemetry.stored import stored_snapshot
+from orchestrator.telemetry.metric_figures import HarnessFigures, ProgramFigures, Snapshot, families
+from orchestrator.telemetry.prometheus_text import text_of
+from orchestrator.telemetry.record_counts import Counts, Tally
+from orchestrator.telemetry.stored_spans import stored_snapshot
 from tests.orchestrator.telemetry.recorded import record, run_busy
 
 HOSTILE = 'a"} 1\norchestrator_steps_total{harness="b\\\x1b[31m\ud800\u202e'
@@ -131,7 +131,7 @@ def test_ten_thousand_harnesses_are_told_in_nine_lines_each() -> None:
     counts = Counts()
     names = [f"harness-{number}" for number in range(10_000)]
     counts.harnesses = {name: Tally(5, 1, 1, 10**15, {"work": 10, "agent": 5, "commit": 3}) for name in names}
-    program = ProgramFigures(1, Buckets(SECONDS), Buckets(AMOUNTS), 0)
+    program = ProgramFigures(1, SizeHistogram(SECONDS), SizeHistogram(AMOUNTS), 0)
     snapshot = Snapshot(
         store="run.db", counts=counts, harnesses=[HarnessFigures(name, "running", 5) for name in names], program=program
     )

@@ -15,8 +15,8 @@ from opentelemetry.trace import StatusCode
 from trio.testing import MockClock
 
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, UsageError
+from orchestrator.telemetry.live_tracing import TraceFollower
 from orchestrator.telemetry.spans import spans
-from orchestrator.telemetry.tracing import TraceFollower
 from tests.orchestrator.commanding import Command, ended, heads, wait_until
 from tests.orchestrator.scripted import Scripted, three
 from tests.orchestrator.telemetry.collector import collecting

@@ -1,0 +1,275 @@
+"""Runs a command-line coding agent for each turn, whichever it is.
+
+The law: when a turn is over, by whatever way, no process of it is left; a turn that did not come to its end as it should is an
+error, never a result; and what the program says is not trusted, not even to be text.
+
+    assignment ──prompt──►  command in assignment.directory  ──lines──►  log
+                                    └──────────────────────  ──reply──►  TurnResult, with the session for the next turn
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Literal, cast
+
+import trio
+from attrs import evolve, frozen
+
+from harnesses.agent import Agent, AgentRun
+from harnesses.agents.agent_dialects import Dialect, PromptBy
+from harnesses.agents.agent_output import SHOWN, Reply
+from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
+from harnesses.agents.sandbox import Bubblewrap, environment_within
+from harnesses.agents.usage_stream import MeteredReading
+from harnesses.diagnostics.control_characters import inert
+from harnesses.errors import HarnessMisuse
+from harnesses.features.agent_text import storable
+from harnesses.features.feature import TurnResult
+from harnesses.features.feature_record import MAX_PATH, Assignment, FeatureState
+from harnesses.processes.bounded_command import Ran, run_bounded
+
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
+"""Of this program's environment, what a command gets that does not inherit it."""
+_LONGEST_ARGUMENT = 131_071
+"""Bytes. Source: execve(2), MAX_ARG_STRLEN, less the end of the string."""
+_EXEC = ("sh", "-c", 'exec "$0" "$@"')
+"""What runs a command in a sandbox: a program that is not there ends with 127 then, or 126. Bubblewrap itself ends with 1."""
+_PLACE = re.compile(r"\{(prompt|session|directory)\}")
+
+
+@frozen
+class _Turn:
+    """One run of the command."""
+
+    command: tuple[str, ...]
+    session: str | None
+    resumes: bool
+
+
+class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
+    """An agent that is a program: it gets the prompt, works in the assignment's directory, and ends.
+
+        CommandAgent(dialect=claude_code(), sandbox="bwrap")
+        CommandAgent(["my-agent", "--task", "{prompt}"], prompt="argument", limit_s=600)
+
+    Its output goes to the log line by line. Cancelled, or past its limit, it is killed with all that it has started. What it
+    leaves in the directory is its work, whatever it says; one that fails keeps its conversation for the next: `AgentFailed`.
+
+    Args:
+        command: the program and its arguments; None is the dialect's. In it, `{prompt}`, `{session}` and `{directory}` are
+            replaced. A prompt that goes by argument or file, and has no place in it, comes last.
+        dialect: what the program expects and what its output means; None is a program that writes text for people.
+        resume: the command for a turn that goes on with a conversation; None is the dialect's. If it fails before it has done
+            anything, the conversation is taken for lost, and a new one begun.
+        prompt: how the command gets the prompt; None is the dialect's way, which is "stdin" unless it says otherwise.
+        limit_s: seconds that a turn may take.
+        env: added to the environment.
+        inherit_env: whether the command gets this program's environment; variables of git never. If not, it gets the few
+            that programs need to find their way, such as PATH and HOME.
+        sandbox: walls around the command; "bwrap" is `Bubblewrap()`. In it, secrets are left out of the environment that is
+            inherited, other than those which the dialect signs in with: give what it needs as `env`. A command without a
+            dialect has no network in it, unless that says `Bubblewrap(network=True)`.
+        may_gain_privileges: whether programs such as `sudo` work in it; see `run_bounded`.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] | None = None,
+        *,
+        dialect: Dialect | None = None,
+        resume: Sequence[str] | None = None,
+        prompt: PromptBy | Literal["stdin", "argument", "file"] | None = None,
+        limit_s: float = 1_800.0,
+        env: Mapping[str, str] | None = None,
+        inherit_env: bool = True,
+        sandbox: Bubblewrap | Literal["bwrap"] | None = None,
+        may_gain_privileges: bool = False,
+        name: str | None = None,
+    ) -> None:
+        if dialect is not None and not isinstance(cast(object, dialect), Dialect):
+            raise HarnessMisuse(f"CommandAgent: dialect: expected one such as claude_code(), was {dialect!r:.100}")
+        if not isinstance(cast(object, sandbox), Bubblewrap | None) and sandbox != "bwrap":
+            raise HarnessMisuse(f"CommandAgent: sandbox: expected 'bwrap', a Bubblewrap or None, was {sandbox!r:.100}")
+        self._dialect = _settled(command, dialect, resume, prompt)
+        super().__init__(self._turn, name=name or self._dialect.name, reports=self._dialect.reports)
+        if not limit_s > 0:
+            raise HarnessMisuse(f"{self.name}: limit_s: expected seconds above 0, was {limit_s!r}")
+        self._limit_s = limit_s
+        self._env = dict(env or {})
+        self._inherit_env = inherit_env
+        self._sandbox = Bubblewrap() if sandbox == "bwrap" else sandbox
+        self._may_gain_privileges = may_gain_privileges
+        if self._sandbox is not None:
+            self._sandbox.check()
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the program expects, and what its output means."""
+        return self._dialect
+
+    def speaking(self, dialect: Dialect) -> CommandAgent:
+        """Return this agent with another dialect; all else is the same."""
+        twin = copy(self)
+        twin._dialect, twin.reports = dialect, dialect.reports
+        twin._run = twin._turn
+        return twin
+
+    async def _turn(self, run: AgentRun[FeatureState, Assignment]) -> TurnResult:
+        assignment = run.input
+        if assignment.directory is None:
+            raise HarnessMisuse(f"{self._where(assignment)} has nowhere to work: expected an assignment with a directory")
+        deadline = trio.current_time() + self._limit_s
+        litter = self._litter(assignment.directory)
+        try:
+            session = _usable(assignment.session)
+            ran, reply = await self._speak(run, session, deadline)
+            lost = session is not None and self._dialect.resume is not None and not reply.worked
+            if lost and ran.code and (ran.code not in (126, 127)):
+                run.log(f"[conversation {session} could not be resumed; a new one is begun]")
+                ran, reply = await self._speak(run, None, deadline)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(_remove, self._litter(assignment.directory) - litter)
+        self._check(assignment, ran, reply)
+        return TurnResult(
+            message=reply.message, session=reply.session, tokens=reply.tokens, usage=reply.usage, stop_reason=reply.stop_reason
+        )
+
+    async def _speak(self, run: AgentRun[FeatureState, Assignment], session: str | None, deadline: float) -> tuple[Ran, Reply]:
+        """Run the command once; return how it ended and what it said."""
+        assignment, dialect = run.input, self._dialect
+        directory = Path(assignment.directory or ".")
+        resumes = session is not None and dialect.resume is not None
+        template = dialect.resume if resumes and dialect.resume is not None else dialect.command
+        session = session if resumes else (dialect.begin() if dialect.begin is not None else None)
+        reading = MeteredReading(dialect.reading(), run.charge)
+
+        def log(line: str) -> None:
+            for part in line.splitlines():
+                if shown := inert(part[:SHOWN]).rstrip():
+                    run.log(shown)
+
+        with tempfile.TemporaryDirectory(prefix="prompt-") as folder:
+            filled, input = self._filled(template, assignment, session, Path(folder))
+            ran = await run_bounded(
+                self._walled(filled, assignment, directory, folder),
+                limit_s=max(deadline - trio.current_time(), 0.001),
+                cwd=directory,
+                env=self._environment(directory),
+                input=input,
+                on_line=lambda text: log(reading.line(text)),
+                on_error_line=log,
+                may_gain_privileges=self._gains_privileges(),
+                scoped_sockets=self._sandbox is not None,
+            )
+        reply = reading.reply()
+        return ran, evolve(reply, session=_usable(reply.session) or session)
+
+    def _filled(
+        self, template: Sequence[str], assignment: Assignment, session: str | None, folder: Path
+    ) -> tuple[list[str], bytes | None]:
+        """Return the command with its places filled in, and what it reads."""
+        prompt = storable(assignment.prompt).replace("\0", "")
+        by = self._dialect.prompt
+        said = prompt
+        if by is PromptBy.FILE:
+            file = folder / "prompt.md"
+            file.write_text(prompt, encoding="utf-8")
+            said = str(file)
+        elif by is PromptBy.ARGUMENT and len(prompt.encode()) > _LONGEST_ARGUMENT:
+            raise AgentFailed(
+                f"{self._where(assignment)} cannot be told its prompt: expected at most {_LONGEST_ARGUMENT} bytes for an "
+                f'argument, was {len(prompt)} characters; use prompt="stdin" or prompt="file"'
+            )
+        values = {"prompt": said, "session": session or "", "directory": assignment.directory or ""}
+        filled = [_PLACE.sub(lambda place: values[place.group(1)], word) for word in template]
+        if by is not PromptBy.STDIN and not any("{prompt}" in word for word in template):
+            filled.append(said)
+        return filled, prompt.encode() if by is PromptBy.STDIN else None
+
+    def _walled(self, command: list[str], assignment: Assignment, directory: Path, folder: str) -> list[str]:
+        if self._sandbox is None:
+            return command
+        return self._sandbox.wrap(
+            [*_EXEC, *command],
+            directory,
+            writable=(*self._dialect.keeps, *assignment.writable),
+            readable=(folder, *assignment.readable),
+            network=self._dialect.network,
+        )
+
+    def _gains_privileges(self) -> bool:
+        return self._may_gain_privileges if self._sandbox is None else self._sandbox.needs_privileges()
+
+    def _environment(self, directory: Path) -> dict[str, str]:
+        # GIT_DIR and its like would have every git in it work on another repository.
+        inherited = {
+            key: value
+            for key, value in os.environ.items()
+            if (not key.startswith("GIT_") if self._inherit_env else key in _KEPT) and key != "OLDPWD"
+        }
+        if self._sandbox is not None:
+            # Not by the sandbox: the first process in it has what bubblewrap was given, and can be looked at.
+            inherited = environment_within(inherited, self._dialect.secrets)
+        return {**inherited, "PWD": str(directory), **self._env}
+
+    def _litter(self, directory: str) -> set[Path]:
+        return {path for name in self._dialect.litter for path in Path(directory).glob(name)}
+
+    def _check(self, assignment: Assignment, ran: Ran, reply: Reply) -> None:
+        """Raise if the turn did not come to its end as it should."""
+        where = self._where(assignment)
+        said = f"; the last it wrote:\n{inert(ran.tail.strip())}" if ran.tail.strip() else "; it wrote nothing"
+        session = reply.session
+        if ran.code is None:
+            why = f"{where} was killed: expected it to end within {self._limit_s:g} s{said}"
+            raise AgentTimedOut(why, session=session)
+        if ran.code in (126, 127) and not reply.worked:
+            raise AgentMissing(f"{where} cannot be run: expected a program that is installed, ended with {ran.code}{said}")
+        if reply.error is not None and (reply.worked or ran.code == 0):
+            raise AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}", session=session)
+        if ran.code != 0:
+            raise AgentFailed(f"{where} failed: expected exit code 0, was {ran.code}{said}", session=session)
+
+    def _where(self, assignment: Assignment) -> str:
+        return f"agent {self.name!r}, feature {assignment.feature.id!r}, try {assignment.turn},"
+
+
+def _settled(
+    command: Sequence[str] | None,
+    dialect: Dialect | None,
+    resume: Sequence[str] | None,
+    prompt: PromptBy | str | None,
+) -> Dialect:
+    if isinstance(command, str) or isinstance(resume, str):
+        raise HarnessMisuse(f"command: expected a sequence of words, was {command if isinstance(command, str) else resume!r}")
+    if dialect is None:
+        if not command:
+            raise HarnessMisuse("CommandAgent: expected a command, or a dialect, was neither")
+        dialect = Dialect(name=Path(command[0]).name, command=tuple(command))
+    if command is not None:
+        # The dialect's way to resume begins with another program.
+        dialect = evolve(dialect, command=tuple(command), resume=None)
+    if resume is not None:
+        dialect = evolve(dialect, resume=tuple(resume))
+    return dialect if prompt is None else evolve(dialect, prompt=PromptBy(prompt))
+
+
+def _usable(session: str | None) -> str | None:
+    """Return what a conversation is known by, if it can be an argument: it is what a program has said."""
+    fits = session and len(session) <= MAX_PATH and session.isprintable() and not session.startswith("-")
+    return session if fits else None
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""How pictures look, whoever draws them: colours and fonts, the axis of time, and lines with no more points than are seen."""

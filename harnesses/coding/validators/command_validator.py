@@ -1,0 +1,136 @@
+"""A command ends with the exit code that it should, in a fresh worktree of the commit."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from harnesses.coding.candidate import Candidate
+from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
+from harnesses.coding.validators.command_words import find_judging_words
+from harnesses.coding.validators.environment import fresh_environment, hash_seed, run_judged
+from harnesses.coding.validators.judging_context import JudgingContext, read_context
+from harnesses.coding.validators.only_touches import glob_pattern
+from harnesses.errors import Waiting
+from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature import Feature
+from harnesses.processes.bounded_command import Ran
+
+_READ_BY = {
+    "make": ("GNUmakefile", "makefile", "Makefile", "**/*.mk"),
+    "gmake": ("GNUmakefile", "makefile", "Makefile", "**/*.mk"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "tox": ("tox.ini", "tox.toml"),
+    "nox": ("noxfile.py",),
+}
+"""What a tool reads without being told to."""
+_FEATURE = "{feature}"
+_TEST_TOOLS = frozenset({"pytest", "py.test", "unittest"})
+
+
+class Command(CandidateValidator):
+    """Runs a command in a fresh worktree of the commit, with a clean environment and nothing to read.
+
+    What judges stays as it is at the base: a commit is refused if it touches a file that the command runs (see
+    `command_words`), that matches `protect`, that the tool is known to read (a Makefile, say), or that is named and holds
+    what is expected, by its own name: once merged, it would judge the next feature. What those call in turn has to be named
+    in `protect`: this cannot be told from outside.
+    Sought on PATH, never in the worktree; a command like `./check.sh` is in it, and is protected if it is there at the base.
+
+    To run pytest take `PytestNodes`: a program under test can make pytest end with 0.
+
+    Args:
+        argv: the command, not given to a shell. `{feature}` in it is the id of the feature, which `FEATURE` in its
+            environment is as well. Without it the command says the same of every feature, so work that changes nothing
+            is no proof of one.
+        limit_s: seconds until it is killed with all that it started.
+        env: additions to the clean environment.
+        code: the exit code that stands for yes.
+        cwd: where it runs, from the root of the repository.
+        protect: glob patterns of other files that judge.
+        network: whether it reaches the network, where bubblewrap keeps it from that otherwise.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        limit_s: float = 60.0,
+        env: Mapping[str, str] | None = None,
+        code: int = 0,
+        cwd: str = ".",
+        protect: Iterable[str] = (),
+        network: bool = False,
+    ) -> None:
+        if isinstance(argv, str) or not argv:
+            raise InvalidRequest(f"Command: argv: expected a list of words, was {argv!r}; for a script give ['sh', '-c', ...]")
+        if not limit_s > 0:
+            raise InvalidRequest(f"Command: limit_s: expected seconds above 0, was {limit_s!r}")
+        if posixpath.isabs(cwd) or posixpath.normpath(cwd).startswith(".."):
+            raise InvalidRequest(f"Command: cwd: expected a directory within the repository, was {cwd!r}")
+        self._argv, self._limit_s, self._env, self._code, self._cwd = tuple(argv), limit_s, dict(env or {}), code, cwd
+        self._network = network
+        tool = PurePosixPath(self._argv[0]).name
+        globs = (*([protect] if isinstance(protect, str) else protect), *_READ_BY.get(tool, ()))
+        self._patterns = tuple(glob_pattern(glob) for glob in globs)
+
+    def __repr__(self) -> str:
+        return f"Command({shlex.join(self._argv)!r})"
+
+    @property
+    def proves(self) -> bool:
+        """It runs something."""
+        return True
+
+    @property
+    def depends_on_feature(self) -> bool:
+        """Whether it can say one thing of one feature and another of another."""
+        return any(_FEATURE in word for word in self._argv)
+
+    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
+        """Run the command and return how it ended."""
+        argv = tuple(word.replace(_FEATURE, feature.id) for word in self._argv)
+        context = await read_context(candidate)
+        named = self._named(context)
+        touched = sorted(change.path for change in context.changes if self._protects(change.path, named, context))
+        if touched:
+            return False, list_findings([f"{path}: it judges, and the commit touches it: put it back" for path in touched])
+        seed = hash_seed(candidate.commit, candidate.confirmation)
+        async with candidate.checkouts.at(candidate.commit) as root:
+            cwd = root / self._cwd
+            if not cwd.is_dir() or not cwd.resolve().is_relative_to(root.resolve()):
+                return False, f"the directory {self._cwd} is not there in the commit: put it back"
+            async with fresh_environment({"FEATURE": feature.id, **self._env}, seed=seed) as around:
+                ran = await run_judged(argv, around, root=root, cwd=cwd, limit_s=self._limit_s, network=self._network)
+                if ran.code in (126, 127) and not shutil.which(argv[0], path=around.env.get("PATH")) and "/" not in argv[0]:
+                    raise Waiting(
+                        f"{self!r} cannot be run: expected a program on PATH, was {argv[0]!r}; install it, or correct it"
+                    )
+        return ran.code == self._code, self._told(argv, ran, seed, str(root))
+
+    def _named(self, context: JudgingContext) -> frozenset[str]:
+        """Return the files at the base that the command names as what judges."""
+        paths = {posixpath.normpath(posixpath.join(self._cwd, word)) for word in find_judging_words(self._argv) if word}
+        return frozenset(paths.intersection(context.files))
+
+    def _protects(self, path: str, named: frozenset[str], context: JudgingContext) -> bool:
+        if path in named or any(pattern.fullmatch(path) for pattern in self._patterns):
+            return True
+        looked_at = posixpath.relpath(path, self._cwd) in self._argv
+        return context.judges(path) and (looked_at or bool(_TEST_TOOLS.intersection(map(_tool, self._argv))))
+
+    def _told(self, argv: tuple[str, ...], ran: Ran, seed: int, root: str) -> str:
+        additions = "".join(f" {key}={value}" for key, value in sorted({**self._env, "PYTHONHASHSEED": str(seed)}.items()))
+        ended = "was killed at its time limit" if ran.code is None else f"ended with code {ran.code}"
+        lines = [
+            f"`{shlex.join(argv)}` in {self._cwd}, clean environment and{additions}",
+            f"{ended} after {ran.duration_s:.1f} s; expected code {self._code} within {self._limit_s:g} s",
+        ]
+        return "\n".join([*lines, ran.tail.replace(f"{root}/", "")]).rstrip()
+
+
+def _tool(word: str) -> str:
+    return PurePosixPath(word).name if word else ""

@@ -1,0 +1,244 @@
+"""A git repository as the place where attempts at features happen.
+
+    RepositoryWorkplace ──► Repositories        the user's, the judge's, those of agents
+                        ──► CodingAttempts ───► Repositories
+                        ──► CommitJudging ────► Repositories, the validator
+
+The law: what was accepted is merged once, however often a program is killed while it does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from harnesses.coding.branches import merge_message
+from harnesses.coding.candidate import Candidate
+from harnesses.coding.git import Identity
+from harnesses.coding.repositories import Repositories, open_repositories
+from harnesses.coding.sources import FailingTests, NothingToDo
+from harnesses.coding.sources.feature_source import FeatureSource
+from harnesses.coding.workplace.coding_attempts import CodingAttempts, leave
+from harnesses.coding.workplace.commit_judging import CommitJudging, refusal
+from harnesses.effects.effect import Confirmed, NotDone
+from harnesses.errors import HarnessMisuse
+from harnesses.features.agent_text import cut_list
+from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
+from harnesses.features.feature_protocols import OutcomeValidator
+from harnesses.features.feature_record import Assignment, FeatureState
+from harnesses.features.loop.feature_workplace import Ask, Once, Workplace
+from harnesses.features.loop.startup_checks import check_agreed
+from harnesses.features.session_manifest import InitializerRequest
+from harnesses.features.turn_results import effect_key
+
+_MERGE = "merge"
+_MOST_NOTES = 10
+
+
+@frozen(kw_only=True)
+class RepositoryOptions:
+    """Which repository is worked, and how."""
+
+    path: Path
+    into: str | None = None
+    """The branch that accepted work goes to."""
+    workspace: Path | None = None
+    confirmations: int = 3
+    check_first: bool = False
+    """Whether the validator is asked before the agent."""
+    identity: Identity | None = None
+    has_objective: bool = False
+    """Whether somebody has said what the features are for; else their source may."""
+
+
+@frozen
+class _Opened:
+    repositories: Repositories
+    attempts: CodingAttempts
+    judging: CommitJudging
+
+
+class RepositoryWorkplace(Workplace):
+    """Has commits made, judged and merged.
+
+    Args:
+        source: where the list comes from; None if the harness was given it.
+    """
+
+    acts_on_verdicts = True
+
+    def __init__(
+        self, validator: OutcomeValidator[Candidate], options: RepositoryOptions, source: FeatureSource | None
+    ) -> None:
+        super().__init__(validator)
+        self._options = options
+        self._source = source
+        self._now: _Opened | None = None
+        self._seen_to_fail: dict[str, str] = {}
+
+    @property
+    def handoff_directory(self) -> Path | None:
+        return self._repositories.workspace.root
+
+    async def open(self, name: str, state: FeatureState) -> None:
+        manifest, options = state.manifest, self._options
+        repositories = await open_repositories(
+            options.path,
+            name,
+            into=options.into,
+            agreed=None if manifest is None else manifest.active_branch,
+            root=options.workspace,
+            identity=options.identity,
+        )
+        judging = CommitJudging(repositories, self.validator, options.confirmations, self._seen_to_fail)
+        self._now = _Opened(repositories, CodingAttempts(repositories), judging)
+        if manifest is not None:
+            await repositories.go_on(_good(state))
+
+    async def close(self) -> None:
+        now, self._now = self._now, None
+        if now is not None:
+            await now.repositories.close()
+
+    # the list
+
+    def knows_list(self) -> bool:
+        return self._source is None
+
+    async def first_commit(self) -> str | None:
+        return await self._repositories.begin()
+
+    async def complete(self, request: InitializerRequest, state: FeatureState) -> tuple[InitializerRequest, str]:
+        request = evolve(request, active_branch=self._repositories.into)
+        if self._source is None:
+            return request, ""
+        request = evolve(request, feature_list=tuple(await self._load(self._source, state)))
+        objective: str | None = getattr(self._source, "objective", None)
+        if objective and not self._options.has_objective:
+            request = evolve(request, current_objective=objective)
+        notes = cut_list(getattr(self._source, "notes", ()), _MOST_NOTES)
+        if not notes:
+            return request, ""
+        return evolve(request, progress_summary="\n".join([request.progress_summary, *notes])), f"! {'; '.join(notes)}"
+
+    async def _load(self, source: FeatureSource, state: FeatureState) -> Sequence[Feature]:
+        begun = state.manifest is not None
+        known = {feature.id: evolve(feature, passes=False) for feature in state.features}
+        commit = await self._where_listed(state) if begun else await self._repositories.begin()
+        try:
+            async with self._repositories.judge.at(commit) as checkout:
+                found = await source.load(checkout)
+        except NothingToDo:
+            if not begun:
+                raise
+            # All that was listed is done: nothing is new.
+            return list(known.values())
+        if not isinstance(source, FailingTests):
+            return found
+        # How a test failed at the beginning is part of its feature; that it fails otherwise by now makes no other one of it.
+        return [known.get(feature.id, feature) for feature in found]
+
+    async def _where_listed(self, state: FeatureState) -> str:
+        """Return the commit whose list counts once the work has begun: where the branch is, whoever has moved it.
+
+        Work goes on there only when a person accepts that.
+        """
+        tip = await self._repositories.user.tip(self._repositories.into)
+        return tip if tip is not None and await self._repositories.has(tip) else _good(state)
+
+    async def follow(self, state: FeatureState, message: object) -> tuple[FeatureState, str] | None:
+        match message:
+            case {"accept_base": str(wanted)}:
+                return await self._accept_base(state, wanted)
+            case _:
+                return None
+
+    async def _accept_base(self, state: FeatureState, wanted: str) -> tuple[FeatureState, str]:
+        user, into = self._repositories.user, self._repositories.into
+        tip = await user.tip(into)
+        if tip is None or len(wanted) < 7 or not tip.startswith(wanted):
+            return state, f"order to accept {wanted:.80} was not followed: branch {into!r} is at {tip}"
+        if tip == _good(state):
+            return state, f"{tip} is the last good commit already"
+        await self._repositories.judge.take(user.git.directory, tip)
+        manifest = evolve(check_agreed(state), last_known_good_commit=tip)
+        # What passed at another commit has to be seen to pass at this one.
+        state = evolve(state, manifest=manifest, version=state.version + 1)
+        return state, f"work goes on at {tip}, which {into!r} was moved to by somebody else"
+
+    # a run and its attempts
+
+    @asynccontextmanager
+    async def inspected(self, state: FeatureState) -> AsyncGenerator[Path | None]:
+        worktree = await self._repositories.worktrees.open("bearings", _good(state), None)
+        try:
+            yield worktree.path
+        finally:
+            await leave(self._repositories, worktree)
+
+    async def check(self, state: FeatureState) -> None:
+        await self._repositories.check(_good(state))
+
+    async def work(self, ask: Ask, assignment: Assignment) -> TurnResult:
+        base, now = assignment.base, self._opened
+        assert base is not None
+        await now.repositories.restore(base)
+        if self._options.check_first and await now.judging.passes_already(assignment.feature, base):
+            return TurnResult(message="it passes already: nothing was done", base=base, commit=base)
+        return await now.attempts.work(ask, assignment, base)
+
+    async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
+        return await self._opened.judging.judge(feature, result)
+
+    async def recheck(self, state: FeatureState, feature: Feature, standing: Standing) -> Verdict:
+        return await self._opened.judging.judge_at(feature, _good(state), standing.accepted)
+
+    async def overtaken(self, state: FeatureState, result: TurnResult) -> Verdict | None:
+        """Put work on its branch that builds on a commit which is not the last good one any more, by a person's message."""
+        good = _good(state)
+        if result.base in (None, good):
+            return None
+        if result.branch is not None and result.commit is not None and await self._repositories.has(result.commit):
+            await self._repositories.publish(result.branch, result.commit)
+        return refusal(f"by order, work goes on at {good}; this builds on {result.base}")
+
+    # merging
+
+    async def accept(self, once: Once, feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str | None:
+        base, commit = result.base, result.commit
+        if base is None or commit is None or base == commit:
+            return base
+        merge = partial(self._merge, merge_message(feature, turn, result, verdict))
+        merged: str = await once(effect_key(_MERGE, feature.id, turn), merge, base, commit, reconcile=self._merged)
+        if result.branch is not None:
+            await self._repositories.unpublish(result.branch, commit)
+        return merged
+
+    async def _merge(self, message: str, base: str, commit: str) -> str:
+        return await self._repositories.merge(message, base, commit)
+
+    async def _merged(self, _: str, base: str, commit: str) -> Confirmed | NotDone:
+        merged = await self._repositories.merged(commit)
+        return NotDone() if merged is None else Confirmed(merged)
+
+    @property
+    def _opened(self) -> _Opened:
+        if self._now is None:
+            raise HarnessMisuse("CodingHarness: its repository is not open: expected this to be asked while it runs")
+        return self._now
+
+    @property
+    def _repositories(self) -> Repositories:
+        return self._opened.repositories
+
+
+def _good(state: FeatureState) -> str:
+    """Return the last good commit."""
+    good = check_agreed(state).last_known_good_commit
+    if good is None:
+        raise HarnessMisuse("CodingHarness: the state is of another kind of harness: expected a last good commit")
+    return good

@@ -1,0 +1,1 @@
+"""Diagnostics: recognising common mistakes and naming the place in the author's code."""

@@ -1,0 +1,126 @@
+"""Errors of Python, Trio and libraries that no restart can mend, recognised and told with the remedy.
+
+    NotReady         a module is not installed; a program that was to be run is not there
+    HarnessMisuse    asyncio was called under Trio; a frozen state was assigned to
+
+The law: a missing file that is not a program, and whatever else is not certain, stays what it is: a crash, restarted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import FrozenInstanceError as FrozenDataclassError
+from itertools import islice
+from types import FrameType
+from typing import Any, cast
+
+from attrs.exceptions import FrozenInstanceError
+
+from harnesses.diagnostics.author_frames import place_of
+from harnesses.diagnostics.error_groups import is_one, leaves
+from harnesses.errors import BudgetExhausted, HarnessError, HarnessMisuse, NoRestart, NotReady, Waiting
+
+_MOST = 100
+"""Errors of a group that are looked at."""
+_SPAWNING = ("_execute_child", "_posix_spawn")
+"""Functions of `subprocess` that start a program; an error from there is about the program, or the folder to run it in."""
+_STATE = re.compile(r"(?:property 'state' of '.*' object has no setter|can't set attribute 'state')")
+_ASYNCIO = ("no running event loop", "no current event loop", "should be used inside a task", "unrecognized yield message")
+"""What Python, asyncio and Trio say when a coroutine of asyncio is awaited under Trio."""
+
+
+def diagnosed(error: BaseException, state: object) -> HarnessError | None:
+    """Return what an error that came out of `execute()` is to be raised as; None if it is a crash, or says so itself.
+
+    Args:
+        state: of the harness.
+    """
+    inside = list(islice(leaves(error), _MOST))
+    if any(is_one(leaf, kind) for leaf in inside for kind in (NoRestart, Waiting, BudgetExhausted)):
+        return None
+    return next((found for leaf in inside if (found := _diagnosed(leaf, state)) is not None), None)
+
+
+def _diagnosed(error: BaseException, state: object) -> HarnessError | None:
+    # Exact types: an author's own class may say anything of itself, and means what it says.
+    cls = type(error)
+    if cls is ModuleNotFoundError:
+        return _missing_module(cast(ModuleNotFoundError, error))
+    if cls in (FileNotFoundError, PermissionError):
+        return _missing_program(cast(OSError, error))
+    if cls in (FrozenInstanceError, FrozenDataclassError):
+        return _frozen_state(error, state)
+    if cls is AttributeError and _STATE.fullmatch(str(error)):
+        return HarnessMisuse(
+            f"execute() assigned to self.state{_at(error)}: expected a change by update_state; "
+            "call self.update_state(lambda state: …), which returns the new one"
+        )
+    if (cls in (RuntimeError, TypeError) and any(part in str(error) for part in _ASYNCIO)) or _is_cancelled_by_asyncio(cls):
+        said = str(error)[:60] or cls.__name__
+        return HarnessMisuse(
+            f"execute() called asyncio{_at(error)}: expected Trio, which harnesses run under, got {said!r}; "
+            "use trio.sleep and the like, trio.to_thread.run_sync for what blocks, or the package trio-asyncio"
+        )
+    return None
+
+
+def _is_cancelled_by_asyncio(cls: type[BaseException]) -> bool:
+    # By its name: nobody is to wait for asyncio to be imported who does not use it.
+    return (cls.__module__, cls.__qualname__) == ("asyncio.exceptions", "CancelledError")
+
+
+def _missing_module(error: ModuleNotFoundError) -> NotReady:
+    name = str(error.name or error)[:200]
+    return NotReady(
+        f"module {name!r} is not installed{_at(error)}: expected it in {sys.executable}; "
+        f"run `pip install` for the package that has it, or correct the import"
+    )
+
+
+def _missing_program(error: OSError) -> NotReady | None:
+    """Return an error that names the program which could not be started; None if it was another file that is missing."""
+    frame = _last_frame(error)
+    if frame is None or frame.f_code.co_name not in _SPAWNING or not frame.f_code.co_filename.endswith("subprocess.py"):
+        return None
+    program: Any = frame.f_locals.get("orig_executable", frame.f_locals.get("executable"))
+    if error.filename is None or error.filename != program:
+        return None  # the folder it was to run in is missing
+    name = os.fsdecode(program)
+    if isinstance(error, PermissionError):
+        return NotReady(f"program {name!r} may not be run{_at(error)}: expected a file with the right to be run; chmod +x it")
+    if os.path.exists(name) and os.sep in name:
+        return NotReady(
+            f"program {name!r} cannot be run{_at(error)}: expected the interpreter its first line names; install that"
+        )
+    return NotReady(f"program {name!r} was not found{_at(error)}: expected it on PATH; install it, or correct name or PATH")
+
+
+def _frozen_state(error: BaseException, state: object) -> HarnessMisuse | None:
+    """Return an error for an assignment to a field of the state; None if it was to another frozen object."""
+    frame = _last_frame(error)
+    if frame is None or not isinstance(frame.f_locals.get("self"), type(state)):
+        return None
+    return read_only_state(f"{type(state).__qualname__}.{frame.f_locals.get('name', '…')}", _at(error))
+
+
+def read_only_state(what: str, where: str = "") -> HarnessMisuse:
+    """Return the error for a change in place of what `self.state` gave."""
+    return HarnessMisuse(
+        f"the state is read-only: expected a change by update_state, got {what} in place{where}; "
+        "call self.update_state(change), where change gets the state and returns the new one; what is made of self.state by "
+        "replace, evolve or {**…} shares its lists and dicts, what change gets is its own"
+    )
+
+
+def _last_frame(error: BaseException) -> FrameType | None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return None if trace is None else trace.tb_frame
+
+
+def _at(error: BaseException) -> str:
+    place = place_of(error)
+    return "" if place is None else f" ({place})"

@@ -1,0 +1,5 @@
+"""Effects: acts on the world that happen once, with their approvals and their journal."""
+
+from harnesses.effects.effect import Effect, EffectOutcome
+
+__all__ = ["Effect", "EffectOutcome"]

@@ -1,0 +1,188 @@
+"""One call of `once` or `settle`: an effect, taken from what is on record of it to an outcome that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import msgspec
+import trio
+from attrs import evolve, frozen
+
+from harnesses.data.record_size import check_size
+from harnesses.effects.approval import Action
+from harnesses.effects.effect import OPEN, Confirmed, EffectOutcome, Journal, NotDone, Reconcile, Undecided
+from harnesses.effects.effect_journal import MAX_REASON, WAY_OUT, Entry, arguments_of, bound_of, refusal_of, text_of, words_of
+from harnesses.effects.result_types import Decode
+from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, Unstorable, Waiting
+from harnesses.redaction.redactor import redact_text
+
+_decode = msgspec.json.Decoder().decode
+
+
+@frozen(eq=False)
+class EffectCall:
+    """What one call does with an effect.
+
+    Args:
+        journal: where intents and outcomes are written down.
+        reconcile: is asked what became of it, where that is unknown.
+        decode: reads a result back.
+        most: bytes that the result may have.
+    """
+
+    _journal: Journal
+    _entry: Entry
+    _args: tuple[Any, ...]
+    _reconcile: Reconcile | None
+    _decode: Decode
+    _most: int
+
+    async def resume(self) -> bool:
+        """Return whether the effect is done; False if it may be done now."""
+        if self._entry.is_open:
+            await self.ask()
+        if self._entry.outcome is EffectOutcome.REFUSED:
+            raise Refused(self._entry.reason)
+        return self._entry.outcome is EffectOutcome.CONFIRMED
+
+    async def act(self, function: Callable[..., Any], approval: Action | None, timeout_s: float, *, is_new: bool) -> Any:
+        """Do the effect; return what is on record of its result."""
+        entry = self._entry
+        if approval is not None:
+            await self._approve(approval, function, is_new=is_new)
+            entry.check_unchanged(self._args)
+        await self._begin(is_new=is_new)
+        if approval is not None and arguments_of(entry.key, self._args) != entry.arguments:
+            await self._note(EffectOutcome.NOT_DONE, "its arguments were changed before it began")
+            entry.check_unchanged(self._args)
+        return await self._call(function, timeout_s)
+
+    async def _approve(self, action: Action, function: Callable[..., Any], *, is_new: bool) -> None:
+        """Have a person approve the effect with these very arguments."""
+        entry, was = self._entry, self._entry.outcome
+        # Nothing of it is on record yet: whoever gives up waiting leaves nothing open.
+        entry.outcome = EffectOutcome.NOT_DONE if is_new else was
+        await self._journal.approve(entry.key, evolve(action, arguments=_exactly(entry, action, function)))
+        entry.outcome = was
+        self._journal.check_latch()
+
+    async def _begin(self, *, is_new: bool) -> None:
+        """Write the intent down; then look at the kill switch again, and for a cancellation, for writing took its time."""
+        # An earlier call of what may be done again may have happened: that this one did not begin does not undo it.
+        unbegun = EffectOutcome.UNKNOWN if self._entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
+        await self._journal.note("intent", self._entry.intent())
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._journal.check_latch()
+        except BaseException as error:
+            await self._note(unbegun, f"{type(error).__name__} before it began")
+            raise
+
+    async def _call(self, function: Callable[..., Any], timeout_s: float) -> Any:
+        """Call the function and write the outcome down; return what is on record of the result."""
+        entry = self._entry
+        try:
+            if timeout_s == inf:
+                result = await _called(function, self._args)
+            else:
+                with trio.fail_after(timeout_s):
+                    result = await _called(function, self._args)
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is not None:
+                await self._note(EffectOutcome.REFUSED, words_of(refusal))
+                if refusal is error:
+                    raise
+                raise refusal from None
+            await self._note(EffectOutcome.UNKNOWN, f"{type(error).__name__}: {words_of(error)}")
+            if entry.idempotent:
+                raise
+            await self.ask(error)
+            if entry.outcome is not EffectOutcome.CONFIRMED:
+                raise
+            return self._decode(entry.key, entry.result)
+        except BaseException as error:
+            reason = f"{type(error).__name__} while it was under way"
+            self._journal.note_soon("outcome", entry.concluded(EffectOutcome.UNKNOWN, reason))
+            raise
+        else:
+            return await self._confirm(result)
+
+    async def ask(self, error: Exception | None = None) -> None:
+        """Settle an effect of unknown outcome by asking `reconcile`; on return it is confirmed or not done.
+
+        Raises:
+            Refused: the answer is a certain no.
+            UnknownOutcome: there is nobody to ask, or no answer.
+        """
+        key, was = self._entry.key, self._entry.reason or "it was cut off"
+        if self._reconcile is None:
+            raise UnknownOutcome(f"effect {key!r} is of unknown outcome ({was}), and nobody to ask; {WAY_OUT}") from error
+        try:
+            answer = await _called(self._reconcile, (key, *self._args))
+        except Exception as trouble:
+            refusal = refusal_of(trouble)
+            if refusal is None:
+                raise
+            await self._note(EffectOutcome.REFUSED, words_of(refusal))
+            raise refusal from None
+        match answer:
+            case Confirmed(result):
+                self._check_answer(result)
+                await self._confirm(result)
+            case NotDone():
+                await self._note(EffectOutcome.NOT_DONE, was)
+            case Undecided(reason):
+                raise UnknownOutcome(f"effect {key!r} is of unknown outcome ({reason or was}); {WAY_OUT}") from error
+            case _:
+                raise HarnessMisuse(
+                    f"effect {key!r}: `reconcile` returned {answer!r:.200}: expected Confirmed(…), NotDone() or Undecided(…)"
+                )
+
+    def _check_answer(self, result: Any) -> None:
+        """Make sure that what a `reconcile` says has come of an effect is what its function could have returned.
+
+        Raises:
+            UnknownOutcome: it is not. Nothing is written down, so that another answer may settle it.
+        """
+        key, problem = self._entry.key, "the result given by `reconcile` cannot be stored"
+        try:
+            self._decode(key, "null" if result is None else text_of(result, problem))
+        except (Unstorable, Waiting) as error:
+            raise UnknownOutcome(
+                f"effect {key!r} is of unknown outcome: `reconcile` returned Confirmed({result!r:.200}), which is not what "
+                f"its function declares to return: {error.__cause__ or error}; correct `reconcile`"
+            ) from error
+
+    async def _confirm(self, result: Any) -> Any:
+        """Write down that the effect has happened, even if what it returned is of no use; return what is on record."""
+        problem = f"effect {self._entry.key!r} has happened, but its result cannot be stored"
+        try:
+            text = "null" if result is None else text_of(result, problem)
+            check_size(f"{problem}: it", text, self._most)
+            value = self._decode(self._entry.key, text)
+        except (Unstorable, Waiting) as error:
+            await self._note(EffectOutcome.CONFIRMED, str(error))
+            raise Waiting(str(error)) from error
+        await self._journal.note("outcome", self._entry.concluded(EffectOutcome.CONFIRMED, result=text))
+        return value
+
+    async def _note(self, outcome: EffectOutcome, reason: str) -> None:
+        await self._journal.note("outcome", self._entry.concluded(outcome, redact_text(reason)[:MAX_REASON]))
+
+
+def _exactly(entry: Entry, action: Action, function: Callable[..., Any]) -> Any:
+    """Return all that the effect is done with: what a person approves, and nothing else, is what is done."""
+    arguments = _decode(entry.arguments)
+    bound = bound_of(function)
+    if action.arguments is None and not bound:
+        return arguments
+    given = {} if action.arguments is None else {"action": action.arguments}
+    return {**given, "arguments": arguments, **bound}
+
+
+async def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    result = function(*args)
+    return await result if hasattr(result, "__await__") else result

@@ -1,0 +1,193 @@
+"""The hand-off: where the work stands, for people and agents who come next. Pure.
+
+The laws: the same state gives the same bytes; text that came from agents can neither mark up nor act in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from harnesses.diagnostics.control_characters import inert
+from harnesses.features.agent_text import gist, one_line, plain
+from harnesses.features.feature import Feature, FeatureStatus, Standing
+from harnesses.features.feature_record import FeatureState, ProgressEntry, RunOutcome, RunStatus
+from harnesses.features.planning.next_move import stuck
+
+FORMAT = 1
+"""Of the JSON: goes up when the meaning of a field changes."""
+
+
+class Rows:
+    """Rows as they were written last: of a long list, few change from one hand-off to the next.
+
+    Give the same one to each call. A value is known by its identity, which it keeps for as long as it is held here.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[object, ...], tuple[tuple[object, ...], str]] = {}
+        self._now: dict[tuple[object, ...], tuple[tuple[object, ...], str]] = {}
+
+    def written(self, write: Callable[..., str], values: Iterable[tuple[object, ...]]) -> list[str]:
+        """Return what `write` makes of each of the values, which are frozen."""
+        rows: list[str] = []
+        for value in values:
+            key = (write, *map(id, value))
+            known = self._now.get(key) or self._last.get(key) or (value, write(*value))
+            self._now[key] = known
+            rows.append(known[1])
+        return rows
+
+    def turn_over(self) -> None:
+        """Forget what was not written since the last time."""
+        self._last, self._now = self._now, {}
+
+
+def as_json(state: FeatureState, *, cut_off: str | None = None, ended: str = "", rows: Rows | None = None) -> str:
+    """Return the hand-off as JSON, a line for each feature, run and entry.
+
+    Args:
+        cut_off: id of the feature that was being worked when the run was cut off.
+        ended: how the program ended, in a few words, where the state cannot know it.
+        rows: of the calls before, to be quicker.
+    """
+    rows = rows or Rows()
+    lists = {
+        "features": rows.written(_feature, zip(state.features, state.standings, strict=True)),
+        "runs": rows.written(_run, ((run,) for run in state.runs)),
+        "progress": rows.written(_entry, ((entry,) for entry in state.progress)),
+    }
+    rows.turn_over()
+    head = [f"  {_json(name)}: {_json(value)}" for name, value in _head(state, cut_off, ended).items()]
+    body = [f"  {_json(name)}: [" + ",".join(f"\n    {row}" for row in found) + "\n  ]" for name, found in lists.items()]
+    return "{\n" + ",\n".join(head + body) + "\n}\n"
+
+
+def as_markdown(state: FeatureState, *, cut_off: str | None = None, ended: str = "", rows: Rows | None = None) -> str:
+    """Return the hand-off as Markdown; arguments as of `as_json`."""
+    rows = rows or Rows()
+    head = _head(state, cut_off, ended)
+    counts = ", ".join(f"{number} {status}" for status, number in _counts(state).items())
+    lines = [
+        "# Hand-off",
+        "",
+        f"* Objective: {plain(str(head['objective']), 1000)}",
+        f"* Branch: {plain(str(head['branch']))}",
+        f"* Last known good commit: {plain(str(head['last_known_good_commit'] or 'none'))}",
+        f"* Features: {len(state.features)}, of which {counts}",
+    ]
+    if ended or cut_off is not None:
+        lines.append(f"* Ended: {plain(ended or 'it was cut off')}")
+    if cut_off is not None:
+        lines.append(f"* Cut off: {plain(cut_off)}; its try is made again")
+    lines += ["", "## What to do next", "", *(f"* {plain(line, 1000)}" for line in _next(state, cut_off))]
+    lines += ["", "## Features", "", "| feature | status | tries | seen last |", "|---|---|---|---|"]
+    lines += rows.written(_feature_row, zip(state.features, state.standings, strict=True))
+    lines += ["", "## Runs", "", *reversed(rows.written(_run_row, ((run,) for run in state.runs)))]
+    lines += ["", "## Progress", "", *reversed(rows.written(_entry_row, ((entry,) for entry in state.progress)))]
+    rows.turn_over()
+    return "\n".join(lines) + "\n"
+
+
+def _head(state: FeatureState, cut_off: str | None, ended: str) -> dict[str, Any]:
+    manifest = state.manifest
+    return {
+        "format": FORMAT,
+        "session": None if manifest is None else inert(manifest.session_id),
+        "objective": None if manifest is None else inert(manifest.current_objective),
+        "branch": None if manifest is None else inert(manifest.active_branch),
+        "last_known_good_commit": None if manifest is None else manifest.last_known_good_commit,
+        "version": state.version,
+        "counts": _counts(state),
+        "cut_off": cut_off,
+        "ended": ended or None,
+        "next": _next(state, cut_off),
+    }
+
+
+def _feature(feature: Feature, standing: Standing) -> str:
+    told = {
+        "id": feature.id,
+        "category": inert(feature.category),
+        "description": inert(feature.description),
+        "required": feature.required,
+        "status": str(standing.status),
+        "passes": feature.passes,
+        "tries": standing.tries,
+        "interruptions": standing.interruptions,
+        "set_backs": standing.set_backs,
+        "seen": _seen(standing),
+        "commit": None if standing.evidence is None else standing.evidence.commit,
+        "branch": None if standing.accepted is None else standing.accepted.branch,
+    }
+    return _json(told)
+
+
+def _feature_row(feature: Feature, standing: Standing) -> str:
+    return f"| {plain(feature.id)} | {standing.status} | {standing.tries} | {plain(_seen(standing))} |"
+
+
+def _run(run: RunOutcome) -> str:
+    told = {
+        "run": run.run,
+        "status": str(run.status),
+        "note": one_line(run.note, 1000),
+        "started_at": _moment(run.started_at),
+        "completed_at": _moment(run.completed_at),
+        "turns": run.turns,
+        "retries": run.retries,
+        "processed": list(run.processed_feature_ids),
+        "validated": list(run.validated_feature_ids),
+    }
+    return _json(told)
+
+
+def _run_row(run: RunOutcome) -> str:
+    counts = f"{run.turns} turns, {run.retries} retries, {len(run.validated_feature_ids)} validated"
+    return f"* Run {run.run}, {_moment(run.completed_at)}: {run.status}. {plain(run.note, 500)} ({counts})"
+
+
+def _entry(entry: ProgressEntry) -> str:
+    return _json({"run": entry.run, "at": _moment(entry.created_at), "summary": one_line(entry.summary, 1000)})
+
+
+def _entry_row(entry: ProgressEntry) -> str:
+    return f"* {_moment(entry.created_at)} {plain(entry.summary, 500)}"
+
+
+def _counts(state: FeatureState) -> dict[str, int]:
+    found = Counter(standing.status for standing in state.standings)
+    return {str(status): found[status] for status in FeatureStatus}
+
+
+def _seen(standing: Standing) -> str:
+    """Return what speaks for or against a feature, on one line."""
+    if standing.status is FeatureStatus.PASSED:
+        return gist(standing.evidence.evidence) if standing.evidence else ""
+    return gist(standing.last_failure or "")
+
+
+def _next(state: FeatureState, cut_off: str | None) -> list[str]:
+    if state.manifest is None:
+        return ["start it: nothing was initialised yet"]
+    if cut_off is not None:
+        return [f"start again: feature {cut_off} is tried anew"]
+    if (wait := stuck(state)) is not None:
+        return [wait.reason]
+    pending = [one.feature_id for one in state.standings if one.status is FeatureStatus.PENDING]
+    left = f"features that are pending: {len(pending)}, {pending[0]} among them" if pending else "what passes is judged anew"
+    if state.run is not None:
+        return [f"run {state.run.number} is open; if nobody works it, start again: {left}"]
+    if pending or (state.runs and state.runs[-1].status is not RunStatus.SUCCEEDED):
+        return [f"start again: {left}"]
+    return ["nothing: every feature that can pass does"]
+
+
+def _moment(moment: datetime) -> str:
+    return moment.isoformat(" ", "seconds")
+
+
+_json = json.JSONEncoder(ensure_ascii=True).encode

@@ -1,0 +1,401 @@
+"""`FeatureHarness`: works a list of features until every one is proven. The list is its state, a try is a step.
+
+    initialise ──► startup checks ──► recheck ──► agent ──TurnResult──► validator ──Verdict──► state ──► … ──► hand-off
+                   (each run)         (a sample)  once
+
+What is next is decided from the state (`planning`); collaborators do it and return the draft of a step; the harness writes
+that and yields it. Who holds whom:
+
+    FeatureHarness ──► ListSetup ────────────────────► Workplace      where attempts happen: `CodingHarness` gives another one
+                   ──► FeatureAttempts ──────────────► Workplace
+                   │         └──► StartupChecks ─────► Workplace, StepWriter
+                   ──► StepWriter ──► FeatureMessages ► Workplace
+                   │         └──► Phases ──► ObserverThread
+                   ──► FeatureShutdown ──────────────► Workplace, Phases, ObserverThread
+
+The laws:
+
+    what is next is decided from the state, and what an agent has done is on record once it is done; so a program that was
+    killed goes on with it, and neither asks nor pays twice
+    a feature passes by a verdict, and by nothing else
+    a run that ends is handed off in the same step; one that could not be is handed off at the next start
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+
+import trio
+from attrs import evolve, frozen
+
+from harnesses.base import BaseHarness
+from harnesses.errors import HarnessMisuse, Waiting
+from harnesses.features.errors import FeatureError, InvalidRequest, NotReady
+from harnesses.features.feature import Feature, TurnResult
+from harnesses.features.feature_protocols import FeatureSelector, HealthCheck, OutcomeValidator
+from harnesses.features.feature_record import (
+    Assignment,
+    FeatureState,
+    Iteration,
+    IterationKind,
+    IterationResult,
+    IterationStatus,
+)
+from harnesses.features.health_checks import CommandHealthCheck
+from harnesses.features.loop.feature_attempts import Capabilities, FeatureAttempts
+from harnesses.features.loop.feature_messages import FeatureMessages
+from harnesses.features.loop.feature_shutdown import FeatureShutdown, how_ended
+from harnesses.features.loop.feature_steps import FeatureStep, StepDraft, StepWriter, Written
+from harnesses.features.loop.feature_workplace import Workplace
+from harnesses.features.loop.list_setup import ListSetup
+from harnesses.features.loop.observers import ObserverThread, Phase, PhaseHooks, Phases
+from harnesses.features.loop.startup_checks import StartupChecks
+from harnesses.features.planning.feature_selectors import FirstPending
+from harnesses.features.planning.list_changes import check_request, initializer_result
+from harnesses.features.planning.next_move import Close, Done, Recheck, Turn, Wait, next_move, stuck
+from harnesses.features.planning.state_changes import close_run
+from harnesses.features.run_policy import RunPolicy
+from harnesses.features.session_manifest import (
+    DEFAULT_BRANCH,
+    DEFAULT_SUMMARY,
+    InitializerRequest,
+    InitializerResult,
+    InitPlan,
+)
+from harnesses.features.streaming import FeatureAgent, TurnObserver, observe
+from harnesses.features.turn_results import find_try
+from harnesses.step import Constraints
+
+_UNRECORDED_S = 0.5
+"""What was seen since the last step is recorded after so long, if not before."""
+_MOVED = {
+    "accepting_acts": "acts_on_verdicts",
+    "_do": "work",
+    "_judge": "judge",
+    "_recheck": "recheck",
+    "_accept": "accept",
+    "_obey": "follow",
+    "_open": "open",
+    "_close": "close",
+    "_first_commit": "first_commit",
+    "_load_features": "complete",
+    "_knows_list": "knows_list",
+    "_directory": "inspected",
+    "_reject": "",
+    "_cut_off": "",
+}
+"""What subclasses overrode in earlier versions and would not be called, and the method of `Workplace` in its place, if any."""
+AnswerT = TypeVar("AnswerT")
+
+
+class FeatureOptions(TypedDict, total=False):
+    """What a harness for another kind of work hands on to `FeatureHarness`, where each is described."""
+
+    health_check: HealthCheck | None
+    selector: FeatureSelector | None
+    init_plan: InitPlan | None
+    prompt_overrides: Mapping[str, str] | None
+    stream: bool
+    observer: TurnObserver | None
+    hooks: PhaseHooks | None
+    handoff: Path | str | None
+    amend: bool
+    chat_delay_s: float
+    metadata: Mapping[str, str] | None
+    initial_state: FeatureState | None
+    max_context_steps: int
+    constraints: Constraints | None
+
+
+@frozen(kw_only=True)
+class _Attempt:
+    """The collaborators, from one start of `execute()` to its end."""
+
+    messages: FeatureMessages
+    writer: StepWriter
+    checks: StartupChecks
+    attempts: FeatureAttempts
+    shutdown: FeatureShutdown
+
+
+class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
+    """Has an agent work one feature after the other, and a validator prove each.
+
+    One start works one run: as many features, turns and retries as its policy allows. It is complete when every required
+    feature passes, by evidence; else it ends exhausted, and started again it begins the next run. If what is left is
+    blocked, it waits for a person.
+
+    People can tell it to unblock, block or word a feature by message; see `loop.feature_messages`.
+
+    Args:
+        agent: does the work: it is given an `Assignment` and returns a `TurnResult`.
+        validator: judges the result; nothing else can make a feature pass. `accept_all()` has to be asked for.
+        objective: what the features are for.
+        features: an empty list stands for the starter skeleton of six.
+        policy: how much a run may do.
+        health_check: looks at the surroundings when a run begins; the default runs the init plan.
+        selector: says which feature is next; the default goes by priority, then by the order of the list.
+        init_plan: commands for the health check; the default ones look at a repository, if there is one.
+        active_branch: where accepted work goes, where there is a repository.
+        progress_summary: the first progress entry.
+        prompt_overrides: what the agent is asked instead of the usual words, by feature id.
+        stream: whether the observer is told what happens in a turn while it happens.
+        observer: is told so.
+        hooks: are told of the phases. Hooks and observer can neither break nor delay a run.
+        handoff: directory of its own for `HANDOFF.md` and `HANDOFF.json`. In the middle of a run they are written once a
+            second at most, but at once when it ends and when something is set back or blocked.
+        amend: whether a list that differs from the one being worked changes that, also if that is complete.
+        chat_delay_s: seconds before a turn that follows a failed one of the agent; doubled each time, up to half a minute.
+        metadata: kept in the manifest.
+        workplace: where attempts happen, who judges them, and what becomes of their work: its own validator judges, not
+            `validator`. By default the agent hands in a text.
+
+    Raises:
+        InvalidRequest: the objective is blank, the list cannot be worked, or no validator was chosen.
+        NotReady: there is no agent.
+    """
+
+    def __init__(
+        self,
+        agent: FeatureAgent,
+        validator: OutcomeValidator[Any],
+        *,
+        objective: str,
+        features: Sequence[Feature] = (),
+        policy: RunPolicy | None = None,
+        health_check: HealthCheck | None = None,
+        selector: FeatureSelector | None = None,
+        init_plan: InitPlan | None = None,
+        active_branch: str = DEFAULT_BRANCH,
+        progress_summary: str = DEFAULT_SUMMARY,
+        prompt_overrides: Mapping[str, str] | None = None,
+        stream: bool = False,
+        observer: TurnObserver | None = None,
+        hooks: PhaseHooks | None = None,
+        handoff: Path | str | None = None,
+        amend: bool = False,
+        chat_delay_s: float = 0.2,
+        metadata: Mapping[str, str] | None = None,
+        workplace: Workplace | None = None,
+        initial_state: FeatureState | None = None,
+        max_context_steps: int = 10,
+        constraints: Constraints | None = None,
+    ) -> None:
+        super().__init__(initial_state or FeatureState(), max_context_steps=max_context_steps, constraints=constraints)
+        _check(agent, validator, policy, chat_delay_s)
+        request = InitializerRequest(
+            current_objective=objective,
+            feature_list=tuple(features),
+            active_branch=active_branch,
+            init_plan=init_plan,
+            progress_summary=progress_summary,
+            metadata=tuple(sorted((metadata or {}).items())),
+        )
+        check_request(request)
+        self._prompts = dict(prompt_overrides or {})
+        unknown = set(self._prompts) - {feature.id for feature in features}
+        if features and unknown:
+            raise InvalidRequest(f"prompt_overrides: expected ids of features, was {min(unknown)!r} too; correct it")
+        self._agent = agent
+        self._workplace = workplace or Workplace(validator)
+        self._list = ListSetup(request, self._workplace, amend)
+        self._policy = policy or RunPolicy()
+        self._health_check: HealthCheck = health_check or CommandHealthCheck()
+        self._selector: FeatureSelector = selector or FirstPending()
+        self._observer, self._stream, self._hooks = observer, stream, hooks
+        self._handoff = None if handoff is None else Path(handoff)
+        self._chat_delay_s = chat_delay_s
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        own = cls.__mro__[: cls.__mro__.index(FeatureHarness)]
+        if moved := sorted(_MOVED.keys() & {name for one in own for name in vars(one)}):
+            instead = f"`Workplace.{name}` does that" if (name := _MOVED[moved[0]]) else "nothing does that"
+            raise HarnessMisuse(
+                f"{cls.__qualname__}.{moved[0]} is not called any more: {instead}; extend it, and give it as `workplace`"
+            )
+
+    def asked_agents(self) -> Sequence[FeatureAgent]:
+        # A workplace that does not ask the agent says what it costs in a way of its own, by `spending`.
+        return (self._agent,) if self._workplace.asks_agent else ()
+
+    def wrap_agent(self, wrap: Callable[[FeatureAgent], FeatureAgent]) -> None:
+        """Have `wrap(agent)` asked instead of the agent. Before it is started."""
+        self._agent = wrap(self._agent)
+
+    def limit_tries(self, most: int) -> None:
+        """Let a feature have at most so many tries, if its policy does not say fewer. Before it is started."""
+        policy = self._policy
+        self._policy = evolve(policy, max_turns_per_feature=min(most, policy.max_turns_per_feature))
+
+    @property
+    def initialized(self) -> InitializerResult:
+        """What the initialisation has given; `created` is whether it came in this attempt."""
+        return initializer_result(self.state, created=self._list.has_created)
+
+    def is_complete(self) -> bool:
+        return self._list.is_complete(self.state, self._policy)
+
+    def reopens(self) -> bool:
+        """Return whether the list may have changed since it was completed."""
+        return self._list.amend and not self.is_complete()
+
+    # the loop
+
+    async def execute(self) -> AsyncIterator[FeatureStep]:
+        self._list.begin_attempt()
+        attempt = self._collaborators()
+        writer, shutdown = attempt.writer, attempt.shutdown
+        try:
+            await self._workplace.open(self.name, self.state)
+            shutdown.claim(self._handoff or self._workplace.handoff_directory)
+            while (draft := await self._next_step(attempt)) is not None:
+                written = self._write(draft, writer)
+                yield written.step
+                self._settle(attempt)
+                await shutdown.show(self.state, attempt.attempts.working, at_once=written.matters)
+                if writer.then is not None:
+                    raise writer.then
+        except BaseException as error:
+            shutdown.how = how_ended(error, self._surroundings("end").control)
+            raise
+        finally:
+            self._settle(attempt)
+            await shutdown.close(self.state, attempt.attempts.working)
+
+    def _collaborators(self) -> _Attempt:
+        observers = ObserverThread()
+        phases = Phases(self._hooks, observers, self.name)
+        messages = FeatureMessages(self.receive_nowait, self._workplace, self._policy)
+        writer = StepWriter(phases, messages, self._stream)
+        checks = StartupChecks(self._health_check, self._workplace, writer, self._unless_stopped)
+        capabilities = Capabilities(
+            state=lambda: self.state,
+            now=self.now,
+            stopping=lambda: self.stopping,
+            hear=partial(self._hear, messages),
+            ask=partial(self._ask, observers),
+            unless_stopped=self._unless_stopped,
+            once=self.once,
+            settle=self.settle,
+            effects=lambda: self.effects,
+        )
+        attempts = FeatureAttempts(capabilities, self._workplace, checks, self._policy, self._prompts, self._chat_delay_s)
+        shutdown = FeatureShutdown(self.name, self._workplace, phases, observers)
+        return _Attempt(messages=messages, writer=writer, checks=checks, attempts=attempts, shutdown=shutdown)
+
+    async def _next_step(self, attempt: _Attempt) -> StepDraft | None:
+        """Do what is next, and return the step of it; None at the end."""
+        if self.state.manifest is None:
+            return await self._initialise(attempt.writer)
+        begun = find_try(self.effects)
+        if begun is not None and begun.done:
+            return await attempt.attempts.turn(begun.feature_id, begun.turn, taken_up=True)
+        if begun is not None or (self.state.run is not None and not attempt.checks.has_begun):
+            return await attempt.attempts.recover(begun)
+        if attempt.writer.is_over:
+            if (wait := stuck(self.state)) is not None:
+                raise Waiting(wait.reason)
+            return None
+        draft, remark = await self._list.compare(self.state, self._policy, self.now)
+        attempt.writer.note(remark=remark)
+        if draft is None and await self._hear(attempt.messages):
+            draft = StepDraft(kind=IterationKind.ORDERS, status=IterationStatus.DONE, state=self.state)
+        return draft or await self._advance(attempt)
+
+    async def _initialise(self, writer: StepWriter) -> StepDraft:
+        writer.phases.start(Phase.INITIALIZER, 0)
+        draft, remark = await self._list.initialise(self.state, self.name, self.now)
+        writer.note(remark=remark)
+        return draft
+
+    async def _advance(self, attempt: _Attempt) -> StepDraft | None:
+        """Make the step that the state asks for."""
+        await self._workplace.check(self.state)
+        while True:
+            try:
+                move = next_move(self.state, self._policy, self._selector)
+            except FeatureError as error:
+                return attempt.attempts.fail(IterationKind.CLOSE, error)
+            match move:
+                case Done():
+                    return None
+                case Wait(reason=reason):
+                    raise Waiting(reason)
+                case Close(status=status, note=note):
+                    state = close_run(self.state, status, note, self.now())
+                    return StepDraft(kind=IterationKind.CLOSE, status=IterationStatus.DONE, state=state, note=note)
+                case Recheck(feature_id=feature_id):
+                    draft = await attempt.attempts.recheck(feature_id)
+                    if not await self._is_kept_for_later(draft, attempt.writer):
+                        return draft
+                case Turn(feature_id=feature_id, attempt=turn):
+                    return await attempt.attempts.turn(feature_id, turn)
+
+    async def _is_kept_for_later(self, draft: StepDraft, writer: StepWriter) -> bool:
+        """Keep what was rechecked, and passes still, for the next step, unless the last one was long ago; lost, it is soon
+        seen again."""
+        if draft.kind is not IterationKind.RECHECK or draft.status is not IterationStatus.PASSED:
+            return False
+        assert draft.feature_id is not None
+        writer.note(rechecked=(draft.feature_id,))
+        if draft.state.run is None:
+            return False
+        # Others, and messages to this harness, have their turn although there is no step.
+        await trio.lowlevel.checkpoint()
+        if self.stopping or trio.current_time() - writer.recorded_at >= _UNRECORDED_S:
+            return False
+        self.update_state(lambda _: draft.state)
+        return True
+
+    def _write(self, draft: StepDraft, writer: StepWriter) -> Written:
+        number, now = self.current_step + 1, self.now()
+        written = writer.write(draft, self.state, number=number, now=now, stopping=self.stopping)
+        self.update_state(lambda _: written.state, summary=written.summary)
+        return written
+
+    def _settle(self, attempt: _Attempt) -> None:
+        """Note that the last step is recorded, if it is."""
+        if attempt.writer.settle(self.current_step):
+            attempt.attempts.working = None
+
+    # what collaborators may do
+
+    async def _hear(self, messages: FeatureMessages) -> bool:
+        """Take the messages that have come; return whether there are any."""
+        before = self.state
+        after = await messages.hear(before)
+        if after is not before:
+            self.update_state(lambda _: after)
+        return messages.has_news()
+
+    async def _ask(self, observers: ObserverThread, assignment: Assignment) -> TurnResult:
+        agent = self._agent
+        if self._stream and self._observer is not None:
+            agent = observe(agent, partial(observers.notify, self._observer, assignment))
+        return await self.run_agent(agent, assignment)
+
+    async def _unless_stopped(self, function: Callable[..., Awaitable[AnswerT]], *args: Any) -> AnswerT:
+        """Return what a function returns; raises `Stopping`, having cancelled it, as soon as the harness is to stop."""
+        answer: list[AnswerT] = []
+
+        async def call() -> None:
+            answer.append(await function(*args))
+
+        await self._surroundings("call").control.wait(call)
+        return answer[0]
+
+
+def _check(agent: object, validator: object, policy: object, chat_delay_s: object) -> None:
+    if not hasattr(agent, "run"):
+        raise NotReady(f"no agent was given: expected one to do the work, was {agent!r}; make an Agent")
+    if not hasattr(validator, "validate"):
+        raise InvalidRequest(f"no validator was chosen: expected one, was {validator!r}; to try things out, accept_all()")
+    if type(chat_delay_s) not in (int, float) or not 0 <= chat_delay_s < inf:  # type: ignore[operator]
+        raise InvalidRequest(f"chat_delay_s: expected seconds, 0 or more, was {chat_delay_s!r}; correct it")
+    if not isinstance(policy, RunPolicy | None):
+        raise InvalidRequest(f"policy: expected a RunPolicy, was {policy!r:.200}; make one")

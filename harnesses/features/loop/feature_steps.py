@@ -1,0 +1,201 @@
+"""Writes the steps of a feature harness.
+
+The law: a hand-off and what led to it are one step; a message is answered in the step that uses it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+import trio
+from attrs import define, evolve, field, frozen
+
+from harnesses.features.feature import FeatureStatus, TurnResult, Verdict
+from harnesses.features.feature_record import (
+    FeatureState,
+    Iteration,
+    IterationKind,
+    IterationResult,
+    IterationStatus,
+    ProgressEntry,
+    RunOutcome,
+    RunStatus,
+)
+from harnesses.features.loop.feature_messages import FeatureMessages
+from harnesses.features.loop.observers import Phase, Phases
+from harnesses.features.planning.state_changes import find_outcome, interrupt_run
+from harnesses.step import StepYield
+
+FeatureStep: TypeAlias = StepYield[Iteration, IterationResult]
+
+_SHOWN = 5
+"""Ids that a note names."""
+
+
+@frozen(kw_only=True)
+class StepDraft:
+    """What was done, and the state that it leads to."""
+
+    kind: IterationKind
+    status: IterationStatus
+    state: FeatureState
+    note: str = ""
+    """If there is none, the step says what progress there was."""
+    feature_id: str | None = None
+    turn: int = 0
+    result: TurnResult | None = None
+    verdict: Verdict | None = None
+    duration_s: float = 0.0
+    then: Exception | None = None
+    """Raised once the step is recorded."""
+
+
+@frozen(kw_only=True)
+class Notes:
+    """What was seen since the last step, to be recorded with the next one."""
+
+    remark: str = ""
+    """Shown to whoever watches."""
+    health: Verdict | None = None
+    rechecked: tuple[str, ...] = ()
+    """Features that were judged anew and pass still."""
+
+
+@frozen(kw_only=True)
+class Written:
+    """A step that is to be yielded."""
+
+    state: FeatureState
+    step: FeatureStep
+    summary: str
+    ended: RunOutcome | None
+    """The hand-off that comes with it."""
+    matters: bool
+    """Whether people are to see it at once in the hand-off files."""
+
+
+def write_step(draft: StepDraft, before: FeatureState, notes: Notes, answers: Sequence[str], *, streamed: bool) -> Written:
+    """Return the step that a draft stands for.
+
+    Args:
+        before: the state of the last step.
+        answers: what became of the messages that the step uses up.
+        streamed: whether turns are.
+    """
+    state, id = draft.state, draft.feature_id
+    note = "; ".join(filter(None, (draft.note, _still_passing(notes.rechecked), *answers)))
+    over = find_outcome(before, state)
+    standing = next((one for one in before.standings if one.feature_id == id), None) if draft.turn else None
+    given = Iteration(
+        kind=draft.kind,
+        run=over.run if over is not None else 0 if state.run is None else state.run.number,
+        feature_id=id,
+        turn=draft.turn,
+        last_failure=None if standing is None else standing.last_failure,
+        streamed=streamed and draft.turn > 0,
+    )
+    made = IterationResult(
+        status=draft.status,
+        note=note,
+        result=draft.result,
+        verdict=draft.verdict,
+        health=notes.health,
+        ended=over,
+        rechecked=notes.rechecked,
+        duration_s=round(draft.duration_s, 6),
+    )
+    return Written(
+        state=state,
+        step=StepYield(given, made),
+        summary=f"{notes.remark}; {note}" if notes.remark else note,
+        ended=over,
+        matters=bool(over or answers or draft.status is IterationStatus.SET_BACK or _is_blocked(id, state)),
+    )
+
+
+def progress_note(before: FeatureState, after: FeatureState) -> str:
+    """Return the progress entries that were added. The list is bounded, so those at its front may be gone."""
+    last = before.progress[-1] if before.progress else None
+    fresh = list[ProgressEntry]()
+    for entry in reversed(after.progress):
+        if entry is last:
+            break
+        fresh.append(entry)
+    return "; ".join(entry.summary for entry in reversed(fresh))
+
+
+@define
+class StepWriter:
+    """Writes steps one after the other, and tells hooks of the phases that end with them.
+
+    Args:
+        phases: are told when a step is recorded.
+        messages: are followed with each step.
+        streamed: whether turns are.
+    """
+
+    phases: Phases
+    messages: FeatureMessages
+    streamed: bool
+    notes: Notes = Notes()
+    last: Written | None = None
+    """The step that was written last in this attempt."""
+    then: Exception | None = None
+    """Raised once that is recorded."""
+    recorded_at: float = field(factory=trio.current_time)
+    """When the last step was on record, on Trio's clock."""
+    _number: int = 0
+    """Of the last step, until it is known to be recorded."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run was handed off. One that was cut off goes on, unless who has cut it off ends the attempt."""
+        over = None if self.last is None else self.last.ended
+        return over is not None and over.status is not RunStatus.INTERRUPTED
+
+    def note(self, *, remark: str = "", health: Verdict | None = None, rechecked: Iterable[str] = ()) -> None:
+        """Have something recorded with the next step."""
+        notes = self.notes
+        self.notes = Notes(
+            remark=remark or notes.remark, health=health or notes.health, rechecked=(*notes.rechecked, *rechecked)
+        )
+
+    def write(self, draft: StepDraft, before: FeatureState, *, number: int, now: datetime, stopping: bool) -> Written:
+        """Return the step that a draft stands for; messages that have come are followed with it.
+
+        Args:
+            before: the state of the last step.
+            number: of this one.
+            stopping: whether the harness is to stop: then there is no other step to hand off in.
+        """
+        note = draft.note or progress_note(before, draft.state)
+        state, answers = self.messages.follow(draft.state, now)
+        if stopping and state.run is not None:
+            state = interrupt_run(state, None, now, "a stop")
+        draft = evolve(draft, state=state, note=note)
+        self.last = write_step(draft, before, self.notes, answers, streamed=self.streamed)
+        self.notes, self.then, self._number = Notes(), draft.then, number
+        return self.last
+
+    def settle(self, current_step: int) -> bool:
+        """Note that the last step is on record if it is; return whether that is news."""
+        if self.last is None or not self._number or current_step < self._number:
+            return False
+        self._number, self.recorded_at = 0, trio.current_time()
+        over = self.last.ended
+        if over is not None and over.status is not RunStatus.SUCCEEDED:
+            self.phases.fail(over.note)
+        elif over is not None or self.phases.phase is Phase.INITIALIZER:
+            self.phases.succeed()
+        return True
+
+
+def _is_blocked(id: str | None, state: FeatureState) -> bool:
+    return any(one.feature_id == id and one.status is FeatureStatus.BLOCKED for one in state.standings)
+
+
+def _still_passing(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return f"judged anew, and passing still: {', '.join(ids[:_SHOWN])}{more}" if ids else ""

@@ -1,0 +1,205 @@
+"""Feature lists: what a good one is, how it is locked, and in what two lists differ. Pure.
+
+The law: a list that was accepted can be worked to its end: ids are unique, every dependency is in the list, and none leads
+back to itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from hashlib import sha256
+from typing import Any, TypeVar, cast
+
+from harnesses.features.agent_text import is_storable, says_something
+from harnesses.features.errors import InvalidRequest, MemoryFailed
+from harnesses.features.feature import Feature
+from harnesses.features.session_manifest import SessionManifest
+
+T = TypeVar("T")
+MAX_ID = 500
+"""Characters of an id: node ids of parametrised tests are long."""
+MAX_PRIORITY = 1_000_000
+
+
+def check_features(features: Iterable[object]) -> tuple[Feature, ...]:
+    """Return the features as they are to be stored.
+
+    Raises:
+        InvalidRequest: the list is empty, or one of the features cannot be worked; it says which one, and why.
+    """
+    given = tuple(features)
+    if not given:
+        raise InvalidRequest("the feature list is empty: expected at least one feature; there is nothing to work for")
+    checked = tuple(_checked(feature, number) for number, feature in enumerate(given, start=1))
+    places: dict[str, int] = {}
+    for number, feature in enumerate(checked, start=1):
+        if feature.id in places:
+            raise InvalidRequest(
+                f"feature {number} has the id of feature {places[feature.id]}: expected an id of its own, "
+                f"was {feature.id!r}; rename one of them"
+            )
+        places[feature.id] = number
+    _check_dependencies(checked)
+    return checked
+
+
+def starter_features() -> tuple[Feature, ...]:
+    """Return the skeleton that stands for an empty list: six features, all pending."""
+    return tuple(Feature(id, description, category=category, steps=steps) for id, category, description, steps in _STARTER)
+
+
+def lock(feature: Feature) -> str:
+    """Return the hash of a feature's specification: everything but `passes`."""
+    specification = (
+        feature.id,
+        feature.category,
+        feature.description,
+        feature.steps,
+        feature.priority,
+        feature.depends_on,
+        feature.required,
+    )
+    return sha256(json.dumps(specification, separators=(",", ":")).encode()).hexdigest()
+
+
+def check_locks(manifest: SessionManifest, features: Sequence[Feature]) -> None:
+    """See that the features are those that were agreed on.
+
+    Raises:
+        MemoryFailed: one is missing or too many, or its specification is not the one that was locked.
+    """
+    if len(manifest.locks) != len(features):
+        raise MemoryFailed(
+            f"the feature list of {manifest.session_id!r} has changed: expected {len(manifest.locks)} features, "
+            f"was {len(features)}; restore the stored state"
+        )
+    for feature, locked in zip(features, manifest.locks, strict=True):
+        if (seen := lock(feature)) != locked:
+            raise MemoryFailed(
+                f"feature {feature.id!r} is not the one that was agreed on: expected a specification with the hash "
+                f"{locked[:12]!r}, was {seen[:12]!r}; restore the stored state, or amend the list"
+            )
+
+
+def differences(stored: Sequence[Feature], given: Sequence[Feature]) -> str:
+    """Return in what the specifications of two lists differ, in words; an empty text if in nothing."""
+    before, after = {feature.id: feature for feature in stored}, {feature.id: feature for feature in given}
+    said = [
+        _named("new", [id for id in after if id not in before]),
+        _named("gone", [id for id in before if id not in after]),
+        _named("changed", [id for id in after if id in before and lock(after[id]) != lock(before[id])]),
+    ]
+    if not any(said) and list(before) != list(after):
+        said.append("the order")
+    return "; ".join(filter(None, said))
+
+
+def is_id(value: object) -> bool:
+    """Return whether a value can name a feature: it is safe to show on one line, and to turn nothing around."""
+    return says_something(value) and len(value) <= MAX_ID and value == value.strip() and value.isprintable()
+
+
+def is_priority(value: object) -> bool:
+    """Return whether a value can be the priority of a feature."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_PRIORITY
+
+
+def _checked(feature: object, number: int) -> Feature:
+    if not isinstance(feature, Feature):
+        raise InvalidRequest(f"feature {number} is none: expected a Feature, was {feature!r:.80}; make one of it")
+    for field, expected, fits in _RULES:
+        given = getattr(feature, field)
+        if not fits(given):
+            raise InvalidRequest(
+                f"feature {number}, {feature.id!r:.80}, has an unusable {field}: expected {expected}, was {given!r:.200}; "
+                "correct it"
+            )
+    return feature
+
+
+_RULES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("id", f"1 to {MAX_ID} printable characters, without space around them", is_id),
+    ("description", "a text that says something", says_something),
+    ("category", "a text", is_storable),
+    ("steps", "at least one, each a text that says something", lambda given: bool(given) and all(map(says_something, given))),
+    ("passes", "False, as only a validator sets it", lambda given: given is False),
+    ("priority", f"a whole number between -{MAX_PRIORITY} and {MAX_PRIORITY}", is_priority),
+    ("depends_on", "ids of features", lambda given: all(isinstance(id, str) for id in given)),
+    ("required", "True or False", lambda given: isinstance(given, bool)),
+)
+
+
+def _check_dependencies(features: Sequence[Feature]) -> None:
+    needs = {feature.id: feature.depends_on for feature in features}
+    for feature in features:
+        for other in feature.depends_on:
+            if other not in needs:
+                raise InvalidRequest(
+                    f"feature {feature.id!r} depends on one that is not there: expected an id of the list, was {other!r}; "
+                    "add that feature, or take the dependency away"
+                )
+    if cycle := cycle_in(needs):
+        raise InvalidRequest(
+            f"feature {cycle[0]!r} depends on itself: expected an order in which each can be worked, "
+            f"was {' -> '.join(cycle)!r}; take one of these dependencies away"
+        )
+
+
+def cycle_in(needs: Mapping[T, Iterable[T]]) -> list[T]:
+    """Return ids that lead from one back to itself, that one first and last; nothing if there are none."""
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(reversed(cast(list[T], error.args[1])))
+    return []
+
+
+def _named(what: str, ids: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
+    return f"{what}: {shown}" if ids else ""
+
+
+_STARTER = (
+    (
+        "initializer.artifacts",
+        "functional",
+        "The first start leaves a manifest, a feature list and a first progress entry",
+        (
+            "Start with an objective and no feature list",
+            "Read the manifest, the features and the progress that were stored",
+            "Start again and see that nothing was changed",
+        ),
+    ),
+    (
+        "harness.baseline",
+        "functional",
+        "One iteration works one feature from bearings to hand-off",
+        ("Start after the first start", "See that one pending feature was worked", "See that the run was handed off"),
+    ),
+    (
+        "chat.turn",
+        "functional",
+        "A turn of the agent gives its answer",
+        ("Give the agent a feature", "Wait for the end of its turn", "See that the answer is on record"),
+    ),
+    (
+        "chat.streaming",
+        "functional",
+        "A streamed turn gives the same answer as one that is not",
+        ("Give the agent a feature with streaming", "Observe the pieces as they come", "See that they make up the answer"),
+    ),
+    (
+        "tool.loop",
+        "functional",
+        "The agent uses tools within a turn",
+        ("Give the agent a feature that needs a tool", "See that the tool was called", "See that its answer was used"),
+    ),
+    (
+        "quality.regression",
+        "quality",
+        "What was proven stays proven",
+        ("Run all tests", "Judge the passing features anew", "See that each of them passes still"),
+    ),
+)

@@ -1,0 +1,239 @@
+"""What is next: decided from the state, the policy and the selector alone. Pure.
+
+    move      when                                                                  what it leads to
+    Turn      a feature can be worked                                               one try at it
+    Recheck   a passing feature was not seen to pass since the work has changed     a verdict on it
+    Close     the run has come to its end                                           the hand-off
+    Wait      what is left is blocked, or depends on what is blocked                a person decides
+    Done      nothing is left                                                       the end
+
+The laws: a selector can name only what can be worked; a feature that the run has begun is gone on with before another one is;
+and every turn, recheck and hand-off changes the state, so that no state comes twice.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from attrs import frozen
+
+from harnesses.features.agent_text import gist, one_line
+from harnesses.features.errors import NotReady, ValidationFailed
+from harnesses.features.feature import Feature, FeatureStatus, Standing
+from harnesses.features.feature_protocols import FeatureSelector
+from harnesses.features.feature_record import FeatureState, RunCounts, RunStatus
+from harnesses.features.planning.feature_selectors import most_at_risk
+from harnesses.features.planning.progress_counts import ProgressCounts, count_progress
+from harnesses.features.run_policy import RunPolicy
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 5
+"""Ids that a sentence names."""
+_WHY = 300
+"""Characters of a failure that a sentence shows."""
+
+
+@frozen
+class Turn:
+    """Try a feature."""
+
+    feature_id: str
+    turn: int
+    """Which try since it became pending, from 1."""
+    attempt: int
+    """Which try all told, from 1: no two tries that have ended have the same one, so branches are named after it."""
+    opens: bool = False
+    """Whether a run begins with it."""
+
+
+@frozen
+class Recheck:
+    """Judge a passing feature anew."""
+
+    feature_id: str
+    opens: bool = False
+    """Whether a run begins with it."""
+
+
+@frozen
+class Close:
+    """Hand off the run: the open one, or the one that would go on with the counts of an interrupted one and may do nothing."""
+
+    status: RunStatus
+    note: str
+
+
+@frozen
+class Wait:
+    """Let a person decide: no run is open, and what is left cannot be worked."""
+
+    feature_ids: tuple[str, ...]
+    """The blocked ones."""
+    reason: str
+    """Which ones, what waits for them, and what to do."""
+
+
+@frozen
+class Done:
+    """End: no run is open, and nothing is left to do."""
+
+
+Move = Turn | Recheck | Close | Wait | Done
+
+
+def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector) -> Move:
+    """Return what is next.
+
+    Raises:
+        NotReady: there is no feature list yet.
+        ValidationFailed: the selector failed, or named what cannot be worked, or nothing although something can be.
+    """
+    if state.manifest is None or not state.features:
+        raise NotReady("the feature harness has no feature list: expected one, was none; initialise it first")
+    survey, opens = count_progress(state), state.run is None
+    if opens and (_proven(survey, policy) or _nothing_left(survey, policy)):
+        return Done()
+    if opens and survey.stuck:
+        return _wait(state, survey)
+    run = next_run(state)
+    hand = _in_hand(survey, policy, run)
+    limit = _limit(policy, run, hand)
+    if (end := _end(survey, policy, run, limit)) is not None:
+        return end
+    if limit is not None or not survey.workable:
+        return Recheck(most_at_risk(state)[0], opens)
+    chosen = hand or _select(state, survey, selector)
+    if chosen.turns == 0 and run.rechecked < policy.recheck_sample and survey.stale:
+        return Recheck(most_at_risk(state)[0], opens)
+    return Turn(chosen.feature_id, chosen.turns + 1, chosen.tries + 1, opens)
+
+
+def is_complete(state: FeatureState, policy: RunPolicy) -> bool:
+    """Return whether the work is done and handed off.
+
+    It is if the list has a required feature, each required one passes by a verdict, and, with `recheck_all_at_end`, each
+    passing one was seen to pass at the last version of the work.
+    """
+    return state.run is None and _proven(count_progress(state), policy)
+
+
+def ending(state: FeatureState, policy: RunPolicy) -> Close | None:
+    """Return how the open run ends now; None if it goes on, or if none is open."""
+    if (run := state.run) is None:
+        return None
+    survey = count_progress(state)
+    return _end(survey, policy, run, _limit(policy, run, _in_hand(survey, policy, run)))
+
+
+def stuck(state: FeatureState) -> Wait | None:
+    """Return what a person has to decide; None if the list is complete, or something can be worked."""
+    survey = count_progress(state)
+    return _wait(state, survey) if survey.stuck else None
+
+
+def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
+    """Return the open run; if there is none, the one that begins next: it goes on with the counts of an interrupted one."""
+    if state.run is not None:
+        return state.run
+    last = state.runs[-1] if state.runs else None
+    if last is None or last.status is not RunStatus.INTERRUPTED:
+        return RunCounts(number=1 if last is None else last.run + 1, started_at=now)
+    passing = {standing.feature_id for standing in state.standings if standing.status is FeatureStatus.PASSED}
+    return RunCounts(
+        number=last.run + 1,
+        started_at=now,
+        turns=last.turns,
+        retries=last.retries,
+        features=last.processed_feature_ids,
+        validated=tuple(id for id in last.validated_feature_ids if id in passing),
+    )
+
+
+def _proven(survey: ProgressCounts, policy: RunPolicy) -> bool:
+    return survey.gate and not (policy.recheck_all_at_end and survey.stale)
+
+
+def _nothing_left(survey: ProgressCounts, policy: RunPolicy) -> bool:
+    return survey.all_pass and not (policy.recheck_all_at_end and survey.stale)
+
+
+def _in_hand(survey: ProgressCounts, policy: RunPolicy, run: RunCounts) -> Standing | None:
+    """Return the feature that the run has tried last, if it is to be tried again."""
+    standing = survey.workable.get(run.features[-1]) if run.features else None
+    return standing if standing is not None and 0 < standing.turns < policy.tries_per_feature else None
+
+
+def _limit(policy: RunPolicy, run: RunCounts, hand: Standing | None) -> str | None:
+    """Return the limit that keeps the run from another turn, in words."""
+    if policy.max_turns_per_run is not None and run.turns >= policy.max_turns_per_run:
+        return f"the run is at its limit of {_count(policy.max_turns_per_run, 'turn')}"
+    if hand is not None:
+        budget = policy.retry_budget_per_run
+        return f"its budget of {budget} retries is spent" if budget is not None and run.retries >= budget else None
+    most = policy.features_per_run
+    return f"the run is at its limit of {_count(most, 'feature')}" if most is not None and len(run.features) >= most else None
+
+
+def _end(survey: ProgressCounts, policy: RunPolicy, run: RunCounts, limit: str | None) -> Close | None:
+    """Return how a run ends now.
+
+    Required features that all pass do not end it while it may work others; a limit does not keep it from judging anew.
+    """
+    if survey.workable and limit is None:
+        return None
+    if survey.gate or survey.all_pass:
+        return None if policy.recheck_all_at_end and survey.stale else Close(RunStatus.SUCCEEDED, _complete(survey))
+    validated = f"validated {_count(len(run.validated), 'feature')}, {survey.pending} remaining pending"
+    proven = set(run.validated)
+    failed = [id for id in run.features if id not in proven]
+    said = f"feature {_list_ids(failed)} not validated; {validated}" if failed else validated
+    if not survey.workable:
+        return Close(RunStatus.FAILED, f"{said}; only blocked features are left: {_list_ids(survey.blocked)}")
+    return Close(RunStatus.FAILED if failed else RunStatus.SUCCEEDED, f"{said}; {limit}")
+
+
+def _select(state: FeatureState, survey: ProgressCounts, selector: FeatureSelector) -> Standing:
+    try:
+        chosen: object = selector.select(state.features, state.standings)
+    except Exception as error:
+        raise ValidationFailed(f"selector {type(selector).__name__} failed: {type(error).__name__}: {error}") from error
+    named = chosen.id if isinstance(chosen, Feature) else chosen
+    standing = survey.workable.get(chosen.id) if isinstance(chosen, Feature) else None
+    if standing is None:
+        raise ValidationFailed(
+            f"selector {type(selector).__name__} chose none that can be worked: expected a pending feature whose dependencies "
+            f"pass, such as {next(iter(survey.workable))!r}, was {named!r:.200}; correct it"
+        )
+    return standing
+
+
+def _wait(state: FeatureState, survey: ProgressCounts) -> Wait:
+    behind = f", and {_list_ids(survey.waiting)} cannot be worked before they pass" if survey.waiting else ""
+    order = json.dumps({"unblock": survey.blocked[0]}, ensure_ascii=False) if survey.blocked else "an order"
+    reason = (
+        f"blocked: {_list_ids(survey.blocked)}{behind}: expected a feature that can be worked, was none; "
+        f"see why, then send {order} and start again{_last_failure(state, survey)}"
+    )
+    return Wait(survey.blocked, reason)
+
+
+def _last_failure(state: FeatureState, survey: ProgressCounts) -> str:
+    """Return why the first blocked feature was not accepted last, if that is on record."""
+    for one in state.standings:
+        if one.feature_id in survey.blocked and one.last_failure:
+            return f"; the last failure of {one_line(one.feature_id)}: {gist(one.last_failure, _WHY)}"
+    return ""
+
+
+def _complete(survey: ProgressCounts) -> str:
+    return "completion gate satisfied" if survey.gate else "all features pass, none is required: the list is never complete"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _list_ids(ids: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(one_line(id) for id in ids[:_SHOWN]) + more

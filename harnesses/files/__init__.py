@@ -1,0 +1,1 @@
+"""Files: writing them whole, opening them safely, and keeping them private."""

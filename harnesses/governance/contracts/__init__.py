@@ -1,0 +1,1 @@
+"""Contracts: what builders and validators hand in, read and checked."""

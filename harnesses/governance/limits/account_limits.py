@@ -1,0 +1,126 @@
+"""Where an account stands against its limits: drawdown, the loss of the day, positions. Pure; time is an argument.
+
+    limit            is reached when                                                          and holds until
+    max_drawdown     equity is below its high-water mark by more than that part               a person's word
+    max_daily_loss   equity is below that of the end of the day before by more than that part the next day (UTC), or that word
+    max_position     a figure called `position`, or `position:…`, is larger, long or short    it is smaller again
+    figures          the figures cannot be had, or are no numbers                             they can
+
+The laws: the high-water mark and the beginning of the day are kept with each step, so no restart forgets a loss; and what
+cannot be looked at is not let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+from attrs import evolve, frozen
+
+from harnesses.governance.limits.guardrails import Guardrails
+from harnesses.governor import Finding
+
+_EXACT = Context(prec=64)
+Figures = Mapping[str, Decimal]
+
+
+@frozen(kw_only=True)
+class AccountStatus:
+    """What is known of the equity."""
+
+    high: Decimal | None = None
+    """The highest there was."""
+    day: date | None = None
+    begin: Decimal | None = None
+    """At the end of the day before; of the first day, the first there was."""
+    last: Decimal | None = None
+    fallen: bool = False
+    """Whether the drawdown was once more than allowed, and nobody has said a word since."""
+    lost: bool = False
+    """Whether the loss of this day was."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON can carry it."""
+        amounts = {"high": self.high, "begin": self.begin, "last": self.last}
+        made: dict[str, Any] = {name: str(amount) for name, amount in amounts.items() if amount is not None}
+        if self.day is not None:
+            made["day"] = self.day.isoformat()
+        return made | {name: True for name in ("fallen", "lost") if getattr(self, name)}
+
+
+def read_account_status(plain: Mapping[str, Any]) -> AccountStatus:
+    """Return what `AccountStatus.plain` has made these data of."""
+    amounts: dict[str, Any] = {name: Decimal(plain[name]) for name in ("high", "begin", "last") if name in plain}
+    day = date.fromisoformat(plain["day"]) if "day" in plain else None
+    return AccountStatus(day=day, fallen=bool(plain.get("fallen")), lost=bool(plain.get("lost")), **amounts)
+
+
+def numbers(figures: Mapping[str, object]) -> Figures:
+    """Return figures as exact numbers.
+
+    Raises:
+        ValueError: one is none.
+    """
+    return {name: _number(name, value) for name, value in figures.items()}
+
+
+def _number(name: str, value: object) -> Decimal:
+    try:
+        number = value if isinstance(value, Decimal) else Decimal(str(value))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite() or isinstance(value, bool):
+        raise ValueError(f"figure {name!r:.80}: expected a finite number, was {value!r:.80}")
+    return number
+
+
+def assess(standing: AccountStatus, rails: Guardrails, figures: Figures, today: date) -> AccountStatus:
+    """Return where the account stands with these figures. Without an `equity` it stands where it stood."""
+    equity = figures.get("equity")
+    if standing.day != today:
+        begin = standing.last if standing.last is not None else equity
+        standing = evolve(standing, day=today, begin=begin, lost=False)
+    if equity is None:
+        return standing
+    high = equity if standing.high is None else max(standing.high, equity)
+    begin = equity if standing.begin is None else standing.begin
+    return evolve(
+        standing,
+        high=high,
+        begin=begin,
+        last=equity,
+        fallen=standing.fallen or _is_below(equity, high, rails.max_drawdown),
+        lost=standing.lost or _is_below(equity, begin, rails.max_daily_loss),
+    )
+
+
+def reached(standing: AccountStatus, rails: Guardrails, figures: Figures) -> Iterator[Finding]:
+    """Yield the limits that are reached."""
+    if standing.fallen and rails.max_drawdown is not None:
+        part = _part(standing.last, standing.high)
+        why = f"equity {standing.last} has been more than {rails.max_drawdown} below its highest, {standing.high}"
+        yield _finding("max_drawdown", part, rails.max_drawdown, why)
+    if standing.lost and rails.max_daily_loss is not None:
+        part = _part(standing.last, standing.begin)
+        why = f"equity {standing.last} has been more than {rails.max_daily_loss} below {standing.begin}, where the day began"
+        yield _finding("max_daily_loss", part, rails.max_daily_loss, why)
+    for name, value in figures.items():
+        if rails.max_position is not None and abs(value) > rails.max_position and name.split(":")[0] == "position":
+            yield _finding("max_position", abs(value), rails.max_position, f"{name:.80} is {value}")
+
+
+def _is_below(equity: Decimal, mark: Decimal, part: Decimal | None) -> bool:
+    return part is not None and mark > 0 and equity < _EXACT.multiply(mark, 1 - part)
+
+
+def _part(equity: Decimal | None, mark: Decimal | None) -> Decimal:
+    if equity is None or mark is None or mark <= 0:
+        return Decimal(0)
+    return 1 - _EXACT.divide(equity, mark).quantize(Decimal("0.0001"), context=_EXACT)
+
+
+def _finding(name: str, current: Decimal, limit: Decimal, why: str) -> Finding:
+    reason = f"{why}; a person has to decide"
+    return Finding(limit_name=name, current_value=str(current), limit_value=str(limit), reason=reason)

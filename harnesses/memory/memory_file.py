@@ -1,0 +1,178 @@
+"""The file of a memory: opened, checked to be one, and written to in whole transactions.
+
+The law: whatever is wrong with the file is a `MemoryUnusable` that names it and says what to do; it never harms another file,
+and nothing in it is run: a file with triggers or views is none of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from harnesses.files.private_files import conceal_file, conceal_key
+from harnesses.memory.errors import MemoryUnusable
+from harnesses.memory.row_signing import key_path
+
+APPLICATION_ID = 0x48726D6D
+"""Says that a SQLite file is a memory."""
+VERSION = 1
+
+TABLES = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+    "CREATE TABLE episodes (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, run_id TEXT NOT NULL, task_id TEXT NOT NULL, "
+    "created_us INTEGER NOT NULL, trusted INTEGER NOT NULL, retracted INTEGER NOT NULL DEFAULT 0, body TEXT NOT NULL, "
+    "content TEXT NOT NULL, key_id TEXT NOT NULL, signature TEXT NOT NULL) STRICT",
+    "CREATE INDEX episodes_of_tasks ON episodes (run_id, task_id)",
+    "CREATE VIRTUAL TABLE episode_words USING fts5 (words, tokenize = \"unicode61 remove_diacritics 0 tokenchars '-_.'\")",
+    "CREATE VIRTUAL TABLE episode_terms USING fts5vocab (episode_words, row)",
+    "CREATE TABLE facts (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, retracted INTEGER NOT NULL DEFAULT 0, "
+    "body TEXT NOT NULL, key_id TEXT NOT NULL, signature TEXT NOT NULL) STRICT",
+    "CREATE TABLE derivations (source TEXT NOT NULL, fact TEXT NOT NULL, PRIMARY KEY (source, fact)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE retractions (id TEXT PRIMARY KEY, reason TEXT NOT NULL, by TEXT NOT NULL, at_us INTEGER NOT NULL, "
+    "because_of TEXT NOT NULL, key_id TEXT NOT NULL, signature TEXT NOT NULL) STRICT",
+    "CREATE TABLE uses (id TEXT PRIMARY KEY, count INTEGER NOT NULL, last_us INTEGER NOT NULL) STRICT",
+    "CREATE TABLE retrievals (id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, harness TEXT NOT NULL, run_id TEXT NOT NULL, "
+    "task_id TEXT NOT NULL, agents TEXT NOT NULL, stages TEXT NOT NULL, results INTEGER NOT NULL) STRICT",
+    "CREATE TABLE retrieved (episode TEXT NOT NULL, retrieval INTEGER NOT NULL, PRIMARY KEY (episode, retrieval)) "
+    "STRICT, WITHOUT ROWID",
+    "CREATE TABLE vectors (number INTEGER PRIMARY KEY, embedder TEXT NOT NULL, vector BLOB NOT NULL) STRICT",
+    "CREATE TABLE compactions (number INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, kept INTEGER NOT NULL, "
+    "dropped INTEGER NOT NULL) STRICT",
+)
+NAMES = tuple(table.split(" ", 4)[3 if " VIRTUAL " in table else 2] for table in TABLES)
+
+
+_BUSY_S = 5.0
+
+
+class MemoryFile:
+    """An open file. Any thread may use it; they take turns."""
+
+    def __init__(self, path: Path, project: str) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._db: sqlite3.Connection | None = None
+        with self._explain_errors():
+            _create(path)
+            db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            try:
+                _prepare(db, path, project)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+            self._concealed = conceal_file(path), conceal_key(key_path(path))
+
+    def close(self) -> None:
+        """Close the file; closing it twice does nothing."""
+        with self._lock:
+            if self._db is not None:
+                db, self._db = self._db, None
+                db.close()
+                for one in self._concealed:
+                    one.reveal()
+
+    @contextmanager
+    def reading(self) -> Generator[sqlite3.Connection]:
+        """Give the database for reading: one state of it, whoever writes meanwhile."""
+        with self._transaction("BEGIN") as db:
+            yield db
+
+    @contextmanager
+    def writing(self) -> Generator[sqlite3.Connection]:
+        """Give the database for writing: all that is done in the block is done, or nothing of it."""
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            yield db
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
+        with self._lock, self._explain_errors():
+            if self._db is None:
+                raise MemoryUnusable(f"memory {self.path} is closed: expected an open one; make another EpisodicMemory")
+            db = self._db
+            db.execute(begin)
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _explain_errors(self) -> Generator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise unusable(self.path, error) from error
+
+
+def unusable(path: Path, error: Exception) -> MemoryUnusable:
+    """Return the error for a file that cannot be used."""
+    return MemoryUnusable(
+        f"memory {path} cannot be used: {error}; restore it from a copy, or move it away to begin anew, or check its folder"
+    )
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes nothing, to a file that is there."""
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None)
+
+
+def check_schema(db: sqlite3.Connection, path: Path) -> None:
+    """Make sure that a file is a memory, and nothing more.
+
+    Raises:
+        MemoryUnusable: it is not.
+    """
+    db.execute("PRAGMA trusted_schema = OFF")
+    found: dict[str, tuple[str, str]] = {
+        name: (kind, sql) for kind, name, sql in db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master")
+    }
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID or version != VERSION:
+        raise MemoryUnusable(f"{path} is no memory of version {VERSION}, or one of another; choose another file")
+    strange = sorted(name for name, (kind, _) in found.items() if kind in ("trigger", "view"))
+    changed = sorted(name for name, sql in zip(NAMES, TABLES, strict=True) if found.get(name, ("", ""))[1] != sql)
+    if strange or changed:
+        raise MemoryUnusable(
+            f"memory {path} was changed from outside: {', '.join(strange + changed)[:200]}; restore it from a copy"
+        )
+
+
+def _create(path: Path) -> None:
+    """Make the file for its user alone: what agents have learned may be nobody else's business."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _prepare(db: sqlite3.Connection, path: Path, project: str) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    # A memory that loses its last episode in a power cut has lost nothing that a run rests on.
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            for table in TABLES:
+                db.execute(table)
+            db.execute("INSERT INTO meta VALUES ('project', ?)", (project,))
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
+    check_schema(db, path)
+    with closing(db.execute("SELECT value FROM meta WHERE name = 'project'")) as rows:
+        found = rows.fetchone()
+    if found is None or found[0] != project:
+        was = found[0] if found else "nothing"
+        raise MemoryUnusable(
+            f"memory {path}: expected that of project {project!r}, was that of {was!r:.100}; choose another file"
+        )

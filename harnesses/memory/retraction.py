@@ -1,0 +1,119 @@
+"""What a retraction reaches: whatever was drawn from what is retracted, and whoever has used it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import unicodedata
+
+from harnesses.memory.episode_rows import COLUMNS, Dropped, Kept, Rows, time_of
+from harnesses.memory.episodes import Episode, Fact, words_of
+from harnesses.memory.memory_model import Affected, Use
+
+MOST_FACTS = 10_000
+"""That one retraction reaches."""
+TEXT = "text:"
+"""Begins the id of a retraction that is of a text, under whatever id it is written."""
+MOST_USES = 10_000
+"""That are told of one episode, the latest."""
+
+
+def find_derived(db: sqlite3.Connection, id: str) -> list[str]:
+    """Return the ids of the facts that are drawn from something, at first hand or further."""
+    found: dict[str, None] = {}
+    waiting = [id]
+    while waiting and len(found) < MOST_FACTS:
+        source = waiting.pop()
+        for (fact,) in db.execute("SELECT fact FROM derivations WHERE source = ?", (source,)):
+            if fact not in found and fact != id:
+                found[fact] = None
+                waiting.append(fact)
+    return list(found)
+
+
+def is_known(db: sqlite3.Connection, id: str) -> bool:
+    """Return whether there is, or was, something of that id."""
+    asked = "SELECT 1 FROM {} WHERE id = ?"
+    tables = ("episodes", "facts", "retractions")
+    if any(db.execute(asked.format(table), (id,)).fetchone() for table in tables):
+        return True
+    return db.execute("SELECT 1 FROM retrieved WHERE episode = ?", (id,)).fetchone() is not None
+
+
+def retract(db: sqlite3.Connection, rows: Rows, id: str, reason: str, by: str, at_us: int) -> list[str]:
+    """Retract something and what is drawn from it; return what was not retracted before."""
+    new: list[str] = []
+    for each in (id, *find_derived(db, id)):
+        row = rows.of_retraction(each, reason, by, at_us, "" if each == id else id)
+        added = db.execute("INSERT OR IGNORE INTO retractions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        new += [each] if added.rowcount else []
+        _close_episode(db, rows, each, (reason, by, at_us))
+        _close_fact(db, rows, each)
+    return new
+
+
+def says_what_was_retracted(db: sqlite3.Connection, episode: Episode) -> bool:
+    """Return whether an episode says word for word what one said that was retracted, also if that is not kept any more."""
+    return db.execute("SELECT 1 FROM retractions WHERE id = ?", (text_id(episode),)).fetchone() is not None
+
+
+def text_id(episode: Episode) -> str:
+    """Return the id of the retraction of a text: the same whatever the case, the spaces and the marks between its words."""
+    words = re.findall(r"\w+", unicodedata.normalize("NFKC", words_of(episode)).casefold())
+    return TEXT + hashlib.sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()
+
+
+def _close_episode(db: sqlite3.Connection, rows: Rows, id: str, said: tuple[str, str, int]) -> None:
+    """Take an episode out of what is searched. Its row stays, signed as retracted."""
+    row = db.execute(f"SELECT {COLUMNS} FROM episodes WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        return
+    db.execute("DELETE FROM episode_words WHERE rowid = ?", row[:1])
+    db.execute("DELETE FROM vectors WHERE number = ?", row[:1])
+    kept = rows.episode(row)
+    if isinstance(kept, Kept):
+        of_text = rows.of_retraction(text_id(kept.episode), *said, id)
+        db.execute("INSERT OR IGNORE INTO retractions VALUES (?, ?, ?, ?, ?, ?, ?)", of_text)
+        signed = rows.of_episode(kept.episode, kept.trusted, retracted=True)
+        db.execute(
+            "UPDATE episodes SET retracted = 1, body = ?, key_id = ?, signature = ? WHERE number = ?",
+            (signed[6], signed[8], signed[9], kept.number),
+        )
+
+
+def _close_fact(db: sqlite3.Connection, rows: Rows, id: str) -> None:
+    row = db.execute("SELECT number, id, retracted, body, key_id, signature FROM facts WHERE id = ?", (id,)).fetchone()
+    fact = rows.fact(row) if row is not None else None
+    if isinstance(fact, Fact):
+        _, retracted, body, key_id, signature = rows.of_fact(fact, retracted=True)
+        db.execute(
+            "UPDATE facts SET retracted = ?, body = ?, key_id = ?, signature = ? WHERE id = ?",
+            (retracted, body, key_id, signature, id),
+        )
+    elif isinstance(fact, Dropped):
+        db.execute("UPDATE facts SET retracted = 1 WHERE id = ?", (id,))
+
+
+def find_affected(db: sqlite3.Connection, id: str) -> Affected:
+    """Return who has used something, and what came of it."""
+    found = db.execute(
+        "SELECT r.id, r.at_us, r.harness, r.run_id, r.task_id FROM retrieved JOIN retrievals r ON r.id = retrieval "
+        "WHERE episode = ? ORDER BY r.id DESC LIMIT ?",
+        (id, MOST_USES),
+    ).fetchall()
+    uses = tuple(Use(id=row[0], at=time_of(row[1]), harness=row[2], run_id=row[3], task_id=row[4]) for row in reversed(found))
+    tasks = tuple(dict.fromkeys((use.run_id, use.task_id) for use in uses if use.task_id))
+    episodes = [
+        other
+        for task in tasks
+        for (other,) in db.execute("SELECT id FROM episodes WHERE run_id = ? AND task_id = ? ORDER BY number", task)
+        if other != id
+    ]
+    return Affected(
+        uses=uses,
+        tasks=tasks,
+        harnesses=tuple(dict.fromkeys(use.harness for use in uses if use.harness)),
+        facts=tuple(find_derived(db, id)),
+        episodes=tuple(dict.fromkeys(episodes)),
+    )

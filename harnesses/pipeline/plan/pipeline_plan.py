@@ -1,0 +1,134 @@
+"""What a pipeline is given to do, checked before anything is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from attrs import frozen
+
+from harnesses.governance.limits.guardrails import Guardrails
+from harnesses.pipeline.errors import PipelineInvalid
+from harnesses.pipeline.pipeline_state import Mode, PipelineState, StageNote, TaskNote, TaskRecord
+from harnesses.pipeline.plan.ids import StageId, TaskId
+from harnesses.pipeline.plan.stage import Stage
+from harnesses.pipeline.plan.task import Task, check_tasks, find_waits
+from harnesses.redaction.redactor import redact_text
+
+FOLDER = ".pipeline/runs"
+"""Where run folders are, below the workspace, if no other place is named."""
+
+
+@frozen(kw_only=True)
+class PipelinePlan:
+    """Stages, the tasks that cover them, and where they are worked."""
+
+    stages: Mapping[StageId, Stage]
+    tasks: Mapping[TaskId, Task]
+    stage_notes: tuple[StageNote, ...]
+    task_notes: tuple[TaskNote, ...]
+    workspace: Path
+    run_folder: str
+    """Below the workspace; "" for one of its own in `FOLDER`."""
+    goal: str
+    mode: Mode
+    guardrails: Guardrails
+
+    def first_state(self, run_id: str, now: datetime) -> PipelineState:
+        """Return the state that a run begins with: nothing is ready yet."""
+        return PipelineState(
+            run_id=run_id,
+            goal=redact_text(self.goal),
+            mode=self.mode,
+            project_root=str(self.workspace),
+            run_folder=self.run_folder or f"{FOLDER}/{run_id}",
+            created_at=now,
+            updated_at=now,
+            stages=self.stage_notes,
+            plan=self.task_notes,
+            tasks=tuple(TaskRecord(id=note.id) for note in self.task_notes),
+            guardrails="\n".join(self.guardrails.summary()),
+        )
+
+    def check_same(self, state: PipelineState) -> None:
+        """Make sure that what is being worked is what was given.
+
+        Raises:
+            PipelineInvalid: it is not.
+        """
+        if (state.stages, state.plan) != (self.stage_notes, self.task_notes):
+            known = {note.id: note for note in state.plan}
+            other = [str(note.id) for note in self.task_notes if known.get(note.id) != note]
+            raise PipelineInvalid(
+                f"the pipeline given is not the one being worked ({', '.join(other[:5]) or 'its stages'} differ): expected "
+                "the same; start it under a name of its own"
+            )
+        if state.project_root != str(self.workspace):
+            raise PipelineInvalid(
+                f"workspace: expected {state.project_root!r}, where this run has begun, was {str(self.workspace)!r}; "
+                "start it there, or under a name of its own"
+            )
+
+
+def make_plan(
+    stages: Sequence[Stage],
+    tasks: Sequence[Task],
+    *,
+    workspace: Path | str,
+    run_folder: Path | str | None,
+    goal: str,
+    mode: Mode | str,
+    guardrails: Guardrails,
+) -> PipelinePlan:
+    """Return the plan of a pipeline.
+
+    Raises:
+        PipelineInvalid: it cannot be worked.
+    """
+    known = {task.id: task for task in check_tasks(tasks, stages)}
+    after, place = find_waits(tasks, stages), Path(os.path.abspath(workspace))
+    folder = "" if run_folder is None else _below(place, run_folder)
+    if not goal.strip():
+        raise PipelineInvalid(f"goal: expected what the whole is for, in a sentence, was {goal!r}; say it")
+    return PipelinePlan(
+        stages={stage.id: stage for stage in stages},
+        tasks=known,
+        stage_notes=tuple(StageNote(id=one.id, title=one.title, agent=one.agent, artifact=one.artifact) for one in stages),
+        task_notes=tuple(_note(task, after[task.id]) for task in tasks),
+        workspace=place,
+        run_folder=folder,
+        goal=goal,
+        mode=Mode(mode),
+        guardrails=guardrails,
+    )
+
+
+def _below(workspace: Path, folder: Path | str) -> str:
+    """Return where a run folder is, below the workspace."""
+    place = os.path.relpath(os.path.abspath(workspace / folder), workspace)
+    if place == "." or place.split(os.sep)[0] == "..":
+        raise PipelineInvalid(
+            f"run_folder: expected a directory of its own below the workspace {str(workspace)!r}, was "
+            f"{str(folder)!r}; agents in a sandbox could not write elsewhere"
+        )
+    return place
+
+
+def _note(task: Task, after: tuple[TaskId, ...]) -> TaskNote:
+    return TaskNote(
+        id=task.id,
+        title=task.title,
+        stages=task.stages,
+        after=after,
+        description=task.description,
+        goal=task.goal,
+        acceptance_criteria=task.acceptance_criteria,
+        validation_checks=task.validation_checks,
+        artifact=task.artifact,
+        destructive=task.destructive,
+        gate=task.gate,
+        deeds=len(task.deeds),
+        domains=task.domains,
+    )

@@ -1,0 +1,83 @@
+"""Makes steps of drafts: what is yielded, and what is attached to be one commit with it. Pure, but for the step under way.
+
+The law: text from agents is without its secrets wherever it is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import asdict, frozen
+
+from harnesses.pipeline.judging.evidence_entries import in_chunks
+from harnesses.pipeline.pipeline_state import (
+    Json,
+    PipelineInput,
+    PipelineOutput,
+    PipelineStep,
+    StepDraft,
+    record_of,
+    run_status,
+)
+from harnesses.redaction.redactor import redact, redact_text
+from harnesses.step import StepYield
+
+MAX_ENTRIES = 400
+"""Entries of evidence with one step; of what an agent reports, the rest is in its contract."""
+
+
+@frozen
+class WrittenStep:
+    """A step to be yielded."""
+
+    step: PipelineStep
+    attachments: tuple[tuple[str, Mapping[str, object]], ...]
+    """Kind and value of what the last draft attaches to it."""
+
+
+class StepWriter:
+    """Turns drafts into steps; several drafts before the next step is recorded are one step."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._pending: PipelineOutput | None = None
+
+    def write(self, draft: StepDraft, number: int) -> WrittenStep:
+        """Return the step that a draft is.
+
+        Args:
+            number: of the step; what was written for the same one before is part of it.
+        """
+        events = tuple(redact(dict(one)) for one in draft.events)
+        entries = [part.plain() for one in draft.evidence for part in in_chunks(one)]
+        evidence = tuple(_redacted(one) for one in entries[:MAX_ENTRIES])
+        task = "" if draft.task is None else str(draft.task)
+        findings = ({"task_id": task, **asdict(finding)} for finding in draft.findings)
+        attachments = (
+            *(("task", one) for one in events),
+            *(("evidence", one) for one in evidence),
+            *(("guardrail", one) for one in findings),
+        )
+        note = redact_text(draft.note)
+        if self._pending is not None and self._number == number:
+            events, evidence = (*self._pending.events, *events), (*self._pending.evidence, *evidence)
+            note = f"{self._pending.note}; {note}"
+        record = None if draft.task is None else record_of(draft.state, draft.task)
+        status = str(run_status(draft.state)) if record is None else str(record.status)
+        self._number = number
+        self._pending = PipelineOutput(status=status, note=note, events=events, evidence=evidence)
+        given = PipelineInput(kind=draft.kind, task=task, attempt=0 if record is None else record.attempts)
+        return WrittenStep(StepYield(given, self._pending), attachments)
+
+    def take_recorded(self, current_step: int) -> PipelineOutput | None:
+        """Return the output of the step that was written last, once, if it is recorded."""
+        if self._pending is None or current_step < self._number:
+            return None
+        output, self._pending = self._pending, None
+        return output
+
+
+def _redacted(entry: dict[str, Any]) -> Json:
+    """Return an entry without secrets. Hashes and paths stay as they are: others look them up."""
+    return {**entry, "evidence": redact_text(entry["evidence"])}

@@ -1,0 +1,123 @@
+"""What is done beside the attempts: stale proofs are set back, operators' messages followed, and the memory kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from harnesses.features.turn_results import describe_error
+from harnesses.governance.contracts.contract_json import read_builder, read_validator
+from harnesses.governance.evidence.file_binding import changed
+from harnesses.governance.evidence.retry_rule import TaskStatus
+from harnesses.governance.limits.guardrails import Guardrails
+from harnesses.pipeline.operator_messages import follow_message
+from harnesses.pipeline.pipeline_memory import Asked, Finished, PipelineMemory, Recalled
+from harnesses.pipeline.pipeline_state import (
+    Json,
+    MoveKind,
+    PipelineState,
+    StepDraft,
+    TaskRecord,
+    agents_of,
+    artifact_path,
+    builder_name,
+    note_of,
+    record_of,
+)
+from harnesses.pipeline.plan.ids import TaskId
+from harnesses.pipeline.run_folder.folder_text import event
+from harnesses.pipeline.transitions import has_proof, mark_remembered, set_back
+
+
+def stale_tasks(state: PipelineState, workspace: Path) -> dict[TaskId, list[str]]:
+    """Return the tasks whose proof is of content that is another now, each with the paths; reads all of it.
+
+    Those that are proven and wait for their actions count too. The artifact of a stage that two tasks have belongs to
+    whichever was proven last.
+    """
+    proven = sorted(filter(has_proof, state.tasks), key=lambda task: (not task.proven, -task.passed_step))
+    taken: set[str] = set()
+    found: dict[TaskId, list[str]] = {}
+    for task in proven:
+        subject = {(one.path, one.sha256): one for entry in task.proof for one in entry.subject}
+        own = [one for (path, _), one in subject.items() if path not in taken]
+        if paths := list(dict.fromkeys(changed(own, workspace))):
+            found[task.id] = paths
+        taken |= {artifact_path(state, stage) for stage in note_of(state, task.id).stages}
+    return dict(sorted(found.items()))
+
+
+def set_back_stale(state: PipelineState, stale: Mapping[TaskId, Sequence[str]], now: datetime) -> StepDraft:
+    """Set back what was proven of content that is another now, and all that waits for it."""
+    events, notes = list[Json](), list[str]()
+    for id, paths in stale.items():
+        if not has_proof(record_of(state, id)):
+            continue
+        why = f"its evidence is stale, for {', '.join(paths[:3])} {'is' if len(paths) == 1 else 'are'} not what was judged"
+        state, back = set_back(state, id, why, now)
+        about = {"because_of": str(id), "paths": list(paths[:20])}
+        events += [event("evidence_stale", now, task_id=str(one), **about) for one in back]
+        notes.append(f"{id}: {why}")
+    first = next(iter(stale))
+    return StepDraft(state=state, kind=MoveKind.SET_BACK, task=first, note="; ".join(notes)[:500], events=events)
+
+
+def follow_messages(state: PipelineState, messages: Sequence[object], guardrails: Guardrails, now: datetime) -> StepDraft:
+    """Do what operators have ordered."""
+    answers, events = list[str](), list[Json]()
+    for message in messages:
+        state, id, answer = follow_message(state, guardrails, message, now)
+        answers.append(answer)
+        events.append(event("order_followed" if id else "order_refused", now, task_id=id or None, answer=answer))
+    return StepDraft(state=state, kind=MoveKind.ORDERS, note="; ".join(answers)[:1000], events=events)
+
+
+async def recall(
+    memory: PipelineMemory | None, state: PipelineState, id: TaskId, now: Callable[[], datetime]
+) -> tuple[Recalled, list[Json]]:
+    """Return what is remembered for a task, and the events of that; a memory that fails is an event."""
+    if memory is None:
+        return Recalled(), []
+    task = note_of(state, id)
+    try:
+        recalled = await memory.recall(Asked(run_id=state.run_id, task=task, agents=tuple(agents_of(state, task).values())))
+    except Exception as error:
+        return Recalled(), [event("memory_recall_failed", now(), task_id=str(id), reason=describe_error(error)[:300])]
+    episodes = list(recalled.episodes)
+    return recalled, [event("memory_recalled", now(), task_id=str(id), episode_ids=episodes)] if episodes else []
+
+
+def unremembered(state: PipelineState) -> list[TaskRecord]:
+    """Return what has passed and is not known to be remembered."""
+    return [task for task in state.tasks if task.status is TaskStatus.PASS and not task.remembered]
+
+
+async def remember(
+    memory: PipelineMemory, state: PipelineState, records: Sequence[TaskRecord], now: Callable[[], datetime]
+) -> StepDraft:
+    """Tell the memory what has passed. That it cannot take it in is no reason to stop."""
+    events: list[Json] = []
+    for record in records:
+        result = await _remember(memory, state, record)
+        kind = "episode_memory_write_failed" if result.startswith("failed") else "episode_memory_written"
+        events.append(event(kind, now(), task_id=str(record.id), result=result))
+    state = mark_remembered(state, [record.id for record in records])
+    return StepDraft(state=state, kind=MoveKind.REMEMBER, task=records[0].id, events=events)
+
+
+async def _remember(memory: PipelineMemory, state: PipelineState, record: TaskRecord) -> str:
+    task, place = note_of(state, record.id), f"tasks/{record.id}"
+    try:
+        finished = Finished(
+            run_id=state.run_id,
+            task=task,
+            agents=tuple(agents_of(state, task).values()),
+            attempt=record.attempts,
+            contract=read_builder(record.builder, task_id=str(record.id), agent=builder_name(state, task)),
+            verdict=read_validator(record.validation, task_id=str(record.id)),
+            evidence_paths=(f"{place}/builder.json", f"{place}/validation.json"),
+        )
+        return await memory.remember(finished)
+    except Exception as error:
+        return f"failed: {describe_error(error)[:300]}"

@@ -1,0 +1,193 @@
+"""Runs builders and validators beside the loop, several at a time.
+
+    start_building, start_judging ──► a Trio task each ──► results ──► arrived(): one at a time, for the loop
+
+The laws: whoever works here changes no state; what an agent raises is a result like any other, unless it is an order to the
+whole harness (a budget that is spent, a person who has to decide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import trio
+from attrs import evolve, frozen
+
+from harnesses.features.feature_record import Assignment
+from harnesses.features.turn_results import find_order
+from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.limits.agent_counts import AgentStopped, tallying
+from harnesses.governance.limits.counted_agent import limited
+from harnesses.pipeline.agent_table import AgentTable
+from harnesses.pipeline.judging.case_judge import Case, CaseJudge, Judged, Now
+from harnesses.pipeline.pipeline_state import Built, PipelineState, TaskNote, note_of, record_of
+from harnesses.pipeline.plan.ids import TaskId
+from harnesses.pipeline.plan.pipeline_plan import PipelinePlan
+from harnesses.pipeline.run_folder.folder_files import remove_file
+from harnesses.pipeline.stage_work import Inspection, PipelineAgent, builder_json, error_text, read_submission, stage_work
+from harnesses.pipeline.transitions import built_of
+from harnesses.processes.threads import aside
+
+_PASSES = 4
+"""Passes of the scheduler in which those who end at one moment may say so."""
+Ask: TypeAlias = Callable[[PipelineAgent, Assignment], Awaitable[object]]
+
+
+@frozen
+class BuildResult:
+    """An agent has handed in its work, or failed."""
+
+    task: TaskId
+    nonce: str
+    built: Built
+
+
+@frozen
+class JudgingResult:
+    """Work was judged."""
+
+    task: TaskId
+    nonce: str
+    judged: Judged | None
+    problem: str = ""
+    """Why it could not be."""
+
+
+@frozen
+class Halt:
+    """The whole harness has to stop, or to wait."""
+
+    task: TaskId
+    error: Exception
+
+
+Result: TypeAlias = BuildResult | JudgingResult | Halt
+
+
+class Workers:
+    """Builders and validators at work, at most one at each task.
+
+    Args:
+        nursery: what they run in.
+        ask: asks an agent, and returns its answer.
+        limit_s: seconds that each of them may take.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        plan: PipelinePlan,
+        agents: AgentTable,
+        judge: CaseJudge,
+        *,
+        ask: Ask,
+        now: Now,
+        limit_s: float,
+    ) -> None:
+        self._nursery, self._plan, self._agents, self._case_judge = nursery, plan, agents, judge
+        self._ask, self._now, self._limit_s = ask, now, limit_s
+        self._results: list[Result] = []
+        """At most one of each task: nobody begins with a task of which a result has not been taken."""
+        self._arrival = trio.Event()
+        self.working: dict[TaskId, str] = {}
+        """The nonce of the claim of each task that somebody works on, or judges."""
+        self.claims: set[str] = set()
+        """Nonces of the claims that were made for these workers; what was claimed before them is cut off."""
+
+    def start_building(self, state: PipelineState) -> None:
+        """Have the agents begin whose claims are on record."""
+        for record in state.tasks:
+            claim = record.claim
+            if claim is not None and record.built is None and record.id not in self.working and claim.nonce in self.claims:
+                self.working[record.id] = claim.nonce
+                self._nursery.start_soon(self._build, state, note_of(state, record.id), claim)
+
+    def start_judging(self, state: PipelineState, id: TaskId) -> None:
+        """Have what was handed in for a task judged."""
+        claim = record_of(state, id).claim
+        assert claim is not None
+        self.working[id] = claim.nonce
+        self._nursery.start_soon(self._judge, state, note_of(state, id), claim)
+
+    def finish(self, result: Result) -> str:
+        """Note that the work on a task has ended; return the nonce of its claim. A halt gives the claim back."""
+        nonce = self.working.pop(result.task, "")
+        if isinstance(result, Halt):
+            self.claims.discard(nonce)
+        return nonce
+
+    async def arrived(self, order: Sequence[TaskId]) -> Result | None:
+        """Return a result if there is one; of several, that of the task that comes first in `order`."""
+        self._arrival = trio.Event()
+        for _ in range(_PASSES):
+            if not self._results:
+                return None
+            # Those that end at the same moment get to say so: then who is first is no matter of chance.
+            await trio.lowlevel.checkpoint()
+        self._results.sort(key=lambda result: order.index(result.task))
+        return self._results.pop(0)
+
+    async def wait(self) -> None:
+        """Wait until there is a result that was not there when `arrived` was called last."""
+        await self._arrival.wait()
+
+    def _hand_over(self, result: Result) -> None:
+        self._results.append(result)
+        self._arrival.set()
+
+    async def _build(self, state: PipelineState, task: TaskNote, claim: Claim) -> None:
+        try:
+            result: Result = BuildResult(task.id, claim.nonce, await self._built(state, task, claim))
+        except Exception as error:
+            order = find_order(error)
+            failed = BuildResult(task.id, claim.nonce, Built(contract="", failure=error_text(error)))
+            result = failed if order is None else Halt(task.id, order)
+        self._hand_over(result)
+
+    async def _built(self, state: PipelineState, task: TaskNote, claim: Claim) -> Built:
+        agent, workspace, rails = self._agents.builder(task.id, claim.attempt), self._plan.workspace, self._plan.guardrails
+        # An older contract is none of this attempt's.
+        await aside(remove_file, workspace, builder_json(state, task))
+        built: Built | None = None
+        answer: object = None
+        with tallying(rails) as tally, trio.move_on_after(self._limit_s) as limit:
+            try:
+                answer = await self._ask(limited(agent, rails), stage_work(workspace, state, task, claim))
+            except AgentStopped as stopped:
+                built = Built(contract="", failure=error_text(stopped), finding=stopped.finding)
+        if built is None and limit.cancelled_caught:
+            built = Built(contract="", failure=f"the agent was cut off: expected an end within {self._limit_s:g} s")
+        if built is None:
+            built = await aside(read_submission, workspace, state, task, answer)
+        return evolve(built, tool_calls=tally.tool_calls, messages=tally.messages) if tally.is_counting else built
+
+    async def _judge(self, state: PipelineState, task: TaskNote, claim: Claim) -> None:
+        case = Case(
+            state=state,
+            task=task,
+            claim=claim,
+            built=built_of(record_of(state, task.id)),
+            builder=self._agents.builder(task.id, claim.attempt),
+            validator=self._agents.validators[task.id],
+        )
+        try:
+            judged = await self._case_judge.judge(case, self._ask_validator, self._now)
+            result: Result = JudgingResult(task.id, claim.nonce, judged)
+        except Exception as error:
+            order = find_order(error)
+            failed = JudgingResult(task.id, claim.nonce, None, error_text(error))
+            result = failed if order is None else Halt(task.id, order)
+        self._hand_over(result)
+
+    async def _ask_validator(self, validator: PipelineAgent, inspection: Inspection) -> object:
+        """Return what a validator answers; what it raises is its answer too, and no contract."""
+        answer: object = f"the validator was cut off: expected an end within {self._limit_s:g} s"
+        try:
+            with trio.move_on_after(self._limit_s):
+                answer = await self._ask(validator, inspection)
+        except Exception as error:
+            if find_order(error) is not None:
+                raise
+            return f"the validator raised {error_text(error)}"
+        return answer

@@ -1,0 +1,1 @@
+"""Child processes: run within a time limit, with nothing left behind."""

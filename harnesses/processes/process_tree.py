@@ -1,0 +1,249 @@
+"""A command with all that it starts, as one thing that can be ended whole.
+
+    Linux      a reaper stands in between and collects every descendant (`reaper.py`); a mark in the environment
+               finds them again should the reaper have been killed
+    elsewhere  a process group with a watcher in it; what leaves the group by `setsid` escapes
+
+The law: `ended()` returns when nothing of the tree is left; and if this program is killed, the tree ends by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
+from uuid import uuid4
+
+import trio
+from attrs import frozen
+
+from harnesses.processes.process_sweep import MARK, sweep_marked
+
+_REAPER = Path(__file__).with_name("reaper.py")
+HAS_REAPER = (
+    sys.platform.startswith("linux")
+    and hasattr(os, "pidfd_open")
+    and Path("/proc/self/stat").exists()
+    and bool(sys.executable)
+    and _REAPER.is_file()
+)
+"""Whether there can be a reaper here."""
+_STUCK_S = 15.0
+"""For the reaper to report: more than it takes itself (its `_GRACE_S`). Only a reaper that was stopped takes longer."""
+
+
+@cache
+def can_hide_files() -> bool:
+    """Return whether a command can be kept from files here: whether the kernel lets it have its own view of them."""
+    if not HAS_REAPER:
+        return False
+    with NamedTemporaryFile() as file:
+        tried = [sys.executable, "-I", "-S", "-B", str(_REAPER), "try", file.name]
+        return subprocess.run(tried, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+
+
+@frozen
+class Ended:
+    """How a tree has ended."""
+
+    code: int
+    """The command's exit code, negative for a signal."""
+    left: tuple[int, ...] = ()
+    """Ids of processes that could not be ended: they hang in the kernel, or belong to another user."""
+    watched: bool = True
+    """False if what watched over the command was killed; the code is then not the command's."""
+
+
+@frozen(kw_only=True)
+class Streams:
+    """What a command reads and writes: descriptors, or `subprocess`'s words for them."""
+
+    stdin: int | IO[bytes] = subprocess.DEVNULL
+    stdout: int | IO[bytes] = subprocess.PIPE
+    stderr: int | IO[bytes] = subprocess.STDOUT
+
+
+@frozen(kw_only=True)
+class Rights:
+    """What a command may do besides what any process of its user may."""
+
+    gain_privileges: bool = False
+    """Whether programs such as `sudo` work in it, and it may signal processes that are not its own. It can then kill what
+    watches over it."""
+    hidden: tuple[str, ...] = ()
+    """Files that it finds empty, where the kernel lets a process have its own view: keys. Not with `gain_privileges`."""
+    scoped_sockets: bool = False
+    """Whether it may not connect to sockets without a file, outside of the tree."""
+
+    @property
+    def word(self) -> str:
+        """What the reaper is told."""
+        return "free" if self.gain_privileges else "walled" if self.scoped_sockets else "scoped"
+
+
+class Tree(ABC):
+    """A running command with all that it has started."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+
+    async def wait(self) -> None:
+        """Return when the command has ended."""
+        await self.process.wait()
+
+    @abstractmethod
+    def end(self) -> None:
+        """Have everything killed; `ended` says when that is done. It may be called again."""
+
+    @abstractmethod
+    async def ended(self) -> Ended:
+        """Return when nothing is left, after `end`. To be shielded; it is over in bounded time. It may be called again."""
+
+
+async def start_tree(
+    command: Sequence[str],
+    *,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    streams: Streams = Streams(),
+    rights: Rights = Rights(),
+) -> Tree:
+    """Start a command. A directory that is not there raises `NotADirectoryError`.
+
+    Args:
+        env: the whole environment; None is this program's. The mark is added to it.
+    """
+    mark = uuid4().hex
+    around = os.environ.get(MARK, "")
+    marked = {**(os.environ if env is None else env), MARK: f"{around}{mark}:"}
+    try:
+        if HAS_REAPER:
+            return await _start_reaped(command, cwd, marked, streams, mark, rights)
+        return await _start_group(command, cwd, marked, streams)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotADirectoryError(
+            f"command {command[0]!r} cannot be run: expected a directory to run it in, was {str(cwd)!r}; make it first"
+        ) from error
+
+
+class _Reaped(Tree):
+    def __init__(self, process: trio.Process, control: int, report: int, mark: str) -> None:
+        super().__init__(process)
+        self._control: int | None = control
+        self._report = report
+        self._mark = mark
+        self._ended: Ended | None = None
+
+    def end(self) -> None:
+        if self._control is not None:
+            os.close(self._control)
+            self._control = None
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGCONT)  # the command may have stopped it
+
+    async def ended(self) -> Ended:
+        if self._ended is None:
+            self._ended = await self._find_out()
+        return self._ended
+
+    async def _find_out(self) -> Ended:
+        with trio.move_on_after(_STUCK_S) as patience:
+            await self.process.wait()
+        if patience.cancelled_caught:
+            self.process.kill()
+            await self.process.wait()
+        report: list[bytes] = []
+        os.set_blocking(self._report, False)
+        with suppress(BlockingIOError):
+            report = os.read(self._report, 65_536).split()
+        os.close(self._report)
+        if report:
+            code, *left = (int(number) for number in report)
+            return Ended(code, tuple(left))
+        swept = await sweep_marked(self._mark)
+        return Ended(-signal.SIGKILL, swept.left, watched=False)
+
+
+async def _start_reaped(
+    command: Sequence[str],
+    cwd: Path | str | None,
+    env: Mapping[str, str],
+    streams: Streams,
+    mark: str,
+    rights: Rights,
+) -> Tree:
+    control, lifeline = os.pipe()
+    report, speaks = os.pipe()
+    reaper = [sys.executable, "-I", "-S", "-B", str(_REAPER), str(control), str(speaks), str(os.getpid())]
+    try:
+        process = await trio.lowlevel.open_process(
+            [*reaper, rights.word, str(len(rights.hidden)), *rights.hidden, *command],
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+            pass_fds=(control, speaks),
+        )
+    except BaseException:
+        os.close(lifeline)
+        os.close(report)
+        raise
+    finally:
+        os.close(control)
+        os.close(speaks)
+    return _Reaped(process, lifeline, report, mark)
+
+
+# PR_SET_PDEATHSIG would not do instead of the watcher: it fires when the *thread* that spawned the command ends, and Trio
+# spawns in a worker thread, which ends after ten idle seconds.
+# `/dev/fd`, because shells know descriptors of one digit only.
+_WATCHED = 'exec 3</dev/fd/{}; ( {{ read -r _ <&3; kill -KILL 0; }} >/dev/null 2>&1 </dev/null & ); exec 3<&-; exec "$@"'
+
+
+class _Group(Tree):
+    def __init__(self, process: trio.Process, lifeline: int) -> None:
+        super().__init__(process)
+        self._lifeline: int | None = lifeline
+
+    def end(self) -> None:
+        # The watcher outlives the command, so the group's number cannot be another's before it has been killed.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+    async def ended(self) -> Ended:
+        return Ended(await self.process.wait())
+
+
+async def _start_group(command: Sequence[str], cwd: Path | str | None, env: Mapping[str, str], streams: Streams) -> Tree:
+    control, lifeline = os.pipe()
+    try:
+        process = await trio.lowlevel.open_process(
+            ["/bin/sh", "-c", _WATCHED.format(control), "sh", *command],
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+            pass_fds=(control,),
+        )
+    except BaseException:
+        os.close(lifeline)
+        raise
+    finally:
+        os.close(control)
+    return _Group(process, lifeline)

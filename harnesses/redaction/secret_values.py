@@ -1,0 +1,128 @@
+"""Values: what stands for a secret, and what looks like one. Pure.
+
+The law: whoever reads a placeholder learns nothing, so it stays; a value is random only if letters and digits are mixed in it
+as no word, date, path or version has them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+from harnesses.redaction.secret_names import Strength
+
+Span: TypeAlias = tuple[int, int]
+"""A place in a text: where a secret begins, and where it has ended."""
+MARK = "[REDACTED]"
+"""What is read in place of a secret. It says nothing of it, not even how long it was."""
+
+_PLACEHOLDER = re.compile(
+    r"""\$\{[^}]*\}+ | \$\([^)]*\) | \$[A-Z_][A-Z0-9_]* | \$\d | %[A-Za-z_]+% | %\(\w+\)s | %s | \{\{.*\}\} | \{[\w.\[\]!]*\}
+      | <[^<>]*> | \[[\w -]*\] | \*+ | \.+ | …+ | [xX]{3,} | -+ | _+ | \?+ | \#+
+      | (?:your|my|the|some|insert|enter|add|put|replace|change|todo|fixme|dummy|placeholder|example)[-_ ][\w .-]* | change_?me
+      | (?:os\.)?(?:environ|getenv)\b.* | (?:process\.env|ENV|secrets|vars|env|var|local|data|self|args)\.[\w.]+ | !\w+.*
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NOTHING = frozenset(
+    (
+        *("required", "optional", "none", "null", "nil", "undefined", "true", "false", "yes", "no", "on", "off", "enabled"),
+        *("disabled", "missing", "present", "set", "unset", "empty", "valid", "invalid", "expired", "changed", "unchanged"),
+        *("masked", "hidden", "redacted", "string", "str", "bool", "bytes", "int", "text", "default", "unknown", "ok"),
+        *(
+            "denied",
+            "granted",
+            "include",
+            "omit",
+            "same-origin",
+            "erforderlich",
+            "requis",
+            "obligatoire",
+            "obligatorio",
+            "verplicht",
+        ),
+        *("obrigatório", "obbligatorio", "wymagane", "обязательно", "必填", "必須", "无"),
+    )
+)
+"""Words that say something of a secret, and are none."""
+_PROSE = re.compile(
+    r"\b(?:must|required|invalid|should|cannot|can't|missing|incorrect|mismatch|please|forgot(?:ten)?|too short|too long"
+    r"|do(?:es)? not|has been|is not|at least|was not|not found|used to|in order to)\b",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(r"[A-Za-z0-9+/=_.~%:-]{16,}")
+_PIECES = re.compile(r"[A-Za-z0-9]{10,}")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}|(?:[\w.-]*/)+[\w-]+\.\w{1,5}")
+_TURN = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
+_LONGEST_DRAWN = 256
+"""Characters after which what has not looked drawn will not."""
+_ENOUGH_TURNS = 3
+"""Between letters and digits: `release2024build7` has three, and is no shorter than the shortest of tokens."""
+
+
+def is_placeholder(value: str) -> bool:
+    """Return whether a value only stands where a secret would."""
+    text = value.strip()
+    return not text or text.lower() in _NOTHING or MARK in text or _PLACEHOLDER.fullmatch(text) is not None
+
+
+def is_prose(value: str) -> bool:
+    """Return whether a value is a sentence about a secret: "must have eight characters"."""
+    return " " in value and _PROSE.search(value) is not None
+
+
+def looks_random(value: str) -> bool:
+    """Return whether a value looks as if it had been drawn: of 16 characters or more, letters and digits mixed."""
+    value = value[:_LONGEST_DRAWN]
+    if len(value) < 16 or _WHOLE.fullmatch(value) is None or _ADDRESS.fullmatch(value) is not None:
+        return False
+    turns = sum(len(_TURN.findall(piece)) for piece in _PIECES.findall(value))
+    return turns >= _ENOUGH_TURNS
+
+
+def is_varied(value: str) -> bool:
+    """Return whether a word of a sentence is none: three kinds of signs in it, digits among them, and no name of a method."""
+    if len(value) < 8 or not any(map(str.isdigit, value)) or _TECHNICAL.search(value) is not None or _is_file(value):
+        return False
+    return sum(kind.search(value) is not None for kind in _KINDS) > 1 or is_drawn(value)
+
+
+def is_drawn(value: str) -> bool:
+    """Return whether a value looks random even if nothing but its place says that it is one."""
+    return len(value) > 19 and sum(map(str.isdigit, value)) > 2 and looks_random(value)
+
+
+def is_secret(text: str, named: Strength) -> bool:
+    """Return whether a whole value is secret, given how much its name says."""
+    if named is Strength.NONE or is_placeholder(text):
+        return False
+    if named >= Strength.STRONG:
+        return not is_prose(text) and not _is_file(text)
+    if named is Strength.DIGITS and _PIN.fullmatch(text) is not None:
+        return True
+    if named in (Strength.MIXED, Strength.DIGITS) and _MIXED.fullmatch(text) is not None:
+        return not _is_file(text)
+    if named is Strength.HEADER:
+        return _SCHEME.match(text) is not None or ("=" in text and " " not in text.partition("=")[0]) or looks_random(text)
+    return looks_random(text)
+
+
+def is_secret_number(value: float, named: Strength) -> bool:
+    """Return whether a number is secret: a password of digits, or a PIN."""
+    digits = len(str(value)) if isinstance(value, int) else 0
+    return digits > 3 and (named is Strength.PASSWORD or (named is Strength.DIGITS and digits < 9))
+
+
+_KINDS = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[!@#$%^&*+=?~]"))
+_TECHNICAL = re.compile(
+    r"(?i)sha-?\d|md5|base-?\d|argon2|bcrypt|pbkdf|oauth|utf|aes-?\d|rsa-?\d|https?|v\d|\w\.[a-z]+|[\w-]/\w|\d-\d|T\d\d:"
+)
+"""Names of methods, files and times."""
+_PIN = re.compile(r"\d{4,8}|\d{3}[ -]\d{3}")
+_MIXED = re.compile(r"(?=[^\d]{0,200}\d)(?=[^A-Za-z]{0,200}[A-Za-z])[^\s,;|<>(){}\[\]]{6,200}")
+_FILE = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@-]+)+\.?\w*|[\w-]+\.(?:pem|key|pub|crt|txt|json|ya?ml|toml|env)")
+_SCHEME = re.compile(r"(?i)(?:bearer|basic|digest|token|negotiate|apikey|aws4-hmac-sha256|hawk)\s+\S{4,}")
+
+
+def _is_file(text: str) -> bool:
+    return _FILE.fullmatch(text) is not None

@@ -1,0 +1,57 @@
+"""Modules under their earlier names: what was documented can still be imported, with a warning that names the new place."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+RENAMED = {
+    "harnesses.governance.actions": "harnesses.guard",
+    "harnesses.governance.commands": "harnesses.governance.approved_commands",
+    "harnesses.governance.counting": "harnesses.governance.limits.counted_agent",
+    "harnesses.governance.memory": "harnesses.memory",
+    "harnesses.governance.stream_counts": "harnesses.agents.stream_counts",
+    "harnesses.process": "harnesses.processes.bounded_command",
+    "harnesses.secrets": "harnesses.redaction",
+    "harnesses.trading.replay_files": "harnesses.trading.feeds.bar_files",
+    "orchestrator.analysis.report": "orchestrator.analysis.analysis_report",
+    "orchestrator.command": "orchestrator.cli",
+    "orchestrator.history.judges": "orchestrator.presets.ready_made_judges",
+    "orchestrator.store.proof": "orchestrator.store.integrity.proof",
+    "orchestrator.store.pruning_plan": "orchestrator.store.pruning",
+    "orchestrator.store.sqlite_reader": "orchestrator.store.sqlite.sqlite_reader",
+}
+"""New names of modules by their earlier ones."""
+
+
+class _Alias(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(RENAMED[spec.name])
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec
+
+
+class RenamedModules(MetaPathFinder):
+    """Finds a module under its earlier name. Asked first: a folder that an upgrade has left behind would be a package."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in RENAMED:
+            return None
+        message = f"module {fullname} has moved: import it as {RENAMED[fullname]}"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return ModuleSpec(fullname, _Alias())
+
+
+def install() -> None:
+    """Let the import system find renamed modules."""
+    sys.meta_path.insert(0, RenamedModules())

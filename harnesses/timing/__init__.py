@@ -1,0 +1,1 @@
+"""Time: wall clocks, stopwatches, intervals and schedules."""

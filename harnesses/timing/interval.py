@@ -1,0 +1,366 @@
+"""Ticks at a steady pace, that go on where they were after a crash and after a restart.
+
+    every(5)                  by Trio's clock while the process runs, so that setting the wall clock does not matter; only the
+                              time between two runs is taken from the wall clock
+    every(86_400, anchor=…)   due at moments of the wall, whatever it is set to
+
+The law: numbers only go up, and a tick is used up with the step that follows it. So what is stored with a step is the
+position of each ticker, and whoever begins one again goes on from the last position that was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, cast
+from weakref import ref
+
+import attrs
+import trio
+
+from harnesses.errors import HarnessMisuse
+from harnesses.timing.clock import WallClock
+from harnesses.timing.schedule import (
+    Anchored,
+    Missed,
+    Next,
+    Steady,
+    Times,
+    WallTimes,
+    check_times,
+    coming,
+    is_aware,
+    next_tick,
+)
+
+_Sleep = Callable[[float], Awaitable[None]]
+_SET_S = 0.1
+"""By how much wall time and Trio's must part to count as the wall clock having been set, not as two looks at two moments."""
+_MILLISECONDS = 1e12
+"""Seconds since 1970 are below it until the year 33658; milliseconds are above it since 2001."""
+_KEPT = 100
+"""How many tickers a book remembers from attempt to attempt: with an anchor of `now()` each attempt begins a new one."""
+
+
+class Tick(int):
+    """The number of a tick, from 0; with `due`, when it was due, and `missed`."""
+
+    due: datetime
+    """When it was due, in UTC."""
+    missed: int
+    """How many ticks were passed over before it, or are coalesced into it."""
+
+    def __new__(cls, number: int, due: datetime, missed: int = 0) -> Tick:
+        tick = super().__new__(cls, number)
+        tick.due, tick.missed = due, missed
+        return tick
+
+    def __getnewargs__(self) -> Any:
+        return int(self), self.due, self.missed
+
+
+@attrs.frozen
+class TickPosition:
+    """How far a ticker has come. Kept with a step."""
+
+    number: int
+    """Of the last tick; the next one's is higher."""
+    due: float
+    """When that was due by the wall: seconds since 1970."""
+
+
+class TickBook:
+    """The positions of one harness's tickers: as of the last recorded step, and those taken since."""
+
+    __slots__ = ("_alive", "lines", "recorded", "taken")
+
+    def __init__(self) -> None:
+        self.recorded: dict[str, TickPosition] = {}
+        """As of the last recorded step."""
+        self.taken: dict[str, TickPosition] = {}
+        """Taken since."""
+        self._alive: dict[str, ref[Every]] = {}
+        self.lines: dict[str, _Line] = {}
+
+    def settle(self, kept: Mapping[str, tuple[int, float]] | None = None) -> None:
+        """Note that a step was recorded: the ticks taken before it are used up.
+
+        Args:
+            kept: the positions kept with it, from `as_data`; a task beside the loop may have taken a tick since. By default
+                all that were taken.
+        """
+        if not self.taken:
+            return
+        taken, used = self.taken, self.taken if kept is None else _positions(kept)
+        for name in taken:
+            if name in used:
+                self.recorded.pop(name, None)  # the longest unused come first
+                self.recorded[name] = used[name]
+        self.taken = {name: at for name, at in taken.items() if used.get(name) != at}
+
+    def put_back(self) -> None:
+        """Note that the attempt is over: what no step has used will be delivered again."""
+        self.taken.clear()
+        self._alive.clear()
+        while len(self.recorded) > _KEPT:
+            name = next(iter(self.recorded))
+            del self.recorded[name]
+            self.lines.pop(name, None)
+
+    def as_data(self) -> dict[str, tuple[int, float]]:
+        """Return the positions, those taken included, as plain data to be kept with a step."""
+        if not self.recorded and not self.taken:
+            return {}
+        return {name: (at.number, at.due) for name, at in [*self.recorded.items(), *self.taken.items()]}
+
+    def restore(self, data: Mapping[str, Sequence[float]]) -> None:
+        """Take up positions that were kept."""
+        self.recorded = _positions(data)
+        self.put_back()
+
+    def position(self, ticker: str) -> TickPosition | None:
+        """Return how far a ticker has come; None if it never began."""
+        return self.taken.get(ticker) or self.recorded.get(ticker)
+
+    def claim(self, ticker: str, owner: Every) -> None:
+        """Have a ticker for oneself, as long as one lives or until `release`."""
+        other = self._alive.get(ticker)
+        if other is not None and other() not in (None, owner):
+            raise HarnessMisuse(
+                f"every: two iterators are at work as {ticker!r}: expected one; go on with the one there is, "
+                "or give each a `name=` of its own"
+            )
+        self._alive[ticker] = ref(owner)
+
+    def release(self, ticker: str, owner: Every) -> None:
+        """Let go of a ticker."""
+        other = self._alive.get(ticker)
+        if other is not None and other() is owner:
+            del self._alive[ticker]
+
+
+def _positions(data: Mapping[str, Sequence[float]]) -> dict[str, TickPosition]:
+    return {name: TickPosition(int(number), float(due)) for name, (number, due) in data.items()}
+
+
+class Every:
+    """An async iterator of ticks; see `BaseHarness.every`.
+
+    Args:
+        book: where the positions of the harness's tickers are.
+        sleep: sleeps for so many seconds of Trio's clock.
+        harness: its durable name; each harness has a jitter of its own.
+    """
+
+    def __init__(
+        self,
+        period_s: float,
+        sleep: _Sleep,
+        *,
+        book: TickBook,
+        clock: WallClock,
+        harness: str,
+        anchor: datetime | None = None,
+        jitter_s: float = 0.0,
+        missed: Missed | str = Missed.SKIP,
+        name: str = "",
+    ) -> None:
+        check_times(period_s, anchor, jitter_s)
+        period_s = float(period_s)
+        self.name = name or _default_name(period_s, anchor)
+        """What the ticker's position is kept under: the same call after a restart is the same ticker."""
+        self._missed = _policy(missed)
+        self._book = book
+        self._pace = _Pace(book, sleep, clock, self.name, f"{harness}/{self.name}", period_s, anchor, jitter_s)
+        self._ruler: _Ruler | None = None
+        self._late = True
+
+    def __aiter__(self) -> Every:
+        return self
+
+    async def __anext__(self) -> Tick:
+        self._book.claim(self.name, self)
+        try:
+            return await self._next()
+        except BaseException:
+            self._book.release(self.name, self)
+            raise
+
+    async def _next(self) -> Tick:
+        ruler = self._ruler = self._ruler or _ruler(self._pace)
+        at = self._book.position(self.name)
+        last = -1 if at is None else at.number
+        number = await self._wait(ruler, next_tick(self._missed, last, ruler.now(), ruler.times, late=self._late))
+        self._late = False
+        due = ruler.wall_due(number)
+        self._book.taken[self.name] = TickPosition(number, due)
+        return Tick(number, datetime.fromtimestamp(due, UTC), number - last - 1)
+
+    async def _wait(self, ruler: _Ruler, tick: Next) -> int:
+        """Wait for the tick, or the one to take its place if the clock was set forward meanwhile; return its number."""
+        waits = tick.moment > ruler.now()
+        await ruler.wait(tick.moment)
+        if not (waits and ruler.can_be_set):
+            return tick.number
+        # asked once only: whoever always wakes a period late would otherwise never have a tick
+        other = next_tick(self._missed, tick.number - 1, ruler.now(), ruler.times, late=True)
+        if other.number != tick.number:
+            await ruler.wait(other.moment)
+        return other.number
+
+
+def parse_moment(when: datetime | float) -> float:
+    """Return a moment, an aware datetime or seconds since 1970, as seconds since 1970."""
+    given = cast(object, when)
+    if isinstance(given, datetime):
+        if is_aware(given):
+            return given.timestamp()
+        wrong = "a datetime without a time zone is no moment in the world"
+    elif isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < _MILLISECONDS:
+        return float(given)
+    else:
+        wrong = "that is no moment"
+    raise HarnessMisuse(
+        f"sleep_until: {wrong}: expected an aware datetime, or seconds (not milliseconds) since 1970, was {when!r}; "
+        "make one with `datetime.now(UTC)` or `datetime(…, tzinfo=…)`"
+    )
+
+
+def _policy(missed: Missed | str) -> Missed:
+    try:
+        return Missed(missed)
+    except ValueError as error:
+        expected = ", ".join(repr(str(each)) for each in Missed)
+        raise HarnessMisuse(f"every: expected `missed` to be one of {expected}, was {missed!r}") from error
+
+
+def _default_name(period_s: float, anchor: datetime | None) -> str:
+    if anchor is None:
+        return f"{period_s} s"
+    zone = getattr(anchor.tzinfo, "key", "")
+    return f"{period_s} s from {anchor.isoformat()} {zone}".rstrip()
+
+
+@attrs.frozen
+class _Pace:
+    """What one ticker is to do, and by which clocks."""
+
+    book: TickBook
+    sleep: _Sleep
+    clock: WallClock
+    ticker: str
+    seed: str
+    period_s: float
+    anchor: datetime | None
+    jitter_s: float
+
+
+class _Ruler(Protocol):
+    """The clock that a ticker goes by."""
+
+    can_be_set: bool
+
+    @property
+    def times(self) -> Times:
+        """When each tick comes on this clock."""
+        ...
+
+    def now(self) -> float: ...
+
+    async def wait(self, moment: float) -> None: ...
+
+    def wall_due(self, number: int) -> float:
+        """Return when a tick is due, or was, by the wall."""
+        ...
+
+
+def _ruler(pace: _Pace) -> _Ruler:
+    return _ByTrio(pace) if pace.anchor is None else _ByWall(pace, pace.anchor)
+
+
+class _ByWall:
+    """Goes by the wall clock, whatever that is set to."""
+
+    can_be_set = True
+
+    def __init__(self, pace: _Pace, anchor: datetime) -> None:
+        self._pace = pace
+        schedule = Anchored(anchor, pace.period_s)
+        at = pace.book.position(pace.ticker)
+        shift = 0 if at is None else _shift(schedule, at)
+        self.times = WallTimes(schedule, shift, pace.seed, pace.jitter_s)
+        if at is None:
+            # from now on, a tick that falls into the time between two attempts is not lost
+            before = max(0, coming(self.now(), self.times, self.times.latest(self.now()))) - 1
+            pace.book.recorded[pace.ticker] = TickPosition(before, self.wall_due(before))
+
+    def now(self) -> float:
+        return self._pace.clock.now()
+
+    async def wait(self, moment: float) -> None:
+        await self._pace.clock.sleep_until(moment, self._pace.sleep)
+
+    def wall_due(self, number: int) -> float:
+        return self.times.due(number)
+
+
+def _shift(schedule: Anchored, at: TickPosition) -> int:
+    """Return how far a ticker's numbers are ahead of its schedule's: it may have begun under another one.
+
+    A difference below half a period is none: so it is when the laws on daylight saving have changed.
+    """
+    due = datetime.fromtimestamp(at.due, UTC)
+    if abs(schedule.due(at.number) - due) < timedelta(seconds=schedule.period_s / 2):
+        return 0
+    return at.number - max(-1, schedule.index_at(due))
+
+
+@attrs.frozen
+class _Line:
+    """Where a ticker's numbers lie on Trio's clock, and on the wall."""
+
+    run: trio.lowlevel.TrioToken
+    """The run of Trio whose clock it is."""
+    times: Steady
+    wall: float
+    """When `times.number` was due by the wall."""
+
+
+class _ByTrio:
+    """Goes by Trio's clock; only what has passed while no process ran is taken from the wall clock."""
+
+    can_be_set = False
+
+    def __init__(self, pace: _Pace) -> None:
+        self._pace = pace
+        at = pace.book.position(pace.ticker)
+        line = pace.book.lines.get(pace.ticker)
+        if at is None or line is None or not _goes_on(line, pace.period_s):
+            line = pace.book.lines[pace.ticker] = self._begin(at)
+        self._at = line
+        self.times = line.times
+
+    def now(self) -> float:
+        return trio.current_time()
+
+    async def wait(self, moment: float) -> None:
+        await self._pace.sleep(max(0.0, moment - trio.current_time()))
+
+    def wall_due(self, number: int) -> float:
+        line = self._at
+        # in whole microseconds, so that what floats lose does not add up over many runs
+        counted = round(line.wall + (number - line.times.number) * line.times.period_s, 6)
+        measured = self._pace.clock.now() - (self.now() - line.times.due(number))
+        return measured if abs(measured - counted) > _SET_S else counted
+
+    def _begin(self, at: TickPosition | None) -> _Line:
+        pace, now, wall = self._pace, self.now(), round(self._pace.clock.now(), 6)
+        run = trio.lowlevel.current_trio_token()
+        if at is None:
+            return _Line(run, Steady(0, now, pace.period_s, pace.seed, pace.jitter_s), wall)
+        due = min(at.due, wall)  # a clock that was set back must not make it wait longer than a period
+        return _Line(run, Steady(at.number, now - (wall - due), pace.period_s, pace.seed, pace.jitter_s), due)
+
+
+def _goes_on(line: _Line, period_s: float) -> bool:
+    return line.run is trio.lowlevel.current_trio_token() and line.times.period_s == period_s

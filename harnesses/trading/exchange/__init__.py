@@ -1,0 +1,1 @@
+"""Real exchanges, reached through ccxt."""

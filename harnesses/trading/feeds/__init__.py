@@ -1,0 +1,1 @@
+"""Feeds: replayed files and polled servers."""

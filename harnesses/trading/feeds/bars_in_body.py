@@ -1,0 +1,94 @@
+"""Bars in the body of an answer: JSON or CSV. Pure.
+
+    JSON    a list of bars, each a list `[date, open, high, low, close, volume]` or an object with these keys
+    CSV     the header `date,open,high,low,close,volume`, and a line for each bar
+
+A date is written as in files; in JSON it may also be a whole number, milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TypeAlias, TypeGuard
+
+from harnesses.trading.market.bars import COLUMNS, Bar, parse_bar
+
+TimedBar: TypeAlias = tuple[datetime, Bar]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_bars(content_type: str, body: bytes) -> list[TimedBar]:
+    """Return the bars that an answer says, oldest first as it has them. An empty one says none.
+
+    Raises:
+        ValueError: it says something else; the message says what was expected, and of which bar.
+    """
+    if not body.strip():
+        return []
+    text = body.decode("utf-8-sig")
+    return _numbered(_csv_rows(text) if "csv" in content_type.lower() else _json_rows(text))
+
+
+def in_order(bars: Iterable[TimedBar]) -> list[TimedBar]:
+    """Return the bars as they are. Raises `ValueError` unless each is later than the one before."""
+    checked: list[TimedBar] = []
+    for time, bar in bars:
+        if checked and time <= checked[-1][0]:
+            raise ValueError(f"time of a bar: expected one after {checked[-1][0].isoformat()}, was {time.isoformat()}")
+        checked.append((time, bar))
+    return checked
+
+
+def _numbered(rows: Iterable[Sequence[str]]) -> list[TimedBar]:
+    bars: list[TimedBar] = []
+    for number, fields in enumerate(rows, start=1):
+        try:
+            bars.append(parse_bar(fields))
+        except ValueError as error:
+            raise ValueError(f"bar {number}: {error}") from error
+    return bars
+
+
+def _csv_rows(text: str) -> Iterable[Sequence[str]]:
+    try:
+        header, *rows = [fields for fields in csv.reader(text.splitlines()) if fields]
+    except csv.Error as error:
+        raise ValueError(f"expected CSV: {error}") from error
+    if tuple(header) != COLUMNS:
+        raise ValueError(f"header: expected {','.join(COLUMNS)}, was {','.join(header)!r:.200}")
+    return rows
+
+
+def _json_rows(text: str) -> Iterable[Sequence[str]]:
+    try:
+        found: object = json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"expected a list of bars as JSON, was {text[:80]!r}: {error}") from error
+    if _is_list(found):
+        return map(_fields, found)
+    raise ValueError(f"expected a list of bars as JSON, was {text[:80]!r}")
+
+
+def _fields(row: object) -> list[str]:
+    """Return the fields of a bar as the text that a file would have. What has no such fields is left to `parse_bar`."""
+    values = row if _is_list(row) else [row]
+    if _is_mapping(row):
+        values = [row[name] for name in COLUMNS if name in row]
+    match values:
+        case [int(number), *rest] if abs(number) < 10**15:
+            values = [(_EPOCH + timedelta(milliseconds=number)).isoformat(), *rest]
+        case _:
+            pass
+    return [format(value, "f") if isinstance(value, Decimal) else str(value) for value in values]
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+def _is_mapping(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)

@@ -1,0 +1,210 @@
+"""The feed that polls a server over HTTP: one request for each symbol, when the next slice is asked for and not known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+from urllib.parse import quote, urlsplit
+
+import trio
+from attrs import evolve, frozen
+from trio.lowlevel import checkpoint
+
+from harnesses.errors import HarnessMisuse
+from harnesses.timing.clock import WallClock
+from harnesses.trading.feeds.bars_in_body import TimedBar, in_order, parse_bars
+from harnesses.trading.feeds.feed_request import Answer, Http, Later, judge
+from harnesses.trading.feeds.slices import Gathering
+from harnesses.trading.market.bars import BadMarketData, MarketSlice
+from harnesses.trading.market.feed import FeedUnavailable
+
+Request: TypeAlias = str | Callable[[str, datetime | None], str]
+"""An address with `{symbol}` and perhaps `{after}` in it, or what makes one of a symbol and a time."""
+_MAX_REQUESTS = 8
+"""At the same time, of one feed."""
+
+
+@frozen
+class PollingStatistics:
+    """What has become of the polls of a feed so far."""
+
+    polls: int = 0
+    failures: int = 0
+    """Polls in which at least one request came to nothing."""
+    failures_in_a_row: int = 0
+    late: int = 0
+    """Bars left out because they came after the slice of their time had been given."""
+
+
+class PollingFeed:
+    """Asks a server for bars. Each harness needs a feed of its own. It never ends.
+
+    What fails for the moment, a status 5xx or no answer in time, counts as "not there yet".
+
+    Args:
+        request: the address to ask. `{after}` in it becomes the time, in ISO 8601, of the last slice that the harness knows,
+            empty before the first. The server may leave that alone: bars that are known already are passed over.
+        parse: takes content type and body of an answer; returns the bars, oldest first, or raises `ValueError`.
+        headers: of each request; the place for a key. Addresses are shown in errors, without what follows a `?`.
+        timeout_s: for one request. `max_bytes`: of one answer.
+        max_failures: polls that may fail in a row, the last one with an error, and so each after it until one does not.
+        bar_s: the length of a bar that is labelled with its beginning: one that has not ended yet is left for later, for it
+            still changes. Without it the server is trusted to give whole bars only.
+        wait_s: how long a slice is held back for symbols that have no bar of its time, nor of a later one.
+        rate_limited_s: how long not to ask after a status 429 that does not say.
+        clock: the wall clock that `now` goes by.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        symbols: Sequence[str],
+        *,
+        parse: Callable[[str, bytes], Iterable[TimedBar]] = parse_bars,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 10.0,
+        max_bytes: int = 16_000_000,
+        max_failures: int = 5,
+        bar_s: float | None = None,
+        wait_s: float = 30.0,
+        rate_limited_s: float = 60.0,
+        clock: WallClock | None = None,
+    ) -> None:
+        if max_failures < 1:
+            raise HarnessMisuse(f"PollingFeed: max_failures: expected 1 or more, was {max_failures}")
+        self.symbols: Sequence[str] = tuple(symbols)
+        self._address = _template(request) if isinstance(request, str) else request
+        self._http = Http(headers or {}, timeout_s, max_bytes)
+        self._parse = parse
+        self._max_failures = max_failures
+        self._bar = timedelta(seconds=bar_s or 0.0)
+        self._wait_s = wait_s
+        self._rate_limited_s = rate_limited_s
+        self._clock = clock or WallClock()
+        self._lock = trio.Lock()
+        self._gathering = Gathering(self.symbols, None, wait_s)
+        self._seconds: trio.abc.Clock | None = None
+        self._not_before_s = float("-inf")
+        self._statistics = PollingStatistics()
+        self._failed: tuple[str, Later] | None = None
+        """The last request that came to nothing."""
+
+    async def next_slice(self, after: datetime | None) -> MarketSlice | None:
+        await checkpoint()
+        async with self._lock:
+            self._begin(after)
+            found = self._gathering.first(after, trio.current_time())
+            if found is None and trio.current_time() < self._not_before_s:
+                self._check()
+            elif found is None:
+                await self._poll(after)
+                found = self._gathering.first(after, trio.current_time())
+            return found
+
+    def is_at_end(self, after: datetime | None) -> bool:
+        return False
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
+
+    @property
+    def bar_s(self) -> float | None:
+        """The length of a bar, if it was given."""
+        return self._bar.total_seconds() or None
+
+    def statistics(self) -> PollingStatistics:
+        """Return what has become of the polls so far."""
+        return self._statistics
+
+    def _begin(self, after: datetime | None) -> None:
+        """Start anew for who knows less than was known at the last call: what has been forgotten since is needed again.
+
+        So it does in another run of Trio, whose seconds are others.
+        """
+        known, seconds = self._gathering.after, trio.lowlevel.current_clock()
+        if seconds is not self._seconds:
+            self._seconds, self._not_before_s = seconds, float("-inf")
+        elif known is None or (after is not None and after >= known):
+            return
+        self._gathering = Gathering(self.symbols, after, self._wait_s)
+
+    async def _poll(self, after: datetime | None) -> None:
+        """Ask once for each symbol, and keep what came."""
+        answers = await self._ask(after)
+        failed: list[tuple[str, Later]] = []
+        late = 0
+        for symbol, (where, answer) in answers.items():
+            judged = answer if isinstance(answer, Later) else judge(answer, where, self.now(), self._rate_limited_s)
+            if isinstance(judged, Later):
+                failed.append((where, judged))
+            else:
+                late += self._gathering.add(symbol, self._bars(where, judged), trio.current_time())
+        self._count(failed, late)
+
+    async def _ask(self, after: datetime | None) -> dict[str, tuple[str, Answer | Later]]:
+        answers: dict[str, tuple[str, Answer | Later]] = {}
+        limit = trio.CapacityLimiter(_MAX_REQUESTS)
+
+        async def ask(symbol: str) -> None:
+            address = self._address(symbol, after)
+            async with limit:
+                answers[symbol] = (f"feed {_shown(address)}, symbol {symbol}", await self._http.get(client, address))
+
+        async with self._http.client() as client, trio.open_nursery() as nursery:
+            for symbol in self.symbols:
+                nursery.start_soon(ask, symbol)
+        return {symbol: answers[symbol] for symbol in self.symbols}
+
+    def _bars(self, where: str, answer: Answer) -> list[TimedBar]:
+        try:
+            bars = in_order(self._parse(answer.content_type, answer.body))
+        except ValueError as error:
+            raise BadMarketData(f"{where}: {error}; mend it, or give the feed a `parse` that understands it") from error
+        return [(time.astimezone(UTC), bar) for time, bar in bars if not self._bar or time + self._bar <= self.now()]
+
+    def _count(self, failed: Sequence[tuple[str, Later]], late: int) -> None:
+        """Note how a poll went. Raises `FeedUnavailable` if too many have failed in a row."""
+        before = self._statistics
+        in_a_row = before.failures_in_a_row + 1 if failed else 0
+        self._statistics = evolve(
+            before,
+            polls=before.polls + 1,
+            failures=before.failures + bool(failed),
+            failures_in_a_row=in_a_row,
+            late=before.late + late,
+        )
+        if failed:
+            self._not_before_s = trio.current_time() + max(later.wait_s for _, later in failed)
+            self._failed = failed[-1]
+        self._check()
+
+    def _check(self) -> None:
+        """Raise `FeedUnavailable` if too many polls have failed in a row: also between them, for nothing has been heard."""
+        in_a_row = self._statistics.failures_in_a_row
+        if self._failed is not None and in_a_row >= self._max_failures:
+            where, later = self._failed
+            raise FeedUnavailable(
+                f"{where} is not available: expected bars, was {later.why}, {in_a_row} times in a row; "
+                "check the server, or bear more with max_failures"
+            )
+
+
+def _template(text: str) -> Callable[[str, datetime | None], str]:
+    def address(symbol: str, after: datetime | None) -> str:
+        since = "" if after is None else after.isoformat().replace("+00:00", "Z")
+        return text.format(symbol=quote(symbol, safe=""), after=quote(since, safe=""))
+
+    try:
+        made = address("S", None)
+    except (KeyError, IndexError, ValueError) as error:
+        raise HarnessMisuse(f"PollingFeed: request: expected {{symbol}} and {{after}} alone, was {text!r}") from error
+    if not made.startswith(("http://", "https://")):
+        raise HarnessMisuse(f"PollingFeed: request: expected an address that begins with http:// or https://, was {text!r}")
+    return address
+
+
+def _shown(address: str) -> str:
+    """Return an address for people: without a name, a password or a key that may be in it."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -1,0 +1,1 @@
+"""Indicators: numbers computed from the prices of one symbol."""

@@ -1,0 +1,163 @@
+"""One turn of a trading harness: what has come in since the last step, and what comes of it. It becomes a step, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import takewhile
+
+from attrs import define, evolve, field
+
+from harnesses.step import StepYield
+from harnesses.trading.account import take_fills, with_report
+from harnesses.trading.account_model import Cancelled, Command, Decision, Execution, OpenOrder, TradingOutput, TradingState
+from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.broker import VenueAccount
+from harnesses.trading.market.orders import Fill, OrderReport, PlacedOrder, Side, Source
+from harnesses.trading.order_screening import Refusal, stop_loss_reason
+from harnesses.trading.risk import Concern, Limits, RiskState
+from harnesses.trading.trading_messages import Verb
+
+
+@define
+class Turn:
+    """The working copy of the state, and everything that the step will say."""
+
+    before: TradingState
+    """The state after the last step."""
+    market: MarketSlice | None
+    time: datetime
+    age_s: float
+    commands: list[Command]
+    limits: Limits
+    """As they are now."""
+    decision: Decision | None = None
+    """Made in an earlier attempt at this step, or in this one."""
+    lost: frozenset[str] = frozenset()
+    """Symbols past their stop-loss."""
+    asked: bool = False
+    """Whether the strategy was asked, in this attempt or in the one that has made the decision."""
+    resumed: bool = False
+    """Whether an earlier attempt has made the decision."""
+    state: TradingState = field(init=False)
+    executions: list[Execution] = field(factory=list[Execution])
+    reports: list[OrderReport] = field(factory=list[OrderReport])
+    refused: list[Refusal] = field(factory=list[Refusal])
+    cancelled: list[Cancelled] = field(factory=list[Cancelled])
+    foreign: tuple[OrderReport, ...] = ()
+    adopted: VenueAccount | None = None
+    latched: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        self.state = self.before
+
+    @property
+    def opens(self) -> bool:
+        """Whether this turn opens the books: nothing is traded before they are on record."""
+        return self.before.book is None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there may be another slice already: the one there was is not of this moment."""
+        return self.market is not None and self.age_s > 0
+
+    @property
+    def stopping(self) -> bool:
+        """Whether an operator wants the harness to end."""
+        return any(command.do == Verb.STOP and not command.refused for command in self.commands)
+
+    @property
+    def closing(self) -> Source | None:
+        """Whether everything is to be sold, and who wants that."""
+        if self.state.risk.has(Concern.FLATTENED):
+            return Source.OPERATOR
+        return Source.RISK if self.state.risk.has(Concern.DRAWDOWN) else None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether there is something to record."""
+        before, now = self.before.risk, self.state.risk
+        changed = (before.state, before.why) != (now.state, now.why)
+        facts = (self.commands, self.executions, self.reports, self.foreign, self.adopted, self.decision)
+        return self.market is not None or changed or any(facts)
+
+    def take_fills(self, fills: Iterable[Fill], limits: Limits, *, until_decision: bool = False) -> None:
+        """Take fills into the book.
+
+        Args:
+            until_decision: whether to leave those of the orders that this step has decided on, and what came after them,
+                for when those orders are looked at: so that a step taken up again comes out as it would have.
+        """
+        placed = {one.client_id: one.source for one in self.decision.placed} if self.decision else {}
+        if until_decision:
+            fills = takewhile(lambda fill: fill.client_id not in placed, fills)
+        sources = {id: one.placed.source for id, one in self.before.open.items()} | placed
+        self.state, executions = take_fills(self.state, fills, sources, limits)
+        self.executions += executions
+
+    def take_report(self, placed: PlacedOrder, report: OrderReport) -> None:
+        """Take what the venue says of an order of ours, if it is new."""
+        known = self.state.open.get(placed.client_id)
+        if known is None or known.report != report:
+            self.reports.append(report)
+            self.state = with_report(self.state, placed, report)
+
+    def to_cancel(self) -> list[tuple[OpenOrder, Source, str]]:
+        """Return the open orders that are to be cancelled, who wants it, and why."""
+        risk, orders = self.state.risk, [one for one in self.state.open.values() if one.is_open]
+        if self.stopping:
+            return [(one, Source.OPERATOR, "stop") for one in orders]
+        if self.closing is not None:
+            return [(one, self.closing, risk.why) for one in orders]
+        source = Source.OPERATOR if risk.has(Concern.ENTRIES_STOPPED) else Source.RISK
+        entries = [one for one in orders if one.placed.order.side is Side.BUY and risk.state is not RiskState.ACTIVE]
+        # What waits to sell, or to buy more, stands in the way of the sale of all; a sale at the market is on its way.
+        in_the_way = [
+            one for one in orders if one.placed.order.symbol in self.lost and not one.is_selling_now and one not in entries
+        ]
+        return [
+            *((one, source, risk.why) for one in entries),
+            *((one, Source.RISK, stop_loss_reason(self.limits)) for one in in_the_way),
+        ]
+
+    def refuse(self, placed: PlacedOrder, by: Source, reason: str) -> None:
+        """Note that an order was not placed after all."""
+        self.refused.append(Refusal(placed.order, placed.source, by, reason))
+
+    def finish(self) -> StepYield[MarketSlice | None, TradingOutput]:
+        """Return the step, the state being final."""
+        state, book = self.state, self.state.book
+        risk = evolve(state.risk, equity=state.equity)
+        self.state = state = evolve(state, risk=risk)
+        positions = book.positions.items() if book else ()
+        output = TradingOutput(
+            time=self.time,
+            cash=state.cash,
+            equity=state.equity,
+            positions={symbol: one.units for symbol, one in positions if one.units},
+            drawdown=risk.drawdown,
+            risk=risk.state,
+            why=risk.why,
+            placed=self.decision.placed if self.decision else (),
+            reports=tuple(self.reports),
+            refused=tuple(self.refused),
+            fills=tuple(self.executions),
+            cancelled=tuple(self.cancelled),
+            commands=tuple(self.commands),
+            foreign=self.foreign,
+            adopted=self.adopted,
+            latched=self.latched,
+        )
+        return StepYield(self.market, output)
+
+    def summary(self) -> str | None:
+        """Return a sentence if there is something for people to know; with a mark if those who watch are to see it."""
+        fills = [one.fill for one in self.executions]
+        before, now = self.before.risk, self.state.risk
+        parts = [f"{command.do}{' refused' if command.refused else ''}" for command in self.commands]
+        parts += [f"{fill.side} {fill.units} {fill.symbol} at {fill.price}" for fill in fills]
+        parts += [f"{now.state}{': ' if now.why else ''}{now.why}"] if before.state is not now.state else []
+        parts += ["latched"] if self.latched else []
+        parts += ["books opened" if self.opens else "books adopted"] if self.adopted else []
+        mark = "! " if self.commands or before.state is not now.state else ""
+        return f"{mark}{self.time:%Y-%m-%d}: {', '.join(parts)}" if parts else None

@@ -1,0 +1,255 @@
+"""The desk of a trading harness: everything that goes to the venue and comes back.
+
+The laws: every order is an effect, under a client id that comes of harness, step, key and the life of the account, so that
+none is ever placed twice; an order is sent again only if it is certain that it was not taken. What is decided goes on record
+before the first order of a step goes out. A cancel is an effect that may be done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from attrs import evolve
+
+from harnesses.base import BaseHarness
+from harnesses.effects.effect import Answer, Confirmed, EffectOutcome, NotDone
+from harnesses.errors import HarnessMisuse, Latched, Refused, Waiting
+from harnesses.trading.account import adopt, with_report
+from harnesses.trading.account_model import Cancelled, Decision
+from harnesses.trading.market.bars import MarketSlice
+from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.orders import OrderReport, OrderStatus, PlacedOrder, Source, client_id_for, salt_of
+from harnesses.trading.market_turn import Turn
+from harnesses.trading.order_screening import Wanted
+from harnesses.trading.position_book import Book, differences
+from harnesses.trading.risk import Limits, after_stop_loss
+
+TRIES = 3
+"""How often an order is sent that has certainly not been taken before it counts as refused, and an account is read."""
+_DECIDE = "decide"
+
+
+class Desk:
+    """Deals with a venue for one harness, whose effects its acts are.
+
+    Args:
+        symbols: what is traded; nothing else of the account is looked at.
+    """
+
+    def __init__(self, harness: BaseHarness[Any, Any, Any], broker: Broker, symbols: tuple[str, ...], limits: Limits) -> None:
+        self.broker = broker
+        self.instruments: Mapping[str, Instrument] = {}
+        self._harness = harness
+        self._symbols = symbols
+        self._limits = limits
+        self._decision = Decision(None, datetime.min.replace(tzinfo=UTC))
+
+    # at the start
+
+    async def connect(self) -> None:
+        """Get ready to trade."""
+        self.instruments = await self.broker.connect(self._symbols)
+
+    async def taken_up(self) -> Decision | None:
+        """Settle what earlier attempts at this step have left in doubt; return what they have decided, if they have."""
+        decided = False
+        for effect in self._harness.effects:
+            if effect.key == _DECIDE:
+                decided = effect.outcome is EffectOutcome.CONFIRMED
+            elif effect.outcome in (EffectOutcome.BEGUN, EffectOutcome.UNKNOWN) and not effect.idempotent:
+                await self._harness.settle(effect.key, self._ask)
+        return await self._harness.once(_DECIDE, self._decided, idempotent=True) if decided else None
+
+    async def foreign(self, known: set[str]) -> tuple[OrderReport, ...]:
+        """Return the open orders that are not among those known."""
+        return tuple(report for report in await self.broker.open_orders(self._symbols) if report.client_id not in known)
+
+    async def differences(self, book: Book) -> tuple[str, ...]:
+        """Return where a book, with what was filled since, and the venue's account are not the same."""
+        try:
+            fills = await self.broker.fills(self._symbols, book.last_fill)
+        except HarnessMisuse as error:
+            return (str(error),)
+        account = await self.broker.account(self._symbols)
+        for fill in fills:
+            book = book.after(fill)
+        return differences(book, account)
+
+    async def salt(self, turn: Turn, now: object) -> None:
+        """Give the account a salt, of all that may tell this life of it from another one at the same venue."""
+        book, orders = turn.state.book, await self.broker.open_orders(self._symbols)
+        known = sorted(book.last_fill.items()) if book else []
+        taken = getattr(self.broker, "accepted", None)
+        open_ids = sorted(report.client_id for report in orders)
+        facts = (self._harness.name, turn.state.salt, turn.state.cash, known, open_ids, taken, turn.time, now)
+        turn.state = evolve(turn.state, salt=salt_of(*map(str, facts)))
+
+    # what the venue says
+
+    async def observe(self, market: MarketSlice) -> None:
+        """Let a simulated venue know what the market did."""
+        await self.broker.observe(market)
+
+    async def adopt(self, turn: Turn) -> None:
+        """Take the venue's account for the book, as of its last fill."""
+        last: dict[str, str] = {}
+        for _ in range(TRIES):
+            last |= {fill.symbol: fill.fill_id for fill in await self.broker.fills(self._symbols, last)}
+            account = await self.broker.account(self._symbols)
+            if not await self.broker.fills(self._symbols, last):
+                turn.adopted = account
+                turn.state = adopt(turn.state, account, last)
+                return
+        raise BrokerUnavailable(f"{self.broker.name}: fills come faster than the account can be read; try again")
+
+    async def refresh(self, turn: Turn) -> None:
+        """Find out where our open orders stand."""
+        if not any(order.is_open for order in turn.state.open.values()):
+            return
+        still = {report.client_id: report for report in await self.broker.open_orders(self._symbols)}
+        # What an earlier attempt at this step has begun to cancel is reported where this one does so again.
+        cancels = {effect.key for effect in self._harness.effects}
+        for id, order in turn.state.open.items():
+            if not order.is_open or _cancel_key(id) in cancels:
+                continue
+            report = still.get(id) or await self.broker.find(order.placed)
+            lost = evolve(order.report, status=OrderStatus.CANCELLED, reason="the venue has no such order any more")
+            turn.take_report(order.placed, report or lost)
+
+    async def take_fills(self, turn: Turn, *, until_decision: bool = False, before: datetime | None = None) -> None:
+        """Take what was filled since the last fill, and before a moment, into the book; see `Turn.take_fills`."""
+        book = turn.state.book
+        assert book is not None, "the books are open"
+        fills = await self.broker.fills(self._symbols, book.last_fill)
+        fills = fills if before is None else [fill for fill in fills if fill.time < before]
+        turn.take_fills(fills, self._limits, until_decision=until_decision)
+
+    # what the venue is told
+
+    async def cancel(self, turn: Turn) -> None:
+        """Cancel what is not to be filled any more. That is allowed in every state; only the kill switch is before it."""
+        tried = {one.client_id for one in turn.cancelled}
+        orders = [one for one in turn.to_cancel() if one[0].placed.client_id not in tried]
+        for order, source, why in orders:
+            placed = order.placed
+            done = Cancelled(placed.client_id, placed.order.symbol, source, why)
+            try:
+                report: OrderReport | None = await self._harness.once(
+                    _cancel_key(placed.client_id),
+                    self._send_cancel,
+                    placed.client_id,
+                    placed.order.symbol,
+                    idempotent=True,
+                )
+            except Latched as error:
+                turn.latched = self._plain(error)
+                turn.cancelled.append(evolve(done, refused=turn.latched))
+                continue
+            turn.cancelled.append(evolve(done, report=report))
+            if report is not None:
+                turn.state = with_report(turn.state, placed, report)
+        if orders:
+            await self.take_fills(turn, until_decision=turn.resumed)
+
+    def placed(self, index: int, wanted: Wanted, turn: Turn) -> PlacedOrder:
+        """Return the `index`-th order of the step being made, from 1, with the id that it goes under."""
+        harness = self._harness
+        client_id = client_id_for(harness.name, harness.current_step + 1, _key(index), turn.state.salt)
+        return PlacedOrder(client_id, wanted.order, wanted.source, turn.time)
+
+    async def decide(self, turn: Turn, decision: Decision) -> None:
+        """Put on record what is to be placed. Under the kill switch it is not: then nothing of it is placed."""
+        self._decision = turn.decision = decision
+        if decision.placed:
+            try:
+                turn.decision = await self._harness.once(_DECIDE, self._decided, idempotent=True)
+            except Latched as error:
+                turn.latched = self._plain(error)
+
+    async def place(self, turn: Turn, dropped: Mapping[str, str]) -> None:
+        """Place what was decided, order by order.
+
+        Args:
+            dropped: by client id, why an order is not to be placed if an earlier attempt has not begun to.
+        """
+        decision = turn.decision
+        assert decision is not None, "there is something to place"
+        turn.refused += decision.refused
+        begun = {effect.key for effect in self._harness.effects if effect.outcome is not EffectOutcome.NOT_DONE}
+        for index, placed in enumerate(decision.placed, 1):
+            if _key(index) in begun or not (placed.client_id in dropped or turn.latched):
+                await self._place(turn, index, placed)
+            elif placed.client_id in dropped:
+                turn.refuse(placed, Source.RISK, dropped[placed.client_id])
+            else:
+                turn.refuse(placed, Source.OPERATOR, turn.latched)
+        if decision.placed:
+            await self.take_fills(turn)
+
+    async def _place(self, turn: Turn, index: int, placed: PlacedOrder) -> None:
+        try:
+            report = await self._submitted(index, placed)
+        except Refused as error:
+            turn.refuse(placed, Source.VENUE, self._plain(error))
+        except Latched as error:
+            turn.latched = self._plain(error)
+            turn.refuse(placed, Source.OPERATOR, turn.latched)
+        else:
+            turn.take_report(placed, report)
+            if placed.source is Source.RISK and turn.closing is None:
+                risk = after_stop_loss(turn.state.risk, self._limits, placed.order.symbol, turn.time)
+                turn.state = evolve(turn.state, risk=risk)
+
+    async def _submitted(self, index: int, placed: PlacedOrder) -> OrderReport:
+        """Return what the venue says of an order; send it again only if it is certain that it was not taken."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return await self._harness.once(_key(index), self._send_order, placed, reconcile=self._ask)
+            except (Refused, Waiting):
+                raise
+            except Exception as error:
+                outcomes = {effect.key: effect.outcome for effect in self._harness.effects}
+                if outcomes.get(_key(index)) is not EffectOutcome.NOT_DONE:
+                    raise
+                if not tries_left:
+                    raise Refused(f"not taken in {TRIES} tries: {error}") from error
+        raise HarnessMisuse("an order is tried at least once")
+
+    def _plain(self, error: Exception) -> str:
+        """Return what an error says, but for the place, which the step has anyhow."""
+        return str(error).removeprefix(f"harness {self._harness.name!r}, step {self._harness.current_step + 1}: ")
+
+    # effects
+
+    async def _decided(self) -> Decision:
+        return self._decision
+
+    async def _send_order(self, placed: PlacedOrder) -> OrderReport:
+        return _taken(await self.broker.submit(placed))
+
+    async def _send_cancel(self, client_id: str, symbol: str) -> OrderReport | None:
+        return await self.broker.cancel(client_id, symbol)
+
+    async def _ask(self, key: str, placed: PlacedOrder | dict[str, Any]) -> Answer:
+        """Find out what became of an order."""
+        report = await self.broker.find(msgspec.convert(placed, PlacedOrder) if isinstance(placed, dict) else placed)
+        return NotDone() if report is None else Confirmed(_taken(report))
+
+
+def _key(index: int) -> str:
+    return f"order-{index}"
+
+
+def _cancel_key(client_id: str) -> str:
+    return f"cancel-{client_id}"
+
+
+def _taken(report: OrderReport) -> OrderReport:
+    """Return a report of an order that the venue has taken. Raises `OrderRefused` if it has not."""
+    if report.status is OrderStatus.REJECTED and not report.filled:
+        raise OrderRefused(report.reason or "rejected by the venue")
+    return report

@@ -1,0 +1,251 @@
+"""Screening: which orders may be placed, and how much of each. Pure.
+
+The laws: whoever wants less risk may always have it (cancels do not come here: none is refused); what is not allowed is said,
+order by order, with the reason; no position is ever short, and no cash is spent twice.
+
+    state       what a strategy wants                           what the rules want (stop-loss, the sale after a drawdown)
+    active      all within the limits                           allowed
+    reducing    only what makes a position smaller              allowed
+    halted      nothing                                         allowed
+    who        may sell when data are stale, or the price is missing or not believed
+    strategy   no
+    rules      no: they wait for the next price that can be believed
+    operator   yes: a person has looked
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+
+from attrs import evolve, frozen
+
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.market.orders import ONE, ZERO, Order, OrderKind, Side, Source
+from harnesses.trading.risk import Limits, Risk, RiskState, is_stale
+
+
+@frozen
+class Exposure:
+    """What there is, and may come, of one symbol."""
+
+    instrument: Instrument
+    units: Decimal = ZERO
+    price: Decimal | None = None
+    """To trade at now; None if there is none."""
+    why_not: str = "no bar"
+    """Why there is none."""
+    buying: Decimal = ZERO
+    """Units that open orders may still buy."""
+    buying_cost: Decimal | None = None
+    """What these may come to, each at the price of its order; None if at the price there is now."""
+    selling: Decimal = ZERO
+    """Units that open orders may still sell."""
+
+    @property
+    def free(self) -> Decimal:
+        """Units that may be sold."""
+        return max(self.units - self.selling, ZERO)
+
+
+@frozen
+class Wanted:
+    """An order, and who wants it."""
+
+    order: Order
+    source: Source = Source.STRATEGY
+
+
+@frozen
+class Refusal:
+    """An order, or the part of it, that was not placed."""
+
+    order: Order
+    """With the units that were refused."""
+    source: Source
+    """Who wanted it."""
+    by: Source
+    """Who refused it."""
+    reason: str
+
+
+@frozen
+class Screening:
+    """What became of what was wanted: units allowed and units refused are, but for rounding, the units wanted."""
+
+    allowed: tuple[Wanted, ...]
+    refused: tuple[Refusal, ...]
+
+
+def past_stop_loss(limits: Limits, exposures: Mapping[str, Exposure], costs: Mapping[str, Decimal]) -> dict[str, Exposure]:
+    """Return, by symbol, the positions that have lost more than they may.
+
+    Args:
+        costs: by symbol, what a unit that is held has cost on average.
+    """
+    if limits.stop_loss == ONE:
+        return {}
+    return {
+        symbol: exposure
+        for symbol, exposure in exposures.items()
+        if exposure.price is not None and exposure.price < costs.get(symbol, ZERO) * (ONE - limits.stop_loss)
+    }
+
+
+def stop_loss_orders(limits: Limits, exposures: Mapping[str, Exposure], costs: Mapping[str, Decimal]) -> tuple[Wanted, ...]:
+    """Return the sales of all positions that have lost more than they may, as far as they are not being sold."""
+    return sale_of_all(past_stop_loss(limits, exposures, costs), Source.RISK, stop_loss_reason(limits))
+
+
+def stop_loss_reason(limits: Limits) -> str:
+    """Return why a position past its stop-loss is sold."""
+    return f"stop-loss: lost more than {limits.stop_loss} of the cost"
+
+
+def sale_of_all(exposures: Mapping[str, Exposure], source: Source, why: str) -> tuple[Wanted, ...]:
+    """Return the sales of all positions, as far as they are not being sold; what is less than a lot stays."""
+    free = {symbol: one.instrument.round_units(one.free) for symbol, one in exposures.items()}
+    return tuple(Wanted(Order(symbol, Side.SELL, units, reason=why), source) for symbol, units in free.items() if units > 0)
+
+
+def screen(
+    wanted: Iterable[Wanted],
+    *,
+    risk: Risk,
+    limits: Limits,
+    exposures: Mapping[str, Exposure],
+    cash: Decimal,
+    time: datetime,
+    age_s: float,
+) -> Screening:
+    """Return which orders, and how much of each, may be placed; sales come first, so that what they bring can be spent.
+
+    Args:
+        cash: not reserved by open orders.
+        time: of the slice.
+        age_s: how old the slice is by the feed's clock.
+    """
+    allowed: list[Wanted] = []
+    refused: list[Refusal] = []
+    known = dict(exposures)
+    orders = sorted(wanted, key=_sales_first)
+    stopped = {one.order.symbol for one in orders if one.source is Source.RISK}
+    for one in orders:
+        order, exposure = one.order, known.get(one.order.symbol)
+        reason = forbidden(one, risk, limits, exposure, time=time, age_s=age_s) or _malformed(order)
+        if not reason and exposure is not None:
+            order = _in_ticks(order, exposure.instrument)
+            reason = _malformed(order)
+        if not reason and order.symbol in stopped and order.side is Side.BUY and one.source is Source.STRATEGY:
+            reason = "it is being sold: the limits want it so"
+        units = ZERO
+        if not reason and exposure is not None:
+            units, reason = _possible(order, limits, exposure, cash, risk.equity)
+            known[order.symbol] = _after(exposure, order, units)
+            cash += _change(order, units, exposure)
+            if units:
+                allowed.append(evolve(one, order=evolve(order, units=units)))
+        if reason:
+            refused.append(Refusal(evolve(one.order, units=order.units - units), one.source, Source.RISK, reason))
+    return Screening(tuple(allowed), tuple(refused))
+
+
+def forbidden(one: Wanted, risk: Risk, limits: Limits, exposure: Exposure | None, *, time: datetime, age_s: float) -> str:
+    """Return why an order may not be placed at all, whatever its units; empty if it may. Arguments as for `screen`."""
+    order, buys = one.order, one.order.side is Side.BUY
+    if exposure is None:
+        return f"{order.symbol!r} is not a symbol of the feed"
+    if one.source is Source.OPERATOR:
+        return ""
+    if one.source is Source.STRATEGY and risk.state is RiskState.HALTED:
+        return f"halted: {risk.why}"
+    if buys and risk.state is RiskState.REDUCING:
+        return f"reducing: {risk.why}"
+    if is_stale(limits, age_s):
+        return f"stale data: {age_s:.0f} s old, {limits.max_age_s:g} s allowed"
+    if exposure.price is None:
+        return exposure.why_not
+    if buys and order.symbol in risk.cooldowns and time < risk.cooldowns[order.symbol]:
+        return f"cooling down after a loss until {risk.cooldowns[order.symbol]:%Y-%m-%d %H:%M:%S}"
+    return ""
+
+
+def _sales_first(wanted: Wanted) -> bool:
+    return wanted.order.side is not Side.SELL
+
+
+def _malformed(order: Order) -> str:
+    """Return what is wrong with an order in itself."""
+    prices = {OrderKind.LIMIT: order.limit_price, OrderKind.STOP: order.stop_price}
+    price = prices.get(order.kind, ONE)
+    if not (order.units.is_finite() and order.units > 0):
+        return f"expected units above 0, was {order.units}; to sell, say sell"
+    if price is None or not (price.is_finite() and price > 0):
+        return f"a {order.kind} order needs a {order.kind}_price above 0, was {price}"
+    return ""
+
+
+def _possible(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equity: Decimal) -> tuple[Decimal, str]:
+    """Return how many units may be traded, in the grain of the venue, and why not all that are wanted."""
+    units, reason = _within(order, limits, exposure, cash, equity)
+    instrument = exposure.instrument
+    rounded = instrument.round_units(units)
+    if not rounded:
+        return ZERO, reason or f"{units:f} units are less than a lot of {instrument.lot:f}"
+    if rounded < instrument.min_units:
+        return ZERO, f"{rounded:f} units are less than the {instrument.min_units:f} that the venue takes"
+    worth = rounded * _cost(order, exposure)
+    if worth and worth < instrument.min_notional:
+        return ZERO, f"{_text(worth)} is less than the {instrument.min_notional:f} that the venue takes"
+    return rounded, reason
+
+
+def _within(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equity: Decimal) -> tuple[Decimal, str]:
+    """Return how many units of an order position, cash and limits allow, and which of them does not allow all."""
+    if order.side is Side.SELL:
+        free = exposure.free
+        return min(order.units, free), "" if order.units <= free else f"only {_text(free)} units to sell"
+    now, ordered = exposure.price or ZERO, exposure.buying_cost
+    worst = max(now, _cost(order, exposure)) or ONE
+    taken = exposure.units * now + (exposure.buying * now if ordered is None else ordered)
+    room = max(equity * limits.max_position - taken, ZERO) / worst
+    affordable = max(cash, ZERO) / (_cost(order, exposure) * (ONE + limits.cash_margin))
+    if order.units <= min(room, affordable):
+        return order.units, ""
+    if limits.max_position < ONE and room < affordable:
+        return room, f"max_position: only {_text(room)} units within {limits.max_position} of the equity"
+    return min(order.units, affordable), "" if order.units <= affordable else f"cash for only {_text(affordable)} units"
+
+
+def _cost(order: Order, exposure: Exposure) -> Decimal:
+    """Return what a unit is expected to cost, or bring."""
+    return order.limit_price or order.stop_price or exposure.price or ZERO
+
+
+def _text(number: Decimal) -> str:
+    return f"{round(number, 8).normalize():f}"
+
+
+def _in_ticks(order: Order, instrument: Instrument) -> Order:
+    """Return an order at prices that the venue takes; a limit is never worse than it was wanted."""
+    if order.limit_price is not None:
+        rounded = instrument.price_down if order.side is Side.BUY else instrument.price_up
+        order = evolve(order, limit_price=rounded(order.limit_price))
+    if order.stop_price is not None:
+        order = evolve(order, stop_price=instrument.round_price(order.stop_price))
+    return order
+
+
+def _after(exposure: Exposure, order: Order, units: Decimal) -> Exposure:
+    if order.side is Side.SELL:
+        return evolve(exposure, selling=exposure.selling + units)
+    before = exposure.buying * (exposure.price or ZERO) if exposure.buying_cost is None else exposure.buying_cost
+    return evolve(exposure, buying=exposure.buying + units, buying_cost=before + units * _cost(order, exposure))
+
+
+def _change(order: Order, units: Decimal, exposure: Exposure) -> Decimal:
+    """Return what placing an order does to the cash that others may count on: a sale brings some if it is filled at once."""
+    if order.side is Side.BUY:
+        return -units * _cost(order, exposure)
+    return units * _cost(order, exposure) if order.kind is OrderKind.MARKET else ZERO

@@ -1,0 +1,1 @@
+"""Paper trading: a simulated venue with its books."""

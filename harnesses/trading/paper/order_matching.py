@@ -1,0 +1,269 @@
+"""What orders and bars make of a simulated venue's books. Pure, and without chance.
+
+The laws: cash is never negative and no position short; what an open order needs is reserved for it alone; a fill is never
+better than the market was: slippage and rounding go against the taker, a limit is kept to, a stop may be gapped over.
+
+    accept    a new order: refused, or open; what the market gives at once, is filled at once
+    match     a slice of the market: splits first, then every open order in the order of its coming
+    cancel    what is left of an order
+
+What to buy at is not known before it is bought (a stop, a market order at the next open). If the price has run away from
+what was reserved, as much is bought as there is cash for that no other order needs, and the rest is cancelled.
+
+An order whose id is that of an open one is that one. Of closed ones the books know nothing: who keeps the reports looks first.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from typing import NoReturn
+
+from attrs import evolve
+
+from harnesses.trading.market.bars import Bar, MarketSlice
+from harnesses.trading.market.broker import OrderRefused
+from harnesses.trading.market.instruments import EXACT, Instrument, split_units
+from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
+from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Quote, reserved_cash, reserved_units
+from harnesses.trading.paper.paper_rules import Rules
+
+_PRICES = {OrderKind.MARKET: (False, False), OrderKind.LIMIT: (True, False), OrderKind.STOP: (False, True)}
+"""Whether an order of a kind has a limit price, and a stop price."""
+
+
+def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
+    """Take an order, and fill it as far as the market allows now.
+
+    Raises:
+        OrderRefused: it is not one that this venue takes, or there is not enough cash, or units, for it.
+    """
+    if placed.client_id in books.orders:
+        return Matched(books, (books.orders[placed.client_id].report(),))
+    with localcontext(EXACT):
+        instrument = _checked(placed, rules)
+        want, last = placed.order, books.quotes.get(placed.order.symbol)
+        price = _expected(placed, rules, last)
+        if want.units * price < instrument.min_notional:
+            _refuse(placed, f"units times price: expected {instrument.min_notional:f} or more, was {want.units * price:f}")
+        order = OpenOrder(
+            placed=placed,
+            venue_id=f"paper-{books.accepted + 1}",
+            units=want.units,
+            price=want.limit_price or want.stop_price,
+            market=want.kind is OrderKind.MARKET,
+        )
+        if want.side is Side.BUY:
+            order = evolve(order, reserved=order.cost(order.units, price, rules.fees))
+        _check_means(books, order)
+        books = evolve(books, orders={**books.orders, placed.client_id: order}, accepted=books.accepted + 1)
+        now = _price_now(order, rules, last) if last is not None and last.time == books.time else None
+        return Matched(books, (order.report(),)) if now is None else _fill(books, order, now, rules)
+
+
+def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
+    """Show the venue a slice of the market; one that is not newer than the last one changes nothing."""
+    if books.time is not None and market.time <= books.time:
+        return Matched(books)
+    with localcontext(EXACT):
+        reports: list[OrderReport] = []
+        fills: list[Fill] = []
+        for symbol, bar in market.bars.items():
+            if bar.split != ONE:
+                split = _split(books, symbol, bar.split, rules)
+                books = split.books
+                reports += split.reports
+        books = evolve(books, time=market.time, quotes={**books.quotes, **_quotes(market, rules)})
+        for order in books.orders.values():
+            symbol = order.placed.order.symbol
+            price = _price_in(order, market.bars[symbol], rules) if symbol in market.bars else None
+            if price is not None:
+                after = _fill(books, order, price, rules)
+                books = after.books
+                reports += after.reports
+                fills += after.fills
+        return Matched(books, tuple(reports), tuple(fills))
+
+
+def cancel(books: Books, client_id: str) -> Matched:
+    """Cancel what is left of an order. One that is not open changes nothing."""
+    order = books.orders.get(client_id)
+    return Matched(books) if order is None else _closed(books, order, OrderStatus.CANCELLED, "on request")
+
+
+def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
+    """Return the instrument of an order that is well formed; refuse any other."""
+    order = placed.order
+    instrument = rules.instrument(order.symbol)
+    if not rules.has(order.symbol):
+        _refuse(placed, f"symbol: expected one that the venue has, was {order.symbol!r}")
+    for name, price, wanted in zip(("limit", "stop"), (order.limit_price, order.stop_price), _PRICES[order.kind], strict=True):
+        if (price is not None) != wanted:
+            _refuse(placed, f"{name}_price of a {order.kind} order: expected {'one' if wanted else 'none'}, was {price}")
+        if price is not None and not (price.is_finite() and price > 0 and price == instrument.price_down(price)):
+            _refuse(placed, f"{name}_price: expected a multiple of {instrument.least_price} above 0, was {price}")
+    units = order.units
+    if not (units.is_finite() and units > 0 and units == instrument.round_units(units)):
+        _refuse(placed, f"units: expected a multiple of {instrument.lot} above 0, was {units}")
+    if units < instrument.min_units:
+        _refuse(placed, f"units: expected {instrument.min_units} or more, was {units}")
+    return instrument
+
+
+def _expected(placed: PlacedOrder, rules: Rules, last: Quote | None) -> Decimal:
+    """Return the price that an order is expected to be filled at, at worst."""
+    order = placed.order
+    if order.limit_price is not None:
+        return order.limit_price
+    if order.stop_price is not None:
+        return rules.taker_price(order.symbol, order.side, order.stop_price)
+    if last is None:
+        _refuse(placed, f"price: expected one of {order.symbol} to go by, but none has been seen yet; wait for the first")
+    return rules.taker_price(order.symbol, order.side, last.close)
+
+
+def _check_means(books: Books, order: OpenOrder) -> None:
+    """Refuse an order that takes more cash, or units, than no other order needs."""
+    symbol = order.placed.order.symbol
+    if order.placed.order.side is Side.BUY:
+        needed, free, of = order.reserved, books.cash - reserved_cash(books), "cash"
+    else:
+        needed, free, of = order.units, books.positions.get(symbol, ZERO) - reserved_units(books, symbol), f"{symbol} to sell"
+    if needed > free:
+        _refuse(order.placed, f"{of}: expected at most {free:f}, which no other order needs, was {needed:f}; order less")
+
+
+def _price_now(order: OpenOrder, rules: Rules, last: Quote) -> Decimal | None:
+    """Return the price at which a new order is filled at once; None if it has to wait."""
+    if rules.fill_at == "next_open":
+        return None
+    return _price_in(order, Bar(last.close, last.close, last.close, last.close, ZERO), rules, taking=True)
+
+
+def _price_in(order: OpenOrder, bar: Bar, rules: Rules, *, taking: bool = False) -> Decimal | None:
+    """Return the price at which a bar fills an order; None if it does not reach it.
+
+    Args:
+        taking: whether the order comes upon the market, and not the market upon the order: then a limit slips as well.
+    """
+    want, price = order.placed.order, order.price
+    buys, grain = want.side is Side.BUY, rules.instrument(want.symbol)
+    if order.market or price is None:
+        return rules.taker_price(want.symbol, want.side, bar.open)
+    if want.kind is OrderKind.STOP:
+        reached = bar.high >= price if buys else bar.low <= price
+        worse = max(price, bar.open) if buys else min(price, bar.open)
+        return rules.taker_price(want.symbol, want.side, bar.open if taking else worse) if reached else None
+    reached = bar.low <= price if buys else bar.high >= price
+    first = grain.price_up(bar.open) if buys else grain.price_down(bar.open)
+    if taking:
+        first = rules.taker_price(want.symbol, want.side, bar.open)
+    return (min(price, first) if buys else max(price, first)) if reached else None
+
+
+def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> Matched:
+    """Fill as much of an order at a price as the bar's volume and the account allow."""
+    want = order.placed.order
+    quote = books.quotes[want.symbol]
+    order = evolve(order, market=order.market or want.kind is OrderKind.STOP)
+    units = order.left if quote.left is None else min(order.left, quote.left)
+    if price <= 0:
+        units = ZERO
+    possible = _affordable(books, order, units, price, rules) if want.side is Side.BUY else units
+    cut = possible < units
+    fills: tuple[Fill, ...] = ()
+    if possible:
+        fills = (_executed(books, order, possible, price, rules),)
+        books, order = _booked(books, order, fills[0], quote)
+    if not order.left:
+        return evolve(_closed(books, order, OrderStatus.FILLED, ""), fills=fills)
+    if cut:
+        return evolve(_closed(books, order, OrderStatus.CANCELLED, "not enough cash at the market's price"), fills=fills)
+    books = evolve(books, orders={**books.orders, order.placed.client_id: order})
+    return Matched(books, (order.report(),), fills)
+
+
+def _affordable(books: Books, order: OpenOrder, units: Decimal, price: Decimal, rules: Rules) -> Decimal:
+    """Return how many of the units there is cash for that no other order needs."""
+    free, fees = books.cash - reserved_cash(books) + order.reserved, rules.fees
+    if order.cost(units, price, fees) <= free:
+        return units
+    # The fee is at least what each of its parts says: two bounds, which the rounding of fees alone can put out by a lot.
+    instrument, means = rules.instrument(order.placed.order.symbol), free + order.charged
+    by_parts = means - order.notional * fees.rate - order.filled * fees.per_unit
+    most = min(by_parts / (price * (ONE + fees.rate) + fees.per_unit), (means - fees.minimum) / price)
+    units = max(instrument.round_units(min(units, most)), ZERO)
+    while units and order.cost(units, price, fees) > free:
+        units -= instrument.lot
+    return units
+
+
+def _executed(books: Books, order: OpenOrder, units: Decimal, price: Decimal, rules: Rules) -> Fill:
+    want, notional = order.placed.order, units * price
+    fee = rules.fees.of(order.notional + notional, order.filled + units) - order.charged
+    if want.side is Side.SELL:
+        fee = min(fee, notional)
+    assert books.time is not None, "nothing is filled before the market was seen"
+    return Fill(str(books.fills + 1), order.placed.client_id, want.symbol, want.side, units, price, fee, books.time)
+
+
+def _booked(books: Books, order: OpenOrder, fill: Fill, quote: Quote) -> tuple[Books, OpenOrder]:
+    """Return the books and the order after a fill."""
+    sign = ONE if fill.side is Side.BUY else -ONE
+    notional = fill.units * fill.price
+    left = None if quote.left is None else quote.left - fill.units
+    books = evolve(
+        books,
+        cash=books.cash - sign * notional - fill.fee,
+        positions={**books.positions, fill.symbol: books.positions.get(fill.symbol, ZERO) + sign * fill.units},
+        quotes={**books.quotes, fill.symbol: evolve(quote, left=left)},
+        fills=books.fills + 1,
+    )
+    order = evolve(
+        order,
+        reserved=max(order.reserved - notional - fill.fee, ZERO),
+        filled=order.filled + fill.units,
+        notional=order.notional + notional,
+        charged=order.charged + fill.fee,
+    )
+    return books, order
+
+
+def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
+    """Multiply the units of a symbol, held and ordered, and divide the prices."""
+    instrument = rules.instrument(symbol)
+    held = split_units(books.positions.get(symbol, ZERO), ratio)
+    after = Matched(evolve(books, positions={**books.positions, symbol: held}))
+    reports: list[OrderReport] = []
+    for id, order in books.orders.items():
+        if order.placed.order.symbol != symbol:
+            continue
+        # Rounded so that it needs no more than is reserved; what is less than a lot is not ordered any more.
+        left = instrument.round_units(order.left * ratio)
+        price = None if order.price is None else max(instrument.price_down(order.price / ratio), instrument.least_price)
+        order = evolve(order, units=order.filled + left, price=price)
+        if left:
+            after = Matched(evolve(after.books, orders={**after.books.orders, id: order}))
+            reports.append(order.report())
+        else:
+            after = _closed(after.books, order, OrderStatus.CANCELLED, "a split has left less than a lot of it")
+            reports += after.reports
+    return Matched(after.books, tuple(reports))
+
+
+def _quotes(market: MarketSlice, rules: Rules) -> dict[str, Quote]:
+    return {symbol: Quote(bar.close, market.time, _share(symbol, bar, rules)) for symbol, bar in market.bars.items()}
+
+
+def _share(symbol: str, bar: Bar, rules: Rules) -> Decimal | None:
+    if rules.max_share is None:
+        return None
+    return rules.instrument(symbol).round_units(bar.volume * rules.max_share)
+
+
+def _closed(books: Books, order: OpenOrder, status: OrderStatus, reason: str) -> Matched:
+    orders = {id: one for id, one in books.orders.items() if id != order.placed.client_id}
+    return Matched(evolve(books, orders=orders), (order.report(status, reason),))
+
+
+def _refuse(placed: PlacedOrder, what: str) -> NoReturn:
+    raise OrderRefused(f"order {placed.client_id} is refused: {what}")

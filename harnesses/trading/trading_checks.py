@@ -1,0 +1,57 @@
+"""What a trading harness is made of, and what its strategy answers, looked at before it does harm. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import cast
+
+from harnesses.errors import HarnessMisuse
+from harnesses.trading.market.orders import Order
+from harnesses.trading.risk import Limits
+from harnesses.trading.strategies import Strategy
+
+
+def check_parts(feed: object, broker: object, strategy: object, limits: object) -> None:
+    """Raise `HarnessMisuse` unless each is what a trading harness can be made of; all but the feed may be None."""
+    _check_has("feed", feed, "next_slice", "a feed, such as ReplayFeed.read({'SPY': 'spy.csv'})")
+    if broker is not None:
+        _check_has("broker", broker, "submit", "a broker, such as PaperBroker(), or None")
+    if strategy is not None and not isinstance(strategy, Strategy):
+        raise _misuse("strategy", "a Strategy or None", strategy, "write rsi_strategy(), or Strategy(Agent(function))")
+    if limits is not None and not isinstance(limits, Limits):
+        raise _misuse("limits", "Limits or None", limits, "write Limits(max_drawdown=Decimal('0.1')), or use constraints")
+
+
+def check_seconds(period_s: object, patience_s: object) -> None:
+    """Raise `HarnessMisuse` unless both are lengths of time; a period is one that passes."""
+    if not (isinstance(period_s, int | float) and isfinite(period_s) and period_s > 0):
+        raise _misuse("period_s", "seconds above 0", period_s, "with 60 the feed is asked once a minute")
+    if not (isinstance(patience_s, int | float) and patience_s >= 0):
+        raise _misuse("patience_s", "seconds from 0 up", patience_s, "leave it out for 300")
+
+
+def orders_from(name: str, answer: object) -> Sequence[Order]:
+    """Return the orders that a strategy has answered with.
+
+    Raises:
+        HarnessMisuse: it is not a sequence of orders.
+    """
+    if isinstance(answer, Sequence) and not isinstance(answer, str | bytes):
+        wrong = [one for one in cast(Sequence[object], answer) if not isinstance(one, Order)]
+        if not wrong:
+            return cast(Sequence[Order], answer)
+        raise HarnessMisuse(f"strategy {name!r}: expected a list of Order, was one with {wrong[0]!r:.120}; say Order(…)")
+    way_out = "return [order]" if isinstance(answer, Order) else "return [] for none"
+    raise HarnessMisuse(f"strategy {name!r}: expected a list of Order, was {answer!r:.120}; {way_out}")
+
+
+def _check_has(name: str, part: object, method: str, expected: str) -> None:
+    if isinstance(part, type):
+        raise _misuse(name, expected, part, f"make one of it: {part.__name__}(…)")
+    if not callable(getattr(part, method, None)):
+        raise _misuse(name, expected, part, f"it needs the method {method}")
+
+
+def _misuse(name: str, expected: str, was: object, way_out: str) -> HarnessMisuse:
+    return HarnessMisuse(f"TradingHarness: {name}: expected {expected}, was {was!r:.120}; {way_out}")

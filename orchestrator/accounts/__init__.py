@@ -1,0 +1,1 @@
+"""Accounts: budgets of running harnesses, kept in the store."""

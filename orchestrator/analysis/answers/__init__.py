@@ -1,0 +1,1 @@
+"""Answers: values, statistics and wording that questions share."""

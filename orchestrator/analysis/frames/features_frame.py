@@ -1,0 +1,153 @@
+"""The frame `features`: what became of each try at a feature, or at a task of a pipeline, and what was set back.
+
+    is_try    status                                                    passed
+    yes       passed, not_validated, chat_failed: it has no result      true or false
+    yes       interrupted; failed: the validator or the merge           NULL: it counts as no try
+    yes       cut_off, needs_context: of a pipeline's task              false
+    no        rechecked, set_back, blocked, unblocked                   NULL; `regressed` says that it passed before
+
+The law: what is told of a feature comes from what its harness has recorded; an agent's word counts for tokens and money alone.
+"""
+
+from __future__ import annotations
+
+from orchestrator.analysis.sources.source_reading import Source
+
+MONEY = "DECIMAL(38, 18)"
+"""As fine as what any venue counts, and 20 digits before the point; what is larger is NULL."""
+_FIELDS = {"input": "JSON", "output": "JSON", "delta": "JSON", "took_us": "STRUCT(agent BIGINT, work BIGINT)"}
+_HEAD = 'seq, "timestamp", run, harness, attempt, step'
+_SHORT = 300
+"""Characters of a reason."""
+_GIVEN = """{"kind": "VARCHAR", "feature_id": "VARCHAR", "turn": "INTEGER", "streamed": "BOOLEAN",
+    "task": "VARCHAR", "attempt": "INTEGER"}"""
+_SAID = """{"status": "VARCHAR", "note": "VARCHAR", "duration_s": "DOUBLE", "events": ["JSON"],
+    "result": {"tokens": "BIGINT", "commit": "VARCHAR"},
+    "verdict": {"evidence": "VARCHAR", "validator": "VARCHAR", "commit": "VARCHAR"}}"""
+_EVENT = """{"type": "VARCHAR", "task_id": "VARCHAR", "attempt": "INTEGER", "ts": "VARCHAR", "because_of": "VARCHAR",
+    "validator": "VARCHAR", "cost": {"tokens": "BIGINT", "actual_usd": "VARCHAR"}}"""
+_ORDERED = "^feature (.*): (un)?blocked by order"
+
+
+def exact(text: str) -> str:
+    """Return the SQL that makes `MONEY` of a text; NULL of one that is none.
+
+    The short way is for amounts of the usual length: the cast to 38 digits takes a hundred times as long (DuckDB 1.4.4).
+    """
+    short = rf"regexp_full_match({text}, '-?[0-9]{{1,12}}(\.[0-9]{{1,6}})?')"
+    return f"CASE WHEN {short} THEN TRY_CAST({text} AS DECIMAL(18, 6))::{MONEY} ELSE TRY_CAST({text} AS {MONEY}) END"
+
+
+def steps_query(source: Source) -> str:
+    """Return the query of the steps that can be a try, taken apart: what the frame is made of, a small part of all."""
+    return f"""
+        SELECT {_HEAD}, delta, took_us, given, json_transform(output, '{_SAID}') AS said
+        FROM (SELECT *, json_transform(input, '{_GIVEN}') AS given FROM ({source.own(("step",), _FIELDS)}))
+        WHERE given.kind IS NOT NULL OR given.streamed IS NOT NULL
+    """
+
+
+def query(source: Source) -> str:
+    """Return the query of the frame `features`."""
+    return f"""
+        WITH steps AS (SELECT * FROM feature_steps), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, kind, feature, turn, is_try, status, passed,
+               regressed, blocked, left(reason, {_SHORT}) AS reason, validator, "commit", duration_s, agent_s, tokens, money,
+               tool_calls
+        FROM (SELECT * FROM turns UNION ALL BY NAME SELECT * FROM orders UNION ALL BY NAME SELECT * FROM judged
+              UNION ALL BY NAME SELECT * FROM stale)
+    """
+
+
+def _worked(source: Source) -> str:
+    """How long the agent of each try took: an attempt that was cut off may have put that on record before."""
+    return f"""
+        worked AS (
+            SELECT harness, step, arg_max(TRY_CAST(json_extract_string(result, '$.duration_s') AS DOUBLE), seq) AS agent_s
+            FROM ({source.own(("outcome",), {"key": "VARCHAR", "result": "JSON"})})
+            WHERE starts_with(key, 'work ') GROUP BY harness, step
+        )
+    """
+
+
+def _turns() -> str:
+    """The tries of a list of features, what was judged anew, and what people have ordered."""
+    return f"""
+        turns AS (
+            SELECT {_HEAD}, given.kind AS kind, given.feature_id AS feature, nullif(given.turn, 0) AS turn,
+                   given.kind <> 'recheck' AS is_try,
+                   CASE WHEN given.kind = 'recheck' AND said.status = 'passed' THEN 'rechecked' ELSE said.status END AS status,
+                   CASE WHEN given.kind = 'recheck' THEN NULL WHEN said.status = 'passed' THEN true
+                        WHEN said.status IN ('not_validated', 'chat_failed') THEN false END AS passed,
+                   said.status = 'set_back' AS regressed,
+                   list_contains(json_extract_string(delta, '$.in.standings.in.*.set.status'), 'blocked') IS true AS blocked,
+                   coalesce(right(said.verdict.evidence, {_SHORT}), said.note) AS reason, said.verdict.validator AS validator,
+                   coalesce(said.verdict."commit", said.result."commit") AS "commit", said.duration_s AS duration_s,
+                   coalesce(worked.agent_s, took_us.agent / 1e6) AS agent_s, nullif(said.result.tokens, 0) AS tokens
+            FROM steps LEFT JOIN worked USING (harness, step)
+            WHERE given.kind IN ('turn', 'recheck', 'recover') AND given.feature_id IS NOT NULL AND said.status IS NOT NULL
+        ),
+        orders AS (
+            SELECT {_HEAD}, 'orders' AS kind, regexp_extract(told, '{_ORDERED}', 1, 's') AS feature, false AS is_try,
+                   regexp_extract(told, '{_ORDERED}', 2, 's') || 'blocked' AS status, false AS regressed,
+                   regexp_extract(told, '{_ORDERED}', 2, 's') = '' AS blocked, told AS reason
+            FROM (SELECT {_HEAD}, unnest(json_extract_string(delta, '$.in.progress.append[*].summary')) AS told FROM steps
+                  WHERE given.streamed IS NOT NULL AND contains(said.note, 'blocked'))
+            WHERE regexp_matches(told, '{_ORDERED}', 's')
+        )
+    """
+
+
+def _tasks() -> str:
+    """What has happened to a pipeline's tasks: its events, and what was counted of each attempt."""
+    return f"""
+        moves AS (
+            SELECT * FROM steps WHERE given.task IS NOT NULL AND given.kind IS NOT NULL AND said.events IS NOT NULL
+        ),
+        events AS (
+            SELECT {_HEAD}, event.task_id AS feature, event.attempt AS turn, TRY_CAST(event.ts AS TIMESTAMP) AS ts, event
+            FROM (SELECT {_HEAD}, unnest(list_transform(said.events, lambda one: json_transform(one, '{_EVENT}'))) AS event
+                  FROM moves)
+        ),
+        tried AS (
+            SELECT harness, feature, turn, min(ts) FILTER (event.type = 'task_started') AS begun,
+                   epoch(max(ts) FILTER (event.type IN ('agent_completed', 'agent_failed')) -
+                         min(ts) FILTER (event.type = 'task_started')) AS agent_s,
+                   max(event.cost.tokens) AS tokens, max(TRY_CAST(event.cost.actual_usd AS {MONEY})) AS money
+            FROM events WHERE turn IS NOT NULL GROUP BY harness, feature, turn
+        ),
+        counted AS (
+            SELECT harness, given.task AS feature, given.attempt AS turn,
+                   max(TRY_CAST(json_extract_string(delta, '$.in.tasks.in.*.set.built.tool_calls')[1] AS BIGINT)) AS tool_calls
+            FROM moves WHERE given.kind = 'build' GROUP BY harness, feature, turn
+        )
+    """
+
+
+def _endings() -> str:
+    """The attempts at a pipeline's tasks that have come to an end, and what has become stale."""
+    return f"""
+        endings AS (
+            SELECT {_HEAD}, given.kind AS kind, given.task AS feature, nullif(given.attempt, 0) AS turn,
+                   said.status AS outcome, said.note AS reason,
+                   TRY_CAST(json_extract_string(said.events[-1], '$.ts') AS TIMESTAMP) AS ended,
+                   list_filter(list_transform(said.events, lambda one: json_extract_string(one, '$.validator')),
+                               lambda one: one IS NOT NULL)[-1] AS validator
+            FROM moves WHERE given.kind IN ('judge', 'act', 'reclaim', 'block') AND said.status <> 'IN_PROGRESS'
+        ),
+        judged AS (
+            SELECT {_HEAD}, kind, feature, turn, kind <> 'block' AS is_try,
+                   CASE WHEN kind = 'block' THEN 'blocked' WHEN kind = 'reclaim' THEN 'cut_off'
+                        WHEN outcome = 'PASS' THEN 'passed' WHEN outcome = 'NEEDS_CONTEXT' THEN 'needs_context'
+                        ELSE 'not_validated' END AS status,
+                   CASE WHEN kind <> 'block' THEN outcome = 'PASS' END AS passed, false AS regressed,
+                   outcome IN ('BLOCKED', 'NEEDS_CONTEXT') AS blocked, reason, validator,
+                   greatest(epoch(ended - begun), 0) AS duration_s, agent_s, tokens, money, tool_calls
+            FROM endings LEFT JOIN tried USING (harness, feature, turn) LEFT JOIN counted USING (harness, feature, turn)
+        ),
+        stale AS (
+            SELECT {_HEAD}, 'set_back' AS kind, feature, false AS is_try, 'set_back' AS status, true AS regressed,
+                   false AS blocked, 'its evidence is stale because of ' || event.because_of AS reason
+            FROM events WHERE event.type = 'evidence_stale'
+        )
+    """

@@ -1,0 +1,167 @@
+"""How long steps take: for each harness a swelling line, thick where many are, on an axis of powers of ten."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from attrs import frozen
+
+from harnesses.charts.chart_theme import FAINT, INK, WIDTH, Spec
+from orchestrator.analysis.answers.answer_wording import seconds
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.frames.gathered import gather
+from orchestrator.analysis.pictures.chart_layers import SMALL, channel, layer, rows_of
+from orchestrator.analysis.pictures.picture_page import Picture, nothing, sheet, values
+from orchestrator.analysis.pictures.roll_picture import Roll, roll, row_height
+
+PER_DECADE = 8
+_LEAST_S = 1e-6
+"""What is shorter is drawn as this long: the clock knows no less."""
+_BODY = "#7fa3c7"
+_TIMED = "SELECT harness, unnest(works) / 1e6 AS took_s FROM gathered WHERE list_contains($names, harness)"
+_BETWEEN = """
+    SELECT harness, epoch_us("timestamp") / 1e6 - lag(epoch_us("timestamp") / 1e6) OVER (
+        PARTITION BY harness, attempt ORDER BY seq) AS took_s
+    FROM records WHERE kind IN ('step', 'started') AND list_contains($names, harness)
+"""
+_COUNTED = f"""
+    WITH all_took AS MATERIALIZED ({{took}}),
+    took AS (SELECT harness, greatest(took_s, {_LEAST_S}) AS took_s FROM all_took WHERE took_s IS NOT NULL),
+    marks AS (
+        SELECT harness, quantile_cont(took_s, [0.5, 0.95, 0.99]) AS marks, max(took_s) AS most FROM took GROUP BY harness
+    )
+    SELECT harness, floor(log10(took_s) * {PER_DECADE})::INTEGER AS bin, count(*), any_value(marks), any_value(most)
+    FROM took JOIN marks USING (harness) GROUP BY ALL ORDER BY ALL
+"""
+
+
+@frozen
+class Spread:
+    """How long the steps of one harness took."""
+
+    harness: str
+    bins: dict[int, int]
+    """Steps by the power of ten, in parts of one in `PER_DECADE`."""
+    marks: tuple[float, float, float]
+    """The time that 50, 95 and 99 % of them stay below."""
+    most_s: float
+
+
+def latency(run: Run, harness: str | None = None) -> Picture:
+    """Draw how long steps take."""
+    cast = roll(run, harness)
+    found, notes = spreads(run, cast.names)
+    if not found:
+        return nothing("latency", "No step has been recorded")
+    named = [one.harness for one in found]
+    order = [cast.labels[name] for name in cast.names if name in named]
+    height = row_height(len(found))
+    body = rows_of(
+        order,
+        height,
+        [_bodies(cast, found, height), _marks(cast, found, height), *_said(cast, found)],
+        width=WIDTH - 60,
+    )
+    key = "thicker: more of the harness's steps; long line: half take less; short line: 95 % take less; dot: 99 %"
+    return sheet("latency", _title(cast, found), (key,), body, (*notes, *cast.notes))
+
+
+def spreads(run: Run, names: tuple[str, ...]) -> tuple[list[Spread], tuple[str, ...]]:
+    """Return how long the steps of each harness took, and what is to be said of that."""
+    gather(run)
+    notes: tuple[str, ...] = ()
+    if not (rows := _rows(run, _TIMED, names)):
+        rows, notes = _rows(run, _BETWEEN, names), ("no times on record: from one step's record to the next one's",)
+    bins: dict[str, dict[int, int]] = {}
+    for name, bin, count, _, _ in rows:
+        bins.setdefault(name, {})[bin] = count
+    ends = {row[0]: (row[3], row[4]) for row in rows}
+    return [Spread(name, bins[name], tuple(ends[name][0]), ends[name][1]) for name in names if name in bins], notes
+
+
+def _rows(run: Run, took: str, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    return run.rows(_COUNTED.format(took=took.replace("$names", "?")), [list(names)])
+
+
+def _title(cast: Roll, found: list[Spread]) -> str:
+    slowest = max(found, key=lambda one: one.marks[0])
+    half, _, last = slowest.marks
+    who = cast.labels[slowest.harness] + (" is slowest" if len(found) > 1 else "")
+    if last <= half * 1.05:
+        return f"{who}: nearly all of its steps take {seconds(half)}"
+    return f"{who}: half of its steps take over {seconds(half)}, one in a hundred over {seconds(last)}"
+
+
+def axis(least: float, most: float) -> dict[str, Any]:
+    """Return an axis of durations by powers of ten, written with their units; it is never shorter than one power."""
+    if (short := 10 / (most / least)) > 1:
+        least, most = least / math.sqrt(short), most * math.sqrt(short)
+    words = (
+        "datum.value < 1e-3 ? format(datum.value * 1e6, ',.3~g') + ' µs' : "
+        "datum.value < 1 ? format(datum.value * 1e3, ',.3~g') + ' ms' : "
+        "datum.value < 120 ? format(datum.value, ',.3~g') + ' s' : "
+        "datum.value < 7200 ? format(datum.value / 60, ',.3~g') + ' min' : "
+        "datum.value < 172800 ? format(datum.value / 3600, ',.3~g') + ' h' : format(datum.value / 86400, ',.3~g') + ' d'"
+    )
+    return {
+        "type": "quantitative",
+        "title": "time of a step (powers of ten)",
+        "scale": {"type": "log", "domain": [least, most], "nice": False},
+        "axis": {"labelExpr": words, "values": _ticks(least, most), "labelOverlap": "greedy"},
+    }
+
+
+def _ticks(least: float, most: float) -> list[float]:
+    """Return round durations: the fewer powers of ten there are, the more of each."""
+    low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
+    parts = (1, 2, 5) if high - low <= 3 else (1, 3) if high - low <= 6 else (1,)
+    ticks = [part * 10.0**power for power in range(low, high + 1) for part in parts]
+    return [tick for tick in ticks if least * 0.999 <= tick <= most * 1.001]
+
+
+def _bodies(cast: Roll, found: list[Spread], height: int) -> Spec:
+    rows: list[dict[str, Any]] = [
+        {
+            "harness": cast.labels[one.harness],
+            "least": 10 ** (bin / PER_DECADE),
+            "most": 10 ** ((bin + 1) / PER_DECADE),
+            "thick": max(count / max(one.bins.values()), 0.06),
+        }
+        for one in found
+        for bin, count in one.bins.items()
+    ]
+    x = {"field": "least", **axis(min(row["least"] for row in rows), max(row["most"] for row in rows))}
+    thick = channel("thick:Q", scale={"domain": [0, 1], "range": [0, 0.82 * height]}, legend=None)
+    return layer(rows, {"type": "bar", "color": _BODY}, x=x, x2="most", size=thick)
+
+
+def _marks(cast: Roll, found: list[Spread], height: int) -> Spec:
+    rows = [
+        {"harness": cast.labels[one.harness], "half": one.marks[0], "most": one.marks[1], "last": one.marks[2]}
+        for one in found
+    ]
+    tick = {"type": "tick", "color": INK, "opacity": 1}
+    marks = [
+        layer(None, {**tick, "thickness": 2.4, "size": 0.92 * height}, x="half:Q"),
+        layer(None, {**tick, "thickness": 1.4, "size": 0.5 * height}, x="most:Q"),
+        layer(None, {"type": "point", "filled": True, "color": INK, "size": 26, "opacity": 1}, x="last:Q"),
+    ]
+    return {"data": values(rows), "layer": marks}
+
+
+def _said(cast: Roll, found: list[Spread]) -> list[Spec]:
+    """Return the figures to the right, in columns under their heads."""
+    columns = {"half": 48, "99 %": 108, "most": 168}
+    rows = [
+        {"harness": cast.labels[one.harness], "said": seconds(second), "at": WIDTH - 60 + at}
+        for one in found
+        for second, at in zip((one.marks[0], one.marks[2], one.most_s), columns.values(), strict=True)
+    ]
+    text = {"type": "text", "align": "right", "color": INK, "fontSize": SMALL}
+    place = channel("at:Q", scale=None, axis=None)
+    heads = [{"said": word, "at": WIDTH - 60 + at} for word, at in columns.items()]
+    return [
+        layer(rows, text, x=place, text="said"),
+        layer(heads, {**text, "color": FAINT, "baseline": "bottom"}, x=place, y={"value": -4}, text="said"),
+    ]

@@ -1,0 +1,1 @@
+"""Questions about the ready-made trading and coding harnesses."""

@@ -1,0 +1,5 @@
+"""The comparison of harnesses or runs."""
+
+from orchestrator.analysis.questions.compare.compare_question import answer
+
+__all__ = ["answer"]

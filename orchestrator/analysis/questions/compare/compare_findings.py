@@ -1,0 +1,227 @@
+"""What differs between two harnesses, or two lots of them, and whether by more than chance. Pure.
+
+    figure                                    repeated by             test
+    step_interval_s work_s agent_s commit_s   batches of the steps    permutation, studentised
+    try_agent_s try_tokens try_money          tries                   permutation, studentised
+    failures restarts                         steps                   binomial
+    set_backs                                 features                binomial
+    features_passed                           features of one id      sign test
+    tries_to_pass                             features of one id      permutation of signs
+    day_return                                days of one date        permutation of signs, of batches
+    any of these, between lots of harnesses   harnesses               permutation, studentised
+    gain_share max_drawdown_share             nothing: one each       none
+
+The law: what is not repeated is told and not judged; and the more figures are looked at, the more each has to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import isclose
+
+from attrs import evolve, frozen
+
+from orchestrator.analysis.answers.statistics import (
+    LEVEL,
+    Interval,
+    batches,
+    chance_of_counts,
+    chance_of_difference,
+    chance_of_pairs,
+    interval_of_ratio,
+    judged,
+    mean,
+)
+from orchestrator.analysis.questions.compare.compare_sides import STEPWISE, Side
+
+BETTER, WORSE, SAME, CHANCE, ALONE = "better", "worse", "same", "within chance", "not judged"
+_MORE_IS_BETTER = frozenset({"features_passed", "day_return", "gain_share"})
+_ALIKE = 0.1
+"""A difference that is smaller than this part, as far as can be told, is none."""
+
+
+@frozen(kw_only=True)
+class Finding:
+    """One figure of both sides."""
+
+    what: str
+    """The harness, or the lot of them."""
+    figure: str
+    before: float | None
+    after: float | None
+    chance: float | None = None
+    """How likely chance alone makes them differ so much; None where there is no test."""
+    ratio: Interval | None = None
+    """How many times as large as before, at the level."""
+    repeats: tuple[int, int] = (1, 1)
+    by: str = ""
+    """What repeats it."""
+
+    @property
+    def change(self) -> float | None:
+        """The part of what was before that has come to it; None where no part can be told, as of losses."""
+        if self.before is None or self.after is None or self.before <= 0 or self.after < 0:
+            return None
+        return self.after / self.before - 1
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether there is no difference at all."""
+        if self.before is None or self.after is None:
+            return self.before is self.after
+        # Means of the same figures may differ in the order that they were added up in.
+        return isclose(self.before, self.after, rel_tol=1e-9)
+
+    @property
+    def verdict(self) -> str:
+        """What can be said of it. To be asked when all findings are judged together."""
+        if self.is_equal:
+            return SAME
+        if self.chance is None:
+            return ALONE
+        if self.chance < LEVEL:
+            return BETTER if ((self.after or 0) > (self.before or 0)) is (self.figure in _MORE_IS_BETTER) else WORSE
+        alike = self.ratio is not None and 1 - _ALIKE < self.ratio.low <= self.ratio.high < 1 + _ALIKE
+        return SAME if alike else CHANCE
+
+
+def between(before: Side, after: Side) -> Iterator[Finding]:
+    """Yield what is known of two harnesses, each by itself."""
+    for figure in STEPWISE:
+        if figure in before.means and figure in after.means:
+            yield _lots(
+                after.name,
+                figure,
+                before.batches.get(figure, []),
+                after.batches.get(figure, []),
+                "batches of steps",
+                means=(before.means[figure], after.means[figure]),
+            )
+    for figure, one, other in (
+        ("failures", before.failures, after.failures),
+        ("restarts", before.restarts, after.restarts),
+    ):
+        if one or other:
+            yield _counts(after.name, figure, (one, other), (before.steps, after.steps), "steps")
+    yield from _features(before, after)
+    for figure in sorted(before.tries.keys() & after.tries.keys()):
+        yield _lots(after.name, figure, before.tries[figure], after.tries[figure], "tries")
+    yield from _books(before, after)
+
+
+def between_lots(what: str, before: Sequence[Side], after: Sequence[Side]) -> Iterator[Finding]:
+    """Yield what is known of two lots of harnesses, each of which repeats the same."""
+    figures: dict[str, Callable[[Side], float | None]] = {
+        **{figure: lambda side, figure=figure: side.means.get(figure) for figure in STEPWISE},  # type: ignore[misc]
+        "failures": lambda side: side.failures,
+        "restarts": lambda side: side.restarts,
+        "features_passed": lambda side: side.passed if side.features else None,
+        "set_backs": lambda side: sum(one.set_backs for one in side.features.values()) if side.features else None,
+        "tries_to_pass": lambda side: mean(passes) if (passes := _passes(side)) else None,
+        **{
+            figure: lambda side, figure=figure: mean(side.tries[figure]) if figure in side.tries else None  # type: ignore[misc]
+            for figure in ("try_agent_s", "try_tokens", "try_money")
+        },
+        "gain_share": lambda side: side.books.gain if side.books else None,
+        "max_drawdown_share": lambda side: side.books.max_drawdown if side.books else None,
+    }
+    for figure, of in figures.items():
+        one = [value for side in before if (value := of(side)) is not None]
+        other = [value for side in after if (value := of(side)) is not None]
+        if one and other and (any(one) or any(other)):
+            yield _lots(what, figure, one, other, "harnesses")
+
+
+def judged_together(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with their chances as they are to be read where all of them are looked at."""
+    # What is equal needs no test, and so takes nothing from the others.
+    chances = judged([None if one.is_equal else one.chance for one in findings])
+    return [one if one.is_equal else evolve(one, chance=chance) for one, chance in zip(findings, chances, strict=True)]
+
+
+def _lots(
+    what: str,
+    figure: str,
+    one: Sequence[float],
+    other: Sequence[float],
+    by: str,
+    *,
+    means: tuple[float, float] | None = None,
+) -> Finding:
+    before, after = means or (mean(one), mean(other))
+    return Finding(
+        what=what,
+        figure=figure,
+        before=before,
+        after=after,
+        chance=chance_of_difference(one, other),
+        ratio=interval_of_ratio(one, other),
+        repeats=(len(one), len(other)),
+        by=by,
+    )
+
+
+def _counts(what: str, figure: str, counts: tuple[int, int], exposures: tuple[int, int], by: str) -> Finding:
+    chance = chance_of_counts(*counts, *exposures)
+    return Finding(what=what, figure=figure, before=counts[0], after=counts[1], chance=chance, repeats=exposures, by=by)
+
+
+def _features(before: Side, after: Side) -> Iterator[Finding]:
+    shared = sorted(before.features.keys() & after.features.keys())
+    if not shared:
+        return
+    pairs = [(before.features[id], after.features[id]) for id in shared]
+    lost = sum(one.is_passed and not other.is_passed for one, other in pairs)
+    won = sum(other.is_passed and not one.is_passed for one, other in pairs)
+    repeats, by = (len(pairs), len(pairs)), "features of one id"
+    passed = (sum(one.is_passed for one, _ in pairs), sum(other.is_passed for _, other in pairs))
+    yield Finding(
+        what=after.name,
+        figure="features_passed",
+        before=passed[0],
+        after=passed[1],
+        chance=chance_of_counts(lost, won, 1, 1),
+        repeats=repeats,
+        by=by,
+    )
+    tries = [(one.tries_to_pass, other.tries_to_pass) for one, other in pairs if one.tries_to_pass and other.tries_to_pass]
+    if tries:
+        yield Finding(
+            what=after.name,
+            figure="tries_to_pass",
+            before=mean([one for one, _ in tries if one]),
+            after=mean([other for _, other in tries if other]),
+            chance=chance_of_pairs([(other or 0) - (one or 0) for one, other in tries]),
+            repeats=(len(tries), len(tries)),
+            by=by,
+        )
+    backs = (sum(one.set_backs for one, _ in pairs), sum(other.set_backs for _, other in pairs))
+    if any(backs):
+        yield _counts(after.name, "set_backs", backs, (len(pairs), len(pairs)), "features")
+
+
+def _books(before: Side, after: Side) -> Iterator[Finding]:
+    if before.books is None or after.books is None:
+        return
+    one, other = before.books.returns, after.books.returns
+    days = sorted(one.keys() & other.keys())
+    if days:
+        moved = batches([other[day] - one[day] for day in days])
+        yield Finding(
+            what=after.name,
+            figure="day_return",
+            before=mean([one[day] for day in days]),
+            after=mean([other[day] for day in days]),
+            chance=chance_of_pairs(moved),
+            repeats=(len(days), len(days)),
+            by="days of one date",
+        )
+    for figure, first, second in (
+        ("gain_share", before.books.gain, after.books.gain),
+        ("max_drawdown_share", before.books.max_drawdown, after.books.max_drawdown),
+    ):
+        yield Finding(what=after.name, figure=figure, before=first, after=second)
+
+
+def _passes(side: Side) -> list[float]:
+    return [one.tries_to_pass for one in side.features.values() if one.tries_to_pass]

@@ -1,0 +1,137 @@
+"""Loops: the same output, or the same two or three, again and again; states that do not change any more.
+
+A step shows something again if its output is that of the step 1, 2 or 3 before it; a loop is at least 5 steps in a row that
+do so, all at the same distance: the rule of the guard `no_progress`. Of longer periods nothing is said.
+
+    same      the outputs are equal                    similar    they are but for numbers, which hold times and counts
+    unchanged nothing was changed in the state by at least 20 steps in a row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from orchestrator.analysis.answers.answer import Answer, Table
+from orchestrator.analysis.answers.answer_wording import times
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.frames.remaining import what_is_gone
+from orchestrator.analysis.questions.answer_cells import moment
+from orchestrator.analysis.questions.record_scan import harnesses
+from orchestrator.text.terminal_text import one_line
+
+AGAIN, UNCHANGED = 5, 20
+PERIODS = 3
+_MOST = 200
+"""Loops that are told of, the longest."""
+_NOTE = (
+    f"a loop is at least {AGAIN} steps in a row whose output is that of the step 1, 2 or 3 before; similar: but for numbers; "
+    f"unchanged: at least {UNCHANGED} steps in a row that changed nothing in the state"
+)
+_KINDS = (
+    *(
+        (kind, period, 1 << place * PERIODS + period - 1)
+        for place, kind in enumerate(("same", "similar"))
+        for period in (1, 2, 3)
+    ),
+    ("unchanged", 0, 1 << 2 * PERIODS),
+)
+"""What is looked for, the distance, and its bit."""
+_LOOKS = """
+    CREATE OR REPLACE TEMP TABLE loop_looks AS
+    SELECT list_position(?, harness)::INTEGER AS place, step_number AS step, hash(output::VARCHAR) AS same,
+           hash(regexp_replace(output::VARCHAR, '[0-9]+', '0', 'g')) AS "similar",
+           coalesce(delta::VARCHAR, '{}') = '{}' AS is_unchanged
+    FROM steps WHERE list_contains(?, harness)
+"""
+_MARKS = """
+    CREATE OR REPLACE TEMP TABLE loop_marks AS
+    SELECT place, step, ({bits} + CASE WHEN is_unchanged THEN {unchanged} ELSE 0 END)::UTINYINT AS marks
+    FROM loop_looks WINDOW one AS (PARTITION BY place ORDER BY step)
+"""
+_RUNS = """
+    SELECT place, '{kind}', {period}, min(step) - {period}, max(step), count(*) + {period} AS steps FROM (
+        SELECT place, step, step - row_number() OVER (PARTITION BY place ORDER BY step) AS island
+        FROM loop_marks WHERE marks & {bit} <> 0
+    ) GROUP BY place, island HAVING count(*) >= {least} ORDER BY steps DESC, place, min(step) LIMIT {most}
+"""
+
+
+def answer(run: Run, *, harness: str | None = None) -> Answer:
+    """Return where harnesses did the same again and again, the longest first.
+
+    Raises:
+        UsageError: there is no such harness.
+    """
+    names = harnesses(run, harness)
+    every: list[tuple[Any, ...]] = [(names[row[0] - 1], *row[1:]) for row in _found(run, names)]
+    found = told_once(every)[:_MOST]
+    shown = _shown(run, found)
+    rows = [(*row, *shown.get(row[:5], (None, None, ""))) for row in found]
+    columns = ("harness", "kind", "period", "first_step", "last_step", "steps", "first", "last", "output")
+    return Answer("loops", (Table("loops", columns, rows, _NOTE),), [*_sentences(rows), *what_is_gone(run, names)])
+
+
+def _found(run: Run, names: list[str]) -> list[tuple[Any, ...]]:
+    """Return the longest loops of each kind. In small steps, so that a million outputs need little memory."""
+    run.rows(_LOOKS, [names, names])
+    bits = " + ".join(
+        f'CASE WHEN "{kind}" = lag("{kind}", {period}) OVER one THEN {bit} ELSE 0 END'
+        for kind, period, bit in _KINDS
+        if period
+    )
+    run.rows(_MARKS.format(bits=bits, unchanged=_KINDS[-1][2]))
+    rows: list[tuple[Any, ...]] = []
+    for kind, period, bit in _KINDS:
+        least = AGAIN if period else UNCHANGED
+        rows.extend(run.rows(_RUNS.format(kind=kind, period=period, bit=bit, least=least, most=_MOST)))
+    run.rows("DROP TABLE loop_looks")
+    run.rows("DROP TABLE loop_marks")
+    return rows
+
+
+def told_once(found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return loops without those that say nothing more: what is the same is also similar, and of period 1 also of 2 and 3."""
+    kept: list[tuple[Any, ...]] = []
+    within: dict[str, list[tuple[Any, ...]]] = {}
+    for row in sorted(found, key=lambda row: (row[0], _PLAIN[row[1]], row[2], row[3])):
+        name, kind, _, first, last = row[:5]
+        known = within.setdefault(name, [])
+        if kind == "unchanged" or not any(other[3] <= first + PERIODS and last <= other[4] for other in known):
+            kept.append(row)
+            if kind != "unchanged":
+                known.append(row)
+    return sorted(kept, key=lambda row: (-row[5], row[0], row[3], row[1]))
+
+
+_PLAIN = {"same": 0, "similar": 1, "unchanged": 2}
+
+
+def _shown(run: Run, found: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return when each loop began and ended, and its last output, short."""
+    places = sorted({(row[0], step) for row in found for step in row[3:5]})
+    query = """
+        SELECT harness, step_number, "timestamp", left(output::VARCHAR, 1000) FROM steps
+        WHERE list_contains(?, step_number) AND list_contains(?, harness)
+    """
+    rows = run.rows(query, [[step for _, step in places], sorted({name for name, _ in places})]) if places else []
+    told = {(name, step): (at, text) for name, step, at, text in rows}
+    shown: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for name, kind, period, first, last, _ in found:
+        (begin, _), (end, text) = told.get((name, first), (None, "")), told.get((name, last), (None, ""))
+        output = "" if kind == "unchanged" else one_line(text or "", 120)
+        shown[name, kind, period, first, last] = (moment(begin), moment(end), output)
+    return shown
+
+
+def _sentences(rows: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+    if not rows:
+        yield "No loop is seen."
+    for name, kind, period, first, last, steps, _, _, output in rows[:5]:
+        where = f"{name}: {times(steps, 'step')}, {first} to {last},"
+        if kind == "unchanged":
+            yield f"{where} changed nothing in the state."
+        else:
+            what = "the same output" if period == 1 else f"the same {period} outputs"
+            but = ", but for numbers" if kind == "similar" else ""
+            yield f"{where} gave {what} again and again{but}: {output}"

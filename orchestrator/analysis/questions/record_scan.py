@@ -1,0 +1,165 @@
+"""What is on record of each harness besides its steps, as values, and where each of them stands after that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from attrs import frozen
+
+from harnesses.diagnostics.choices import one_of
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.frames.gathered import FIELDS, HEARD, LIFE, gather, say
+from orchestrator.analysis.sources import StoreSource
+from orchestrator.errors import StoreError, UsageError
+from orchestrator.events import EVENTS, Paused, Restarting, Resumed
+from orchestrator.lifecycle import TRANSITIONS, Status, after
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+
+INTERRUPTED = "interrupted"
+"""Of a harness that is on record as running, and whose program is gone; only a store tells that."""
+_TYPES = {event.kind: event for event in EVENTS}
+
+
+@frozen
+class Said:
+    """A lifecycle event, or what is on record of an approval. A field is None where the record has none of that name."""
+
+    seq: int
+    at: datetime
+    """UTC, without a zone."""
+    harness: str
+    attempt: int
+    step: int
+    """The last recorded one; of an approval the one that it was asked in."""
+    kind: str
+    cause: str | None = None
+    error: str | None = None
+    delay_s: float | None = None
+    due: float | None = None
+    restarts: str | None = None
+    period_s: float | None = None
+    program_ended: bool | None = None
+    paused: bool | None = None
+    origin: str | None = None
+    origin_step: int | None = None
+    id: str | None = None
+    verdict: str | None = None
+    by: str | None = None
+    reason: str | None = None
+    category: str | None = None
+    summary: str | None = None
+    expires_us: int | None = None
+
+    @property
+    def is_life(self) -> bool:
+        """Whether it is an event of the harness's life."""
+        return self.kind in LIFE
+
+
+@frozen
+class Stand:
+    """Where a harness is."""
+
+    status: str
+    """In the words of `orchestrator.lifecycle`, or `INTERRUPTED`."""
+    last: Said | None
+    """The last event of its life."""
+
+
+def harnesses(run: Run, harness: str | None = None) -> list[str]:
+    """Return the names of all harnesses, or the one that is asked for.
+
+    Raises:
+        UsageError: it is none of the run's.
+    """
+    gather(run)
+    names = [row[0] for row in run.rows("SELECT DISTINCT harness FROM gathered WHERE harness <> '' ORDER BY harness")]
+    if harness is None:
+        return names
+    if harness not in names:
+        known = one_of(names[:20], "nothing is recorded; run a harness first") + (" …" if len(names) > 20 else "")
+        raise UsageError(f"{run.location} has no harness {harness!r}: {known}")
+    return [harness]
+
+
+def said(run: Run, names: Iterable[str], *, fully: bool = True) -> dict[str, list[Said]]:
+    """Return what is on record of each of these harnesses, in order.
+
+    Args:
+        fully: whether all fields are wanted, or only those of `HEARD`.
+    """
+    gather(run)
+    if fully:
+        say(run)
+    columns = ("harness", "attempt", *HEARD, *(name for name in FIELDS if fully and name not in HEARD))
+    picked = ", ".join(f'"{name}"' for name in columns)
+    table = "said" if fully else "heard"
+    rows = run.rows(f"SELECT {picked} FROM {table} WHERE list_contains(?, harness) ORDER BY harness, seq", [list(names)])
+    named = ["at" if name == "timestamp" else name for name in columns]
+    events = (Said(**dict(zip(named, row, strict=True))) for row in rows)
+    return {name: list(group) for name, group in groupby(events, key=lambda one: one.harness)}
+
+
+def ended_at(run: Run) -> datetime | None:
+    """Return the last moment that anything is on record of; None of an empty run."""
+    gather(run)
+    last: Any = run.rows("SELECT max(last) FROM gathered")[0][0]
+    return last if isinstance(last, datetime) else None
+
+
+def standings(run: Run, told: dict[str, list[Said]], names: Iterable[str]) -> dict[str, Stand]:
+    """Return where each of these harnesses stands."""
+    gone = _gone(run)
+    return {name: stand(told.get(name, ()), gone=name in gone) for name in names}
+
+
+def stand(events: Iterable[Said], *, gone: bool = False) -> Stand:
+    """Return where a harness stands after its events.
+
+    Args:
+        gone: whether its program is known to be.
+    """
+    status, last, awaits = Status.NEW, None, False
+    for event in events:
+        if event.is_life:
+            kind = _TYPES[event.kind]
+            status = after(status, kind, backing_off=awaits) or _alone(event.kind, status)
+            awaits = kind is Restarting or (awaits and kind in (Paused, Resumed))
+            last = event
+    is_gone = gone and status in (Status.RUNNING, Status.BACKING_OFF)
+    return Stand(INTERRUPTED if is_gone else status.value, last)
+
+
+def _alone(kind: str, status: Status) -> Status:
+    """Return what an event means where the ones before it are missing, as in a part of a log."""
+    for table in TRANSITIONS.values():
+        if _TYPES[kind] in table:
+            return table[_TYPES[kind]]
+    return status
+
+
+def _gone(run: Run) -> set[str]:
+    """Return the harnesses that no living program owns, as far as there is a store to tell."""
+    if not isinstance(run.source, StoreSource):
+        return set()
+    try:
+        with closing(SqliteReader(run.location)) as reader:
+            return {record.name for record in reader.harnesses() if not record.owned}
+    except StoreError:
+        return set()
+
+
+def open_approvals(run: Run, told: dict[str, list[Said]]) -> list[Said]:
+    """Return the requests that nobody has answered, of steps that are still being made."""
+    steps = dict(run.rows("SELECT harness, max(last_step) FROM lives GROUP BY harness"))
+    answered = {one.id for events in told.values() for one in events if one.kind in ("approval_answered", "approval_used")}
+    return [
+        one
+        for name, events in told.items()
+        for one in events
+        if one.kind == "approval_requested" and one.id not in answered and one.step == steps.get(name, 0) + 1
+    ]

@@ -1,0 +1,192 @@
+"""The figures of each harness and of all together, read in one pass.
+
+work     from the resumption of `execute()` to its yield; of it in agents, in effects and waiting; the rest is its own code
+commit   from the yield to being on disk          held     at the pause gate
+alive    from the start of an attempt to its end, or to its last record; if its first steps are gone, from the first one left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from attrs import frozen
+
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.frames.remaining import look
+from orchestrator.analysis.questions.record_scan import Said, Stand, harnesses, open_approvals, said, standings
+
+_TOOK = ("work", "agent", "effects", "waiting", "commit", "held")
+_OWN = "(SELECT g.* FROM gathered g JOIN remaining USING (harness) WHERE coalesce(g.last_step > copied, true))"
+_QUANTILES = "[0.5, 0.95, 0.99, 1]"
+_COUNTS = """
+    SELECT harness, sum(steps)::BIGINT, count(*) FILTER (is_started),
+           coalesce(sum(date_diff('microsecond', since, until)), 0) / 1e6, min(began), max(last),
+           coalesce(sum(rated), 0)::BIGINT, min(since), max(until)
+    FROM lives LEFT JOIN kept USING (harness, attempt) WHERE {where} GROUP BY GROUPING SETS ((harness), ())
+"""
+_TIMES = """
+    SELECT harness, coalesce(sum(len(works)), 0)::BIGINT, {sums}
+    FROM {own} WHERE {where} GROUP BY GROUPING SETS ((harness), ())
+"""
+_LATENCIES = """
+    SELECT harness, list_transform(quantile_cont(took, {quantiles}), lambda one: one / 1e6)
+    FROM (SELECT harness, unnest({column}) AS took FROM {own} WHERE {where}) GROUP BY GROUPING SETS ((harness), ())
+"""
+_SINCE = """
+    SELECT harness, quantile_cont(took, {quantiles}) FROM (
+        SELECT harness, date_diff('microsecond', coalesce(lag("timestamp") OVER one, began), "timestamp") / 1e6 AS took
+        FROM (SELECT seq, "timestamp", harness, attempt FROM steps)
+        JOIN (SELECT harness, attempt, began FROM lives WHERE is_started) USING (harness, attempt)
+        WHERE {where} WINDOW one AS (PARTITION BY harness, attempt ORDER BY seq)
+    ) GROUP BY GROUPING SETS ((harness), ())
+"""
+_OUTCOMES = """
+    SELECT harness, sum(intents)::BIGINT, list(outcomes) FILTER (outcomes IS NOT NULL)
+    FROM gathered WHERE {where} GROUP BY harness
+"""
+
+
+@frozen
+class Tally:
+    """What one harness has done, or all of them together."""
+
+    harness: str | None
+    """None of all together."""
+    stand: Stand | None
+    steps: int
+    timed: int
+    """Steps whose parts were timed."""
+    attempts: int
+    alive_s: float
+    restarts: int
+    failures: int
+    approvals_open: int
+    first: datetime | None
+    last: datetime | None
+    rated: int
+    """Steps within `alive_s`: its own, of attempts whose first steps are gone those after the first one that is left."""
+    span_s: float
+    """From the first moment that `rated` steps are of to the last."""
+    work: tuple[float, ...] | None
+    """p50, p95, p99 and the most, in seconds; of steps that were not timed, the time since the record before."""
+    commit: tuple[float, ...] | None
+    took_us: Mapping[str, int]
+    """Sums of `work`, `agent`, `effects`, `waiting`, `commit`, `held`."""
+    effects: Mapping[str, int]
+    """How many by outcome."""
+
+    @property
+    def total_us(self) -> int:
+        """All time that was measured."""
+        return sum(self.took_us[part] for part in ("work", "commit", "held"))
+
+    def share(self, part: str) -> float | None:
+        """Return what share of the time went into one of `agent`, `effects`, `waiting`, `own`, `commit`, `held`."""
+        took = self.took_us
+        own = max(0, took["work"] - took["agent"] - took["effects"] - took["waiting"])
+        return (own if part == "own" else took[part]) / self.total_us if self.total_us else None
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """The rate while it was alive."""
+        return self.rated / self.alive_s if self.alive_s else None
+
+
+_NO_TIMES = (0,) * 7
+"""Of a harness without a step of its own, such as a fork that was not started."""
+
+
+def tallies(run: Run, harness: str | None = None) -> list[Tally]:
+    """Return the figures of all together, then of each harness.
+
+    Raises:
+        UsageError: there is no such harness.
+    """
+    names = harnesses(run, harness)
+    where, given = ("harness = ?", [harness]) if harness is not None else ("harness <> ''", [])
+
+    def keyed(query: str, **more: str) -> dict[str | None, Any]:
+        filled = query.format(where=where, quantiles=_QUANTILES, own=_OWN, **more)
+        return {row[0]: row[1:] for row in run.rows(filled, given)}
+
+    told = said(run, names, fully=False)
+    look(run)
+    stands = standings(run, told, names)
+    counts = keyed(_COUNTS)
+    times = keyed(_TIMES, sums=", ".join(f"sum({part}_us)::BIGINT" for part in _TOOK))
+    work, commit = (keyed(_LATENCIES, column=column) for column in ("works", "commits"))
+    if any(count and not times.get(name, _NO_TIMES)[0] for name, (count, *_) in counts.items()):
+        work = {**keyed(_SINCE), **work}
+    effects = _effects(run, where, given)
+    asked = [one.harness for one in open_approvals(run, told)]
+    return [
+        _tally(
+            name,
+            stands.get(name or ""),
+            [one for events in told.values() for one in events] if name is None else told.get(name, ()),
+            counts.get(name, (0, 0, 0.0, None, None, 0, None, None)),
+            times.get(name, _NO_TIMES),
+            (work.get(name), commit.get(name)),
+            _added(effects.values()) if name is None else effects.get(name, {}),
+            sum(name in (None, one) for one in asked),
+        )
+        for name in (None, *names)
+    ]
+
+
+def _tally(
+    name: str | None,
+    stand: Stand | None,
+    told: Iterable[Said],
+    counts: Any,
+    times: Any,
+    latencies: Any,
+    effects: Mapping[str, int],
+    approvals_open: int,
+) -> Tally:
+    kinds = [one.kind for one in told]
+    work, commit = (tuple(one[0]) if one and one[0] else None for one in latencies)
+    return Tally(
+        harness=name,
+        stand=stand,
+        steps=counts[0] or 0,
+        timed=times[0] or 0,
+        attempts=counts[1],
+        alive_s=counts[2],
+        restarts=kinds.count("restarting"),
+        failures=kinds.count("failed"),
+        approvals_open=approvals_open,
+        first=counts[3],
+        last=counts[4],
+        rated=counts[5],
+        span_s=(counts[7] - counts[6]).total_seconds() if counts[6] and counts[7] else 0.0,
+        work=work,
+        commit=commit,
+        took_us={part: took or 0 for part, took in zip(_TOOK, times[1:], strict=True)},
+        effects=effects,
+    )
+
+
+def _effects(run: Run, where: str, given: list[Any]) -> dict[str, dict[str, int]]:
+    """Return how many effects each harness has, by outcome; a look at the frame is needed only where one has a history."""
+    rows = run.rows(_OUTCOMES.format(where=where), given)
+    found = {name: _added(outcomes or ()) for name, _, outcomes in rows}
+    if all(sum(found[name].values()) == intents and not found[name].keys() - _FINAL for name, intents, _ in rows):
+        return {name: outcomes for name, outcomes in found.items() if outcomes}
+    counted: dict[str, dict[str, int]] = {}
+    for name, outcome, count in run.rows(f"SELECT harness, outcome, count(*) FROM effects WHERE {where} GROUP BY ALL", given):
+        counted.setdefault(name, {})[outcome] = count
+    return counted
+
+
+_FINAL = frozenset({"confirmed", "refused"})
+
+
+def _added(outcomes: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for one in outcomes:
+        for outcome, count in one.items():
+            sums[outcome] = sums.get(outcome, 0) + count
+    return sums

@@ -1,0 +1,136 @@
+"""Steps by time: how many in each bucket, per harness and in all; the times without any; faster or slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from orchestrator.analysis.answers.answer import Answer, Cell, Table
+from orchestrator.analysis.answers.answer_wording import number, seconds, share, times
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.analysis.frames.remaining import OWN, look, what_is_gone, what_was_copied
+from orchestrator.analysis.questions.answer_cells import moment
+from orchestrator.analysis.questions.record_scan import harnesses
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+BUCKETS = 60
+"""At most so many."""
+_LENGTHS_S = (
+    *(1e-6, 1e-5, 1e-4, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 6 * 3600, 12 * 3600),
+    *(86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400, 91 * 86_400, 364 * 86_400),
+)
+"""Lengths of buckets that people count in."""
+_GAPS = 10
+_TREND = 0.2
+"""A change of the rate between the halves that is worth a sentence."""
+_FEW = 20
+"""With fewer steps in a half nothing is said of a trend."""
+_SPAN = f"""
+    SELECT epoch_us(min("timestamp")), epoch_us(max("timestamp")), count(*) FROM {OWN} WHERE list_contains(?, harness)
+"""
+_COUNTED = f"""
+    SELECT harness, (epoch_us("timestamp") // $length) * $length AS begin, count(*)
+    FROM (SELECT harness, "timestamp" FROM {OWN}) WHERE list_contains($names, harness)
+    GROUP BY GROUPING SETS ((harness, begin), (begin)) ORDER BY harness NULLS FIRST, begin
+"""
+_HALVES = f"""
+    SELECT harness, count(*) FILTER (us <= middle), count(*) FILTER (us > middle), any_value(half) FROM (
+        SELECT harness, epoch_us("timestamp") AS us FROM {OWN} WHERE list_contains($names, harness)
+    ) JOIN (
+        SELECT harness, (epoch_us(min(since)) + epoch_us(max(until))) / 2 AS middle,
+               (epoch_us(max(until)) - epoch_us(min(since))) / 2e6 AS half
+        FROM kept GROUP BY harness
+    ) USING (harness) GROUP BY harness ORDER BY harness
+"""
+_BETWEEN = f"""
+    SELECT before, "timestamp", after_name, harness FROM (
+        SELECT "timestamp", harness, lag("timestamp") OVER one AS before, lag(harness) OVER one AS after_name
+        FROM (SELECT "timestamp", harness, seq FROM {OWN}) WHERE list_contains(?, harness)
+        WINDOW one AS (ORDER BY "timestamp", seq)
+    ) WHERE before IS NOT NULL AND "timestamp" > before ORDER BY "timestamp" - before DESC, before LIMIT ?
+"""
+
+
+def answer(run: Run, *, harness: str | None = None) -> Answer:
+    """Return how many steps were made when.
+
+    Raises:
+        UsageError: there is no such harness.
+    """
+    names = harnesses(run, harness)
+    look(run)
+    begin, end, steps = run.rows(_SPAN, [names])[0]
+    if not steps:
+        return Answer("throughput", (_table((), 1.0),), ("No step is recorded yet.",))
+    length_us = _length_us(end - begin)
+    counted = run.execute(_COUNTED, {"length": length_us, "names": names}).fetchall()
+    halves = run.execute(_HALVES, {"names": names}).fetchall()
+    gaps = run.rows(_BETWEEN, [names, _GAPS])
+    trend = [_trend(*row) for row in halves if row[3]]
+    rows = _filled(counted, length_us, one_harness=len(names) == 1)
+    tables = (
+        _table(rows, length_us / 1e6, what_was_copied(run, names)),
+        Table("trend", ("harness", "first_half_per_s", "second_half_per_s", "change_share", "half_s"), trend),
+        Table(
+            "gaps",
+            ("begin", "end", "duration_s", "step_before_of", "step_after_of"),
+            [(moment(since), moment(until), (until - since).total_seconds(), of, to) for since, until, of, to in gaps],
+            "the longest times in which no harness recorded a step",
+        ),
+    )
+    said = _sentences(steps, (end - begin) / 1e6, halves, gaps)
+    return Answer("throughput", tables, [*said, *what_is_gone(run, names)])
+
+
+def _table(rows: Sequence[tuple[Cell, ...]], length_s: float, copied: str = "") -> Table:
+    note = ". ".join(filter(None, (f"a bucket is {seconds(length_s)} long", copied)))
+    return Table("buckets", ("begin", "harness", "steps", "steps_per_s"), rows, note)
+
+
+def _length_us(span_us: int) -> int:
+    """Return the length of a bucket: the shortest with which there are not too many."""
+    lengths = [round(length_s * 1e6) for length_s in _LENGTHS_S]
+    return next((length for length in lengths if span_us / length < BUCKETS - 1), max(lengths[-1], span_us // BUCKETS + 1))
+
+
+def _filled(counted: Sequence[tuple[Any, ...]], length_us: int, *, one_harness: bool) -> list[tuple[Cell, ...]]:
+    """Return a row for each bucket in which something was going on, those of all harnesses without a gap between them."""
+    rows: list[tuple[Cell, ...]] = []
+    whole = {begin: steps for name, begin, steps in counted if name is None}
+    if not one_harness:
+        begins = range(min(whole), max(whole) + 1, length_us)
+        rows.extend(_bucket(begin, None, whole.get(begin, 0), length_us) for begin in begins)
+    by_name: dict[str, dict[int, int]] = {}
+    for name, begin, steps in counted:
+        if name is not None:
+            by_name.setdefault(name, {})[begin] = steps
+    for name, found in by_name.items():
+        rows.extend(
+            _bucket(begin, name, found.get(begin, 0), length_us) for begin in range(min(found), max(found) + 1, length_us)
+        )
+    return rows
+
+
+def _bucket(begin_us: int, name: str | None, steps: int, length_us: int) -> tuple[Cell, ...]:
+    return (moment(_EPOCH + timedelta(microseconds=begin_us)), name, steps, steps / (length_us / 1e6))
+
+
+def _trend(name: str, first: int, second: int, half_s: float) -> tuple[Cell, ...]:
+    return (name, first / half_s, second / half_s, (second - first) / first if first else None, half_s)
+
+
+def _sentences(steps: int, span_s: float, halves: Sequence[tuple[Any, ...]], gaps: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+    rate = f", {number(steps / span_s)} a second" if span_s else ""
+    yield f"{times(steps, 'step')} within {seconds(span_s)}{rate}."
+    for name, first, second, _ in halves:
+        if min(first, second) >= _FEW and abs(second - first) >= _TREND * first:
+            how = "more" if second > first else "fewer"
+            change = share(abs(second - first) / first)
+            yield f"{name} made {change} {how} steps in the second half of its time than in the first."
+        elif first >= _FEW and not second:
+            yield f"{name} made no step in the second half of its time, after {first:,} in the first."
+    if gaps and span_s and (gaps[0][1] - gaps[0][0]).total_seconds() >= span_s / 10:
+        since, until, of, _ = gaps[0]
+        yield f"Nothing was recorded for {seconds((until - since).total_seconds())} after {moment(since)}, a step of {of}."

@@ -1,0 +1,163 @@
+"""What a harness was doing when, from its events: spans of time, one after the other. Pure.
+
+    running       an attempt is alive               blocked   it cannot go on until a person decides
+    waiting       … and has asked a person          stopped   over, and started again later; other ends likewise
+    held          … and an operator holds it        gone      its program was: nothing is on record from its last
+    backing_off   the next attempt is due later               sign of life until the next start
+
+`held` begins with the operator's order: the harness itself stands still from its next step on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import pairwise
+
+from attrs import evolve, frozen
+
+from orchestrator.analysis.questions.record_scan import Said
+
+GONE = "gone"
+ALIVE = ("running", "waiting", "held")
+LASTING = ("backing_off", "blocked")
+"""What goes on after the last event."""
+
+
+@frozen
+class Span:
+    """A stretch of time in which a harness did one thing."""
+
+    harness: str
+    attempt: int
+    kind: str
+    begin: datetime
+    end: datetime
+    first_step: int | None = None
+    """The first that was recorded in it; None if none was."""
+    last_step: int | None = None
+    cause: str = ""
+    """What is on record of why."""
+    is_open: bool = False
+    """Whether it lasts still, as far as is known."""
+
+    @property
+    def duration_s(self) -> float:
+        """How long it lasted."""
+        return (self.end - self.begin).total_seconds()
+
+
+@frozen
+class Life:
+    """What is known of an attempt besides its events."""
+
+    last: datetime
+    """When it was heard of last."""
+    last_step: int
+    is_killed: bool
+    """Whether there is no end on record, but a later attempt."""
+
+
+@frozen
+class _Mark:
+    """From when on a harness does something else."""
+
+    at: datetime
+    kind: str
+    attempt: int
+    step: int
+    """The last that was recorded."""
+    cause: str = ""
+    is_start: bool = False
+
+
+def spans(name: str, events: Iterable[Said], lives: Mapping[int, Life], now: datetime, *, is_gone: bool = False) -> list[Span]:
+    """Return the spans of one harness, in order.
+
+    Args:
+        lives: its attempts.
+        now: the last moment of the run.
+        is_gone: whether it is on record as alive, and its program is known to be gone.
+    """
+    marks = list(_changes(_marks(events)))
+    found = [span for first, second in pairwise(marks) for span in _between(name, first, second, lives)]
+    if marks:
+        found.extend(_lasting(name, marks[-1], lives, now, is_gone=is_gone))
+    return found
+
+
+def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
+    """Yield what a harness does from each of its events on."""
+    is_held, asked = False, set[str | None]()
+    rest, attempt, step, cause = "", 0, 0, ""
+    at = datetime.min
+    for event in events:
+        # A clock that was set back makes no span of negative length.
+        at = max(at, event.at)
+        match event.kind:
+            case "forked":
+                continue
+            case "started":
+                rest, cause, asked = "", "", set[str | None]()
+            case "paused":
+                is_held = True
+            case "resumed":
+                is_held = False
+            case "approval_requested":
+                asked.add(event.id)
+            case "approval_answered" | "approval_used":
+                asked.discard(event.id)
+            case kind:
+                rest, cause = ("backing_off" if kind == "restarting" else kind), event.cause or ""
+                is_held = is_held and bool(event.paused or kind == "restarting")
+        if event.is_life:
+            attempt, step = event.attempt, event.step
+        elif event.kind == "approval_requested":
+            step = event.step - 1
+        alive = "waiting" if asked else "held" if is_held else "running"
+        yield _Mark(at, rest or alive, attempt, step, cause, event.kind == "started")
+
+
+def _changes(marks: Iterable[_Mark]) -> Iterator[_Mark]:
+    """Yield the marks from which on something is different: an end, and what follows from it at once, are one."""
+    last: _Mark | None = None
+    for mark in marks:
+        if last is not None and mark.kind == last.kind and not mark.is_start:
+            continue
+        if last is None or mark.kind in ALIVE or last.kind in (*ALIVE, *LASTING):
+            if last is not None:
+                yield last
+            last = mark
+        else:
+            last = evolve(mark, at=last.at)
+    if last is not None:
+        yield last
+
+
+def _between(name: str, first: _Mark, second: _Mark, lives: Mapping[int, Life]) -> Iterator[Span]:
+    """Yield the span from one mark to the next; two, if the program was gone before it came back."""
+    life = lives.get(first.attempt)
+    if first.kind in ALIVE and second.is_start and life is not None and life.is_killed:
+        until = min(max(first.at, life.last), second.at)
+        yield _span(name, first, until, life.last_step)
+        yield Span(name, first.attempt, GONE, until, second.at)
+    else:
+        yield _span(name, first, second.at, second.step)
+
+
+def _lasting(name: str, mark: _Mark, lives: Mapping[int, Life], now: datetime, *, is_gone: bool) -> Iterator[Span]:
+    """Yield what goes on after the last event: nothing, if it is over."""
+    life = lives.get(mark.attempt)
+    step = life.last_step if life is not None else mark.step
+    if mark.kind in ALIVE and is_gone and life is not None:
+        until = max(mark.at, life.last)
+        yield _span(name, mark, until, step)
+        yield Span(name, mark.attempt, GONE, until, max(until, now), is_open=True)
+    elif mark.kind in (*ALIVE, *LASTING):
+        yield evolve(_span(name, mark, max(mark.at, now), step), is_open=True)
+
+
+def _span(name: str, mark: _Mark, end: datetime, last_step: int) -> Span:
+    is_made = mark.kind in ALIVE and last_step > mark.step
+    first = mark.step + 1 if is_made else None
+    return Span(name, mark.attempt, mark.kind, mark.at, end, first, last_step if is_made else None, mark.cause)

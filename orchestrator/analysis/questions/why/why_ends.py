@@ -1,0 +1,253 @@
+"""Why a harness is where it is: by its status, what is on record of how it came there, and what to do next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from shlex import quote
+from typing import Any
+
+from attrs import frozen
+
+from orchestrator.analysis.answers.answer_wording import listed, seconds, times
+from orchestrator.analysis.questions.answer_cells import moment
+from orchestrator.analysis.questions.record_scan import INTERRUPTED, Said
+from orchestrator.analysis.questions.why.why_attempts import Link, back_offs, earlier, link
+from orchestrator.analysis.questions.why.why_facts import Around
+from orchestrator.analysis.questions.why.why_steps import effect_links, message_words, step_links, used_links
+from orchestrator.text.terminal_text import one_line
+
+
+@frozen
+class Case:
+    """What is known of a harness and how it came where it is."""
+
+    name: str
+    status: str
+    last: Said | None
+    """The last event of its life."""
+    last_step: int
+    events: Sequence[Said]
+    around: Around
+    """Around the step that is being made, or would be."""
+    made: Around | None = None
+    """Around the last recorded step, where that is looked at."""
+    traces: Mapping[int, str] = {}
+    spent: Sequence[tuple[list[str], dict[str, Any]]] = ()
+    now: datetime | None = None
+
+
+def ending(case: Case) -> list[Link]:
+    """Return the chain behind where a harness is."""
+    if case.last is None:
+        return [Link(f"{case.name} has not been started: nothing is on record of its life.", case.name)]
+    tell = _TOLD.get(case.status, _running)
+    return list(tell(case, case.last))
+
+
+def _completed(case: Case, last: Said) -> Iterator[Link]:
+    what = "`is_complete()` was true then" if last.kind == "completed" else "`execute()` returned then: it had no more to do"
+    word = "completed" if last.kind == "completed" else "exhausted"
+    yield link(f"{case.name} is {word} at step {last.step}, in attempt {last.attempt}, since {moment(last.at)}: {what}.", last)
+    if case.made is not None:
+        yield from step_links(case.name, case.last_step, case.made, is_made=True)
+        if not case.made.used:
+            yield from used_links(case.name, f"Step {case.last_step - 1}", case.made.used_before)
+    yield from _past(case)
+
+
+def _failed(case: Case, last: Said) -> Iterator[Link]:
+    gave_up = case.status == "gave_up"
+    what = "gave up" if gave_up else "failed, and was not started again"
+    cause = f": {one_line(last.cause or '', 300)}" if gave_up and last.cause else ""
+    yield link(f"{case.name} {what} after step {last.step}, in attempt {last.attempt}, at {moment(last.at)}{cause}.", last)
+    yield from _past(case)
+    yield from _surroundings(case)
+
+
+def _blocked(case: Case, last: Said) -> Iterator[Link]:
+    said = one_line(last.cause or "", 400)
+    yield link(f"{case.name} is blocked after step {last.step} since {moment(last.at)}: {said}.", last)
+    yield from effect_links(case.name, case.around.effects)
+    open_ones = [one for one in case.around.effects if one.is_open]
+    for one in open_ones:
+        command = f"orchestrator effects settle {_word(case.name)} {_word(one.key)} --as done|not-done --reason TEXT"
+        yield Link(f"To go on: find out what became of the effect, then `{command}`, and run it again.", case.name)
+    asked = list(_asked(case))
+    yield from asked
+    if not open_ones and not asked:
+        remedy = _reopening(case, last) or (
+            "`orchestrator kill-switch off`, and run it again"
+            if any(
+                word in said.lower() for word in ("kill switch", "latch")
+            )  # what it was called when older stores were written
+            else "see to the cause, and run it again"
+        )
+        yield Link(f"To go on: {remedy}.", case.name)
+    yield from _past(case)
+
+
+def _reopening(case: Case, last: Said) -> str:
+    """Return what to do about the denial that has blocked a harness; nothing if none has."""
+    cause = last.cause or ""
+    words = {one.id: one.verdict for one in case.events if one.kind == "approval_answered" and one.id and one.id in cause}
+    for id, verdict in words.items():
+        if verdict == "reopened":
+            return "run it again: what was denied is reopened, and asked anew then"
+        if verdict == "denied":
+            return f"`orchestrator approvals reopen {_word(id)}`, and run it again"
+    return ""
+
+
+def _budget_spent(case: Case, last: Said) -> Iterator[Link]:
+    said = one_line(last.cause or "", 400).rstrip(".")
+    yield link(f"{case.name} has spent its budget after step {last.step}, at {moment(last.at)}: {said}.", last)
+    sums: dict[str, dict[str, Decimal]] = {}
+    for pools, amounts in case.spent:
+        for pool in pools:
+            for unit, amount in amounts.items():
+                kept = sums.setdefault(pool, {})
+                kept[unit] = kept.get(unit, Decimal(0)) + _amount(amount)
+    for pool, units in sums.items():
+        said = listed(f"{amount:f} of {unit}" for unit, amount in units.items())
+        yield Link(f"Of pool {pool!r} {case.name} has spent {said} in {times(len(case.spent), 'reservation')}.", case.name)
+    yield Link("To go on: raise the budget, and run it again; `orchestrator budgets` shows what is left.", case.name)
+    yield from _past(case)
+
+
+def _amount(value: Any) -> Decimal:
+    try:
+        return Decimal(str(value))
+    except InvalidOperation:
+        return Decimal(0)
+
+
+def _stopped(case: Case, last: Said) -> Iterator[Link]:
+    whole = " with the whole program" if last.program_ended else ""
+    said = one_line(last.cause or "stopped", 300)
+    yield link(
+        f"{case.name} was stopped{whole} after step {last.step}, at {moment(last.at)}: {said}; run it again to go on.", last
+    )
+    yield from _asked(case)
+    yield from _past(case)
+
+
+def _backing_off(case: Case, last: Said) -> Iterator[Link]:
+    due = "" if last.delay_s is None else f", {seconds(last.delay_s)} after that"
+    yield link(f"{case.name} is backing off since {moment(last.at)}; its next attempt is due{due}.", last)
+    yield from _past(case)
+    yield from _surroundings(case)
+
+
+def _interrupted(case: Case, last: Said) -> Iterator[Link]:
+    heard = case.around.before.at if case.around.before else last.at
+    yield link(
+        f"{case.name} was interrupted: it is on record as alive, in attempt {last.attempt}, and its program is gone. It was "
+        f"heard of last at {moment(max(heard, last.at))}, after step {case.last_step}; run it again to go on.",
+        last,
+    )
+    yield from effect_links(case.name, case.around.effects)
+    yield from _asked(case)
+    yield from _past(case)
+
+
+def _running(case: Case, last: Said) -> Iterator[Link]:
+    if case.status == "paused":
+        yield link(
+            f"{case.name} is held by an operator after step {case.last_step}; `orchestrator resume {_word(case.name)}`.", last
+        )
+    else:
+        since = case.around.before.at if case.around.before and case.around.before.at > last.at else last.at
+        quiet = f", {seconds((case.now - since).total_seconds())} before the end of what is on record" if case.now else ""
+        doing = f"it is making step {case.last_step + 1} since {moment(since)}{quiet}"
+        yield link(f"{case.name} is {case.status} in attempt {last.attempt}: {doing}.", last)
+    asked = list(_asked(case))
+    yield from asked
+    yield from effect_links(case.name, case.around.effects)
+    if not asked and not case.around.effects:
+        if case.around.unread:
+            one = case.around.unread[0]
+            yield Link(
+                f"The oldest message to {case.name} that no step has used up is {one.seq}, {message_words(one)}.",
+                case.name,
+                None,
+                None,
+                one.at,
+                one.seq,
+            )
+        else:
+            yield Link(f"What {case.name} waits for is not on record: no effect, approval or message is open.", case.name)
+    yield from _past(case)
+
+
+def _new(case: Case, last: Said) -> Iterator[Link]:
+    """Tell of a fork that nobody has started yet: nothing else can be on record and not have been started."""
+    text = (
+        f"{case.name} is new: it was forked from {one_line(last.origin or '?', 200)} at step {last.origin_step}, at "
+        f"{moment(last.at)}, and has not been started; starting it goes on with step {case.last_step + 1}."
+    )
+    yield link(text, last)
+
+
+def _surroundings(case: Case) -> Iterator[Link]:
+    """Yield what the step that failed had done and could read. That a message was read shows only once a step is recorded."""
+    found, number = case.around, case.last_step + 1
+    yield from effect_links(case.name, found.effects)
+    before = [one for one in found.unread if case.last is None or one.seq < case.last.seq]
+    if before:
+        one = before[0]
+        more = f", and {times(len(before) - 1, 'more')}" if len(before) > 1 else ""
+        text = (
+            f"While step {number} was being made, the oldest message to {case.name} that no step has used up was message "
+            f"{one.seq}, {message_words(one)}{more}."
+        )
+        yield Link(text, one.sender or case.name, None, one.sent_while, one.at, one.seq)
+    if found.before is not None:
+        yield Link(
+            f"The step before it, {found.before.number}, was recorded at {moment(found.before.at)} in attempt "
+            f"{found.before.attempt}.",
+            *(case.name, found.before.attempt, found.before.number, found.before.at, found.before.seq),
+        )
+        yield from used_links(case.name, f"Step {found.before.number}", found.used_before)
+
+
+def _word(text: str) -> str:
+    """Return text as one word of a command, whatever an agent has put in it."""
+    return quote(one_line(text, 200))
+
+
+def _asked(case: Case) -> Iterator[Link]:
+    """Yield what the harness has asked of people and has no answer to."""
+    answered = {one.id for one in case.events if one.kind in ("approval_answered", "approval_used")}
+    for one in case.events:
+        if one.kind == "approval_requested" and one.id not in answered and one.step == case.last_step + 1:
+            what = f"{one_line(one.category or '?', 60)}: {one_line(one.summary or '?', 200)}"
+            asked = f"{case.name} has asked for an approval at {moment(one.at)}, {what}"
+            yield link(f"{asked}; `orchestrator approve {_word(one.id or '')}`, or `deny`.", one)
+
+
+def _past(case: Case) -> Iterator[Link]:
+    """Yield how earlier attempts ended, and what came of it."""
+    failures = [one for one in case.events if one.kind == "failed"]
+    if failures:
+        yield from earlier(failures, case.traces)
+        yield from back_offs(case.events)
+    for one in case.events:
+        if one.kind == "forked":
+            yield link(f"It was made from the steps of {one.origin} up to step {one.origin_step}.", one, one.origin_step)
+
+
+_TOLD: Mapping[str, Callable[[Case, Said], Iterator[Link]]] = {
+    "completed": _completed,
+    "exhausted": _completed,
+    "failed": _failed,
+    "gave_up": _failed,
+    "blocked": _blocked,
+    "budget_spent": _budget_spent,
+    "stopped": _stopped,
+    "backing_off": _backing_off,
+    "new": _new,
+    INTERRUPTED: _interrupted,
+}
+"""What tells of each status; of one that is not here it is told as of one that runs."""

@@ -1,0 +1,152 @@
+"""What is on record around one step of one harness: the step, what it used, what it did, what was sent meanwhile. Values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from orchestrator.analysis.frames.analysis_run import Run
+from orchestrator.codec import decode
+
+_STEPS = """
+    SELECT seq, "timestamp", attempt, step_number, work_s, agent_s, effects_s, waiting_s, summary, left(output::VARCHAR, 400),
+           delta::VARCHAR
+    FROM steps WHERE harness = ? AND step_number BETWEEN ? AND ? ORDER BY step_number
+"""
+_EFFECTS = """
+    SELECT seq, "timestamp", step_number, key, outcome, reason, idempotent, attempt FROM effects
+    WHERE harness = ? AND step_number BETWEEN ? AND ? ORDER BY seq
+"""
+_MESSAGES = """
+    SELECT seq, "timestamp", sender, harness, left(message::VARCHAR, 300), consumed_step FROM messages
+    WHERE harness = ? OR sender = ? ORDER BY seq
+"""
+_MADE = """
+    SELECT m.seq, max(s.step_number) FROM (SELECT seq, sender, "timestamp" AS at FROM messages WHERE list_contains(?, seq)) m
+    LEFT JOIN (SELECT harness, "timestamp" AS at, step_number FROM steps WHERE list_contains(?, harness)) s
+    ON s.harness = m.sender AND s.at < m.at GROUP BY m.seq
+"""
+"""By time, since a message that is committed with its step comes after it, and one of an earlier version before."""
+_BUDGETS = """
+    SELECT pools, coalesce(amounts, spent)::VARCHAR FROM budgets
+    WHERE harness = ? AND change IN ('settled', 'forfeited', 'charged') ORDER BY seq
+"""
+
+
+@frozen
+class StepFact:
+    """A recorded step."""
+
+    seq: int
+    at: datetime
+    attempt: int
+    number: int
+    work_s: float | None
+    agent_s: float | None
+    effects_s: float | None
+    waiting_s: float | None
+    summary: str | None
+    output: str | None
+    delta: str | None
+
+
+@frozen
+class EffectFact:
+    """An effect of a step."""
+
+    seq: int
+    at: datetime
+    step: int
+    key: str
+    outcome: str
+    reason: str
+    idempotent: bool
+    attempt: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody knows what became of it."""
+        return self.outcome == "unknown" or (self.outcome == "begun" and not self.idempotent)
+
+
+@frozen
+class MessageFact:
+    """A message to a harness."""
+
+    seq: int
+    at: datetime
+    sender: str
+    """Empty if it came from outside of all harnesses."""
+    to: str
+    text: str
+    consumed_step: int | None
+    """The step of its receiver that used it up."""
+    sent_while: int | None = None
+    """The step that the sender was making then."""
+
+
+@frozen
+class Around:
+    """What is on record around a step."""
+
+    step: StepFact | None
+    """None while it is being made."""
+    before: StepFact | None
+    effects: Sequence[EffectFact] = field(factory=tuple)
+    used: Sequence[MessageFact] = field(factory=tuple)
+    """Messages that the step used up."""
+    used_before: Sequence[MessageFact] = field(factory=tuple)
+    """… and the step before it."""
+    unread: Sequence[MessageFact] = field(factory=tuple)
+    """Messages that no step has used up, oldest first."""
+    sent: Sequence[MessageFact] = field(factory=tuple)
+    """What the harness sent while the step was made."""
+
+
+def around(run: Run, name: str, number: int) -> Around:
+    """Return what is on record around step `number`, made or being made."""
+    found = {row[3]: StepFact(*row) for row in run.rows(_STEPS, [name, number - 1, number])}
+    step, before = found.get(number), found.get(number - 1)
+    effects = [EffectFact(*row) for row in run.rows(_EFFECTS, [name, number, number])]
+    messages = [MessageFact(*row) for row in run.rows(_MESSAGES, [name, name])]
+    mine = [one for one in messages if one.sender == name and (before is None or one.at > before.at)]
+    sent = [one for one in mine if step is None or one.at <= step.at]
+    mine = [one for one in messages if one.to == name]
+    used = [one for one in mine if one.consumed_step == number]
+    used_before = [one for one in mine if one.consumed_step is not None and one.consumed_step == number - 1]
+    unread = [one for one in mine if one.consumed_step is None]
+    known = _sent_while(run, [*used, *used_before, *unread[:1]])
+    return Around(
+        step,
+        before,
+        effects,
+        [known.get(one.seq, one) for one in used],
+        [known.get(one.seq, one) for one in used_before],
+        [known.get(one.seq, one) for one in unread],
+        sent,
+    )
+
+
+def _sent_while(run: Run, messages: Iterable[MessageFact]) -> dict[int, MessageFact]:
+    """Return the messages, by `seq`, with the step that their sender was making."""
+    asked = [one for one in messages if one.sender]
+    if not asked:
+        return {}
+    senders = [one.sender for one in asked]
+    rows = run.rows(_MADE, [[one.seq for one in asked], sorted(set(senders))])
+    made: dict[int, int] = {seq: (step or 0) + 1 for seq, step in rows}
+    return {one.seq: evolve(one, sent_while=made.get(one.seq)) for one in asked}
+
+
+def spent(run: Run, name: str) -> list[tuple[list[str], dict[str, Any]]]:
+    """Return what a harness has spent, from each settled reservation: pools and amounts."""
+    return [(list(pools or ()), decode(amounts) if amounts else {}) for pools, amounts in run.rows(_BUDGETS, [name])]
+
+
+def tracebacks(run: Run, seqs: Sequence[int]) -> dict[int, str]:
+    """Return the tracebacks of failures, by the `seq` of their records."""
+    query = "SELECT seq, body ->> '$.traceback' FROM events WHERE kind = 'failed' AND list_contains(?, seq)"
+    return {seq: text or "" for seq, text in run.rows(query, [list(seqs)])} if seqs else {}

@@ -1,0 +1,130 @@
+"""The engine: DuckDB, with nothing of it reached over a network, and SQLite files read by its extension."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = "256MB"
+"""What the engine may take; what does not fit goes to a temporary folder. With Python and the frames it stays below 500 MB."""
+MORE_MEMORY = ("1GB", "4GB")
+"""What it may take, one after the other, for records so large that this is not enough."""
+USUAL = 16 << 20
+"""Bytes of a line of JSON that DuckDB is ready for by itself; its buffers are twice that, for each thread."""
+_MISSING = "analysis needs {what}: expected the extra `analysis`; pip install 'harness-orchestrator[analysis]'"
+_SETTINGS: dict[str, Any] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    # The extension comes as a file of an installed package, which pip has checked, like every module that is imported here.
+    # Having DuckDB check its signature as well would take longer than all else that opening a store takes: 0.2 s of 0.25.
+    "allow_unsigned_extensions": "true",
+}
+
+
+def connect(temporary: Path) -> DuckDBPyConnection:
+    """Return a connection to an empty database in memory.
+
+    Args:
+        temporary: the folder for what does not fit into memory.
+
+    Raises:
+        UsageError: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise UsageError(_MISSING.format(what="DuckDB")) from None
+    db = duckdb.connect(config=_SETTINGS)
+    db.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false; SET TimeZone = 'UTC'")
+    db.execute(f"SET temp_directory = {quoted(str(temporary))}")
+    # It would be drawn on standard output, into what others are to read. In a notebook that cannot draw one, DuckDB refuses
+    # to hear of it, and draws none.
+    with suppress(duckdb.InvalidInputException):
+        db.execute("SET enable_progress_bar = false")
+    return db
+
+
+_TOKENS = re.compile("""('(?:[^']|'')*'|"(?:[^"]|"")*"|[?])""")
+"""What is to be told apart in a query: quoted text and names, and question marks."""
+_LISTED = {frozenset[type](): "VARCHAR", frozenset[type]({str}): "VARCHAR", frozenset[type]({int}): "BIGINT"}
+
+
+def asked(db: DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> DuckDBPyConnection:
+    """Carry out a query with values for its question marks.
+
+    They are written into it as literals where that is possible: to look at one value of Python, DuckDB loads all of pandas.
+    """
+    literals = [_literal(value) for value in parameters]
+    texts = _TOKENS.split(query)
+    if None in literals or texts.count("?") != len(literals):
+        return db.execute(query, parameters)
+    rest = iter(literals)
+    return db.execute("".join(str(next(rest)) if text == "?" else text for text in texts))
+
+
+def _literal(value: Any) -> str | None:
+    """Return a value as SQL writes it, None if that is not certain."""
+    if isinstance(value, list):
+        items: list[object] = cast(Any, value)
+        told = [_literal(one) for one in items]
+        of = _LISTED.get(frozenset(type(one) for one in items))
+        return None if of is None or None in told else f"[{', '.join(map(str, told))}]::{of}[]"
+    if isinstance(value, str):
+        return None if "\0" in value else quoted(value)
+    if isinstance(value, float):
+        return f"{value!r}::DOUBLE" if isfinite(value) else None
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 1 << 63 else None
+    return "NULL" if value is None else None
+
+
+def make_room(db: DuckDBPyConnection, longest: int) -> None:
+    """Let the engine have what lines of so many bytes need: it holds several copies of them, for each thread."""
+    if longest > USUAL:
+        db.execute(f"SET threads = 1; SET memory_limit = '{(256 << 20) + 16 * longest >> 20}MiB'")
+
+
+def load_sqlite(db: DuckDBPyConnection) -> None:
+    """Load the extension that reads SQLite files, which is installed beside DuckDB.
+
+    Raises:
+        UsageError: it is not installed, or does not fit this DuckDB.
+    """
+    try:
+        import duckdb_ext  # type: ignore[import-untyped]
+    except ImportError:
+        raise UsageError(_MISSING.format(what="DuckDB's extension for SQLite, duckdb-ext-sqlite")) from None
+    import duckdb
+
+    for root in duckdb_ext.__path__:
+        for file in glob.glob(
+            str(Path(root) / "extensions" / f"v{duckdb.__version__}" / "*" / "sqlite_scanner.duckdb_extension")
+        ):
+            db.execute(f"LOAD {quoted(file)}")
+            return
+    raise UsageError(
+        f"analysis: duckdb-ext-sqlite does not fit DuckDB {duckdb.__version__}: expected the same version of both; "
+        f"pip install 'duckdb-ext-sqlite=={duckdb.__version__}.*'"
+    )
+
+
+def quoted(text: str) -> str:
+    """Return text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def named(name: str) -> str:
+    """Return a name as SQL takes it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'

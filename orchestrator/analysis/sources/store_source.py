@@ -1,0 +1,159 @@
+"""A run read from its store, by DuckDB's extension for SQLite.
+
+The laws: a file that this process writes is not opened by that extension but copied first (`open_files.py`);
+nothing newer than the `seq` that was the last at first is seen; and what is text comes without secrets.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harnesses.redaction.redactor import redact_text
+from orchestrator.analysis.sources.duckdb_session import load_sqlite, named, quoted
+from orchestrator.analysis.sources.log_cleaning import cleaned
+from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text
+from orchestrator.store.file.open_files import read_no_more, reading_beside
+from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# What a harness and its run are called is looked up row by row: DuckDB takes a query of SQLite for a small one, and would join
+# it the wrong way round.
+_COLUMNS = """seq, time_us, attempt, step, kind, body, (SELECT name FROM harnesses h WHERE h.id = r.harness) AS name,
+    (SELECT run FROM claims c WHERE c.harness = r.harness AND c.epoch = r.epoch) AS run"""
+_OF_STEPS = frozenset({"input", "output", "delta", "summary", "ticks", "governance", "took_us", "consumed"})
+"""All that the body of a step can hold: no other is looked for in it."""
+
+
+class StoreSource:
+    """A store in a SQLite file.
+
+    Raises:
+        StoreUnusable: it is none, or cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.location = path.resolve(), str(path)
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._db: DuckDBPyConnection | None = None
+        with closing(open_reader(self._path)) as db, translated(self.location):
+            db.execute("BEGIN")
+            (self._last_seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+            names = [name for (name,) in db.execute("SELECT name FROM harnesses")]
+        self._secret_names = [(name, shown) for name in names if (shown := redact_text(name)) != name]
+
+    def prepare(self, db: DuckDBPyConnection) -> None:
+        load_sqlite(db)
+        # With more threads the extension crashes now and then, or returns part of a value:
+        # https://github.com/duckdb/duckdb-sqlite/issues/176
+        db.execute("SET threads = 1")
+        self._db = db
+        file = self._path if reading_beside(self._path, self._move) else self._copied()
+        db.execute(f"ATTACH {quoted(str(file))} AS store (TYPE sqlite, READ_ONLY)")
+
+    def own(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
+        return self._of(kinds, fields, self._rows)
+
+    def sweep(self, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
+        return self._of(kinds, fields, self._all_rows)
+
+    def stands(self, swept: tuple[int, int] | None) -> bool:
+        return swept is not None
+
+    def but(self, kinds: Sequence[str]) -> str:
+        which = f"kind NOT IN ({among(kinds)})" if kinds else "true"
+        return f"SELECT {_listed(RECORD)}, json({cleaned('body')}) AS body FROM ({self._rows(which)})"
+
+    def close(self) -> None:
+        read_no_more(self._path, self._move)
+        self._db = None
+        if self._copy is not None:
+            self._copy.cleanup()
+
+    def _of(self, kinds: Sequence[str], fields: Mapping[str, str], rows: Callable[[str], str]) -> str:
+        parts: list[str] = []
+        others = [kind for kind in kinds if kind != "step"]
+        if others:
+            parts.append(self._picked(self._rows(f"kind IN ({among(others)})"), fields, fields))
+        if "step" in kinds:
+            held = {name: type for name, type in fields.items() if name in _OF_STEPS}
+            parts.append(self._picked(rows("kind = 'step'"), fields, held))
+        return " UNION ALL ".join(parts)
+
+    def _picked(self, rows: str, fields: Mapping[str, str], held: Mapping[str, str]) -> str:
+        """Return a query for all `fields`; those that are not `held` are NULL."""
+        lacking = {name: type for name, type in fields.items() if name not in held}
+        read = from_body(held, numbers="raw", texts="body")
+        nulls = "".join(f", NULL::{type} AS {named(name)}" for name, type in lacking.items())
+        listed = _listed((*RECORD, *fields))
+        return f"""
+            SELECT {listed} FROM (SELECT *{read}{nulls} FROM (
+                SELECT * EXCLUDE (body), body AS raw, {_cleaned(held)} AS body FROM ({rows})
+            ))
+        """
+
+    def _rows(self, which: str) -> str:
+        """Return a query that SQLite carries out: it begins at once, comes in order, and reads no rows but those asked for."""
+        inner = f"SELECT {_COLUMNS} FROM records r WHERE seq <= {self._last_seq} AND {which}"
+        return f"""
+            SELECT seq::BIGINT AS seq, make_timestamp(time_us::BIGINT) AS "timestamp", coalesce(run, '') AS run,
+                   {self._shown("coalesce(name, '')")} AS harness, attempt::INTEGER AS attempt, step::BIGINT AS step,
+                   kind, body
+            FROM sqlite_query('store', {quoted(inner)})
+        """
+
+    def _all_rows(self, which: str) -> str:
+        """Return a query that DuckDB carries out; it begins by counting the rows."""
+        return f"""
+            SELECT r.seq AS seq, make_timestamp(r.time_us) AS "timestamp", coalesce(l.run, '') AS run,
+                   {self._shown("coalesce(n.name, '')")} AS harness, r.attempt::INTEGER AS attempt, r.step AS step,
+                   r.kind AS kind, r.body AS body
+            FROM store.records r LEFT JOIN store.harnesses n ON n.id = r.harness
+            LEFT JOIN store.claims l ON l.harness = r.harness AND l.epoch = r.epoch
+            WHERE r.seq <= {self._last_seq} AND r.{which}
+        """
+
+    def _shown(self, name: str) -> str:
+        """Return what a name is shown as; hardly any is a secret."""
+        cases = "".join(f" WHEN {quoted(one)} THEN {quoted(shown)}" for one, shown in self._secret_names)
+        return f"CASE {name}{cases} ELSE {name} END" if cases else name
+
+    def _copied(self) -> Path:
+        """Return a copy of the file as it is now, made by the SQLite that writes it."""
+        self._copy = tempfile.TemporaryDirectory(prefix="orchestrator-analysis-")
+        file = Path(self._copy.name) / "store.db"
+        with closing(open_reader(self._path)) as db, translated(self.location):
+            db.execute("VACUUM INTO ?", (str(file),))
+        return file
+
+    def _move(self) -> None:
+        """Go over to a copy: this process is about to write the file. A query under way goes on, and holds the file."""
+        if self._db is None:
+            return
+        from duckdb import ConnectionException
+
+        try:
+            cursor = self._db.cursor()
+        except ConnectionException:  # closed by hand
+            return
+        file = self._copied()
+        with cursor as db:
+            db.execute("DETACH store")
+            db.execute(f"ATTACH {quoted(str(file))} AS store (TYPE sqlite, READ_ONLY)")
+
+
+def _cleaned(fields: Mapping[str, str]) -> str:
+    """Return what makes bodies fit for these fields to be read from: nothing is looked through for secrets in vain."""
+    texts = {name for name, type in fields.items() if is_text(type)}
+    if texts == {"summary"}:
+        return f"""CASE WHEN contains(body, '"summary":') THEN {cleaned("body")} END"""
+    return cleaned("body") if texts else "NULL::VARCHAR"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(named, names))

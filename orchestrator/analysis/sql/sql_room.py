@@ -1,0 +1,194 @@
+"""A room: a process that holds one run, behind walls, and is asked queries. Whatever a query does, it does it there.
+
+The law: what is asked can neither write, nor read anything but the run, nor take more memory than the room has; and it can be
+ended at any moment, by ending the process. The next query gets a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from attrs import field, frozen
+
+from orchestrator.errors import OrchestratorError, UsageError
+
+_BOOT = """
+import json, sys
+boot = json.loads(sys.stdin.buffer.readline())
+sys.path[:] = boot["path"]
+from orchestrator.analysis.sql.query_process import serve
+serve(boot)
+"""
+_TURN_S = 0.1
+_CHUNK_BYTES = 1 << 18
+_DIED = "the query has ended its process: it needs more memory than a query gets; ask for less at once, with WHERE or LIMIT"
+
+
+class QueryFailed(UsageError):
+    """A query was refused, or is wrong."""
+
+
+class QueryStopped(OrchestratorError):
+    """A query took more than it may, or was stopped."""
+
+
+@frozen
+class Head:
+    """What a query gives: the columns, and their types as DuckDB writes them."""
+
+    columns: tuple[str, ...] = field(converter=tuple)
+    types: tuple[str, ...] = field(converter=tuple)
+
+
+@frozen
+class Page:
+    """Some of the rows, as plain data: `sql_cells`."""
+
+    rows: Sequence[Sequence[Any]]
+
+
+@frozen
+class End:
+    """There are no more rows to be had."""
+
+    rows: int
+    more: bool
+    """Whether a limit has kept some back."""
+
+
+class Room:
+    """Asked by one thread at a time; `stop` may be called from any other.
+
+    Args:
+        paths: a store, a log, a pattern, or exported Parquet; or several logs.
+    """
+
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths
+        self.location = ", ".join(paths)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._stopped = ""
+        self._heard = bytearray()
+        """What the process has said, and nobody has read yet."""
+
+    def ask(
+        self, query: str, *, limit: int | None = None, timeout_s: float | None = None
+    ) -> Generator[Head | Page | End, None, None]:
+        """Yield the head, the pages and the end of what a query gives. Leaving it early stops the query.
+
+        Raises:
+            QueryFailed: the query is refused, or wrong.
+            QueryStopped: it took longer than `timeout_s`, or more memory than there is.
+            UsageError: there is no such run.
+        """
+        process = self._started()
+        self._stopped = ""
+        timer = threading.Timer(timeout_s, self.stop, [f"the query took longer than {timeout_s:g} s"]) if timeout_s else None
+        whole = False
+        try:
+            if timer is not None:
+                timer.start()
+            self._tell(process, {"query": query, "limit": limit})
+            while True:
+                said = self._hear(process)
+                if "error" in said:
+                    # After a query that has taken all, what is left of the process is too little for another one.
+                    whole = not said.get("spent")
+                    raise (QueryFailed if whole else QueryStopped)(f"sql: {said['error']}")
+                if "end" in said:
+                    whole = True
+                    yield End(said["end"], said["more"])
+                    return
+                yield Page(said["rows"]) if "rows" in said else Head(said["columns"], said["types"])
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if not whole:
+                self.close()
+
+    def stop(self, why: str = "the query was stopped") -> None:
+        """End what is asked now; whoever asked gets a `QueryStopped` that says why."""
+        self._stopped = why
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End the process. A later query starts another."""
+        process, self._process = self._process, None
+        self._heard.clear()
+        if process is not None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                assert stream is not None
+                with suppress(OSError):
+                    stream.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def __enter__(self) -> Room:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        self._temporary = tempfile.TemporaryDirectory(prefix="orchestrator-sql-")
+        self._process = process = subprocess.Popen(
+            # In a session of its own, so that Ctrl-C reaches whoever asks, and not what is asked.
+            [sys.executable, "-I", "-c", _BOOT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._tell(process, {"path": sys.path, "paths": self.paths, "temporary": self._temporary.name})
+        said = self._hear(process)
+        if "error" in said:
+            self.close()
+            raise UsageError(said["error"])
+        return process
+
+    def _tell(self, process: subprocess.Popen[bytes], what: dict[str, Any]) -> None:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(msgspec.json.encode(what) + b"\n")
+            process.stdin.flush()
+
+    def _hear(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        assert process.stdout is not None
+        said: dict[str, Any] = msgspec.json.decode(self._line(process.stdout.fileno()))
+        return said
+
+    def _line(self, descriptor: int) -> bytes:
+        """Return the next line. A signal that comes just before a blocking read would be seen only after it: wait in turns."""
+        heard = self._heard
+        turns = select.poll()
+        turns.register(descriptor, select.POLLIN)
+        searched = 0
+        while (end := heard.find(b"\n", searched)) < 0:
+            searched = len(heard)
+            while not turns.poll(_TURN_S * 1000):
+                pass
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+            if not chunk:
+                raise QueryStopped(f"sql: {self._stopped or _DIED}")
+            heard += chunk
+        line = bytes(heard[:end])
+        del heard[: end + 1]
+        return line

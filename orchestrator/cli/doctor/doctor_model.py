@@ -1,0 +1,83 @@
+"""What a check comes to, and how checks are kept from each other's troubles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.text.terminal_text import one_line
+
+MOST = 10
+"""Findings of one kind that are told one by one."""
+
+
+class Level(StrEnum):
+    """How well it is."""
+
+    PASS = "PASS"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@frozen
+class Check:
+    """One finding."""
+
+    check: str
+    """What was looked at."""
+    level: Level
+    finding: str
+    fix: str = ""
+    """What to do about it, unless it is well: a command, or a sentence."""
+
+
+def well(check: str, finding: str) -> Check:
+    return Check(check, Level.PASS, finding)
+
+
+def warn(check: str, finding: str, fix: str) -> Check:
+    return Check(check, Level.WARN, finding, fix)
+
+
+def fail(check: str, finding: str, fix: str) -> Check:
+    return Check(check, Level.FAIL, finding, fix)
+
+
+@frozen
+class Examination:
+    """Something to look at, and how."""
+
+    check: str
+    look: Callable[[], Iterable[Check]]
+
+
+def examine(examinations: Iterable[Examination]) -> Iterator[Check]:
+    """Yield what every examination finds; one that breaks is a finding, and keeps no other from being made."""
+    for one in examinations:
+        try:
+            yield from one.look()
+        except OrchestratorError as error:
+            yield of_error(one.check, error)
+        except Exception as error:
+            what = one_line(f"{type(error).__name__}: {error}", 500)
+            yield fail(
+                one.check, f"it could not be looked at: {what}", "mend what it names; if it is nothing of yours, report it"
+            )
+
+
+def of_error(check: str, error: Exception) -> Check:
+    """Return one of our errors as a finding: what is wrong, and after its last semicolon what to do."""
+    text = one_line(str(error), 1000)
+    finding, _, fix = text.rpartition("; ")
+    return fail(check, finding or text, fix if finding else "correct it")
+
+
+def few(checks: Sequence[Check]) -> Iterator[Check]:
+    """Yield findings of one kind, and of many of them how many there are."""
+    yield from checks[:MOST]
+    if len(checks) > MOST:
+        last = checks[-1]
+        yield Check(last.check, last.level, f"… and {len(checks) - MOST} more of these", last.fix)

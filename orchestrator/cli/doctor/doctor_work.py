@@ -1,0 +1,220 @@
+"""The work in a store: who runs it, what was cut off, what waits for a person, what is sealed, what should not be in it.
+
+It takes locks of nobody and removes no file, not even those that dead programs have left.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from attrs import frozen
+
+from harnesses.effects.approval import Word, stand
+from harnesses.redaction.redactor import may_hold_secret, redact_text
+from harnesses.timing.clock import now_us, read_ticks
+from orchestrator.cli.doctor.doctor_model import Check, Level, fail, few, warn, well
+from orchestrator.cli.operate.kill_switch_verb import in_words
+from orchestrator.kill_switch import KillSwitch
+from orchestrator.lifecycle import Status
+from orchestrator.store.file.run_lock import is_alive, pid_of
+from orchestrator.store.rules.signing_key import read_secret
+from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.text.command_hints import command, for_store, ways_to_start
+from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
+
+LOOK_S = 5.0
+"""What looking for secrets may take."""
+LOOK_MOST = 20_000
+"""Records that are looked at for secrets, the newest."""
+_UNDER_WAY = (Status.RUNNING, Status.PAUSED, Status.BACKING_OFF)
+_STOPPED = ("T", "t")
+"""How the kernel calls a process that was suspended."""
+
+
+@frozen
+class Known:
+    """A harness, and the program that owns it."""
+
+    name: str
+    status: str
+    owner: str | None
+    alive: bool
+    pid: int | None
+    event: dict[str, Any]
+
+
+def harnesses_of(store: Path) -> list[Known]:
+    """Return every harness of a store."""
+    with closing(open_reader(store)) as db, translated(str(store)):
+        rows = db.execute("SELECT name, status, owner, event FROM harnesses ORDER BY id").fetchall()
+    runs = {owner for _, _, owner, _ in rows if owner is not None}
+    alive = {owner: is_alive(store.resolve(), owner, sweep=False) for owner in runs}
+    return [
+        Known(name, status, owner, alive.get(owner, False), pid_of(store.resolve(), owner) if owner else None, _fields(event))
+        for name, status, owner, event in rows
+    ]
+
+
+def _fields(event: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(event)
+    except msgspec.DecodeError:
+        return {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def ownership(store: Path) -> Iterator[Check]:
+    """Tell which living program runs what, and whether it gets to run."""
+    owned: dict[tuple[str, int | None], list[str]] = {}
+    for known in harnesses_of(store):
+        if known.alive and known.owner is not None:
+            owned.setdefault((known.owner, known.pid), []).append(known.name)
+    for (run, pid), names in owned.items():
+        what = f"process {pid or f'of run {run}'} runs {_list_names(names)}"
+        if pid is not None and _state_of(pid) in _STOPPED:
+            yield warn("ownership", f"{what}, but is suspended", f"kill -CONT {pid}, or end it: kill {pid}")
+        else:
+            yield well("ownership", what)
+    if not owned:
+        yield well("ownership", "no living program runs a harness of it")
+
+
+def _state_of(pid: int) -> str:
+    """Return the letter that the kernel has for the state of a process; empty if that cannot be known."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[0]
+
+
+def attempts(store: Path) -> Iterator[Check]:
+    """Tell what was under way when its program went away."""
+    cut = [known.name for known in harnesses_of(store) if not known.alive and known.status in _UNDER_WAY]
+    found = [
+        warn(
+            "attempts",
+            f"{one_line(name)}: its program is gone in the midst of its work",
+            f"`{command(store, 'run', 'FILE')}` with its run file: it goes on from its last step",
+        )
+        for name in cut
+    ]
+    yield from few(found)
+    if not found:
+        yield well("attempts", "none was cut off")
+
+
+def standing(store: Path) -> Iterator[Check]:
+    """Tell which harnesses are blocked, or have failed."""
+    found: list[Check] = []
+    for known in harnesses_of(store):
+        cause = str(known.event.get("cause") or known.event.get("error") or "no reason is on record")
+        why = one_line(for_store(cause, store), CAUSE_WIDTH)
+        name = one_line(known.name)
+        if known.status == Status.BLOCKED:
+            fix = f"settle what it waits for, then {ways_to_start(store, known.name)}"
+            found.append(warn("harnesses", f"{name} is blocked: {why}", fix))
+        elif known.status in (Status.FAILED, Status.GAVE_UP):
+            fix = f"{command(store, 'steps', known.name)}; mend what failed, then {ways_to_start(store, known.name)}"
+            found.append(warn("harnesses", f"{name} has failed: {why}", fix))
+    yield from few(found)
+    if not found:
+        yield well("harnesses", "none is blocked, none has failed")
+
+
+def effects(store: Path) -> Iterator[Check]:
+    """Tell of which effects nobody knows whether they have happened."""
+    alive = {known.name for known in harnesses_of(store) if known.alive}
+    with closing(SqliteReader(store)) as reader:
+        open = [effect for effect in reader.effects(current=True) if effect.is_open and effect.harness not in alive]
+    found = [_warn_unknown(store, one_line(effect.harness), one_line(effect.key)) for effect in open]
+    yield from few(found)
+    if not found:
+        yield well("effects", "of none is the outcome unknown")
+
+
+def _warn_unknown(store: Path, name: str, key: str) -> Check:
+    return warn(
+        "effects",
+        f"nobody knows whether {key!r} of {name} has happened",
+        f"find out, then: {command(store, 'effects', 'settle', name, key)} --as done|not-done --reason TEXT",
+    )
+
+
+def approvals(store: Path) -> Iterator[Check]:
+    """Tell what waits for a person's word."""
+    with closing(SqliteReader(store)) as reader:
+        records = reader.approvals()
+    if not records:
+        yield well("approvals", "nothing was ever asked")
+        return
+    secret, now = read_secret(store), now_us()
+    with closing(open_reader(store)) as db, translated(str(store)):
+        heads = dict(db.execute("SELECT harness, current_step FROM harness_status").fetchall())
+    found: list[Check] = []
+    for record in records:
+        word = stand(record.case, secret, now_us=now, ticks=read_ticks()).word
+        name = one_line(record.harness)
+        if word is Word.INVALID:
+            fix = "find out who has changed the store, and restore it from a copy"
+            found.append(fail("approvals", f"the record of request {record.id} of {name} cannot be trusted", fix))
+        elif word is Word.PENDING and record.step_number == heads.get(record.harness, 0) + 1:
+            approve = command(store, "approve", record.id)
+            fix = f"{command(store, 'approvals')}; then: {approve} --by NAME --reason TEXT, or deny"
+            found.append(warn("approvals", f"{name} waits for a person's word on request {record.id}", fix))
+    yield from few(sorted(found, key=lambda check: check.level is not Level.FAIL))
+    if not found:
+        yield well("approvals", "none waits")
+
+
+def kill_switch(store: Path) -> Iterator[Check]:
+    if said := in_words(KillSwitch(store)):
+        off = command(store, "kill-switch", "off")
+        yield warn("latch", said, f"{off}, when effects may begin again; --harness NAME for that of one")
+    else:
+        yield well("latch", "it is off")
+
+
+def secrets(store: Path) -> Iterator[Check]:
+    """Look for secrets in what is recorded, the newest first, for a while. What is found is not shown."""
+    until = time.monotonic() + LOOK_S
+    found: list[Check] = []
+    count = 0
+    rows = (
+        "SELECT coalesce(h.name, ''), r.step, r.kind, r.body, coalesce(r.state, '') FROM records r "
+        "LEFT JOIN harnesses h ON h.id = r.harness ORDER BY r.seq DESC LIMIT ?"
+    )
+    with closing(open_reader(store)) as db, translated(str(store)):
+        states = [(name, 0, "initial state", text, "") for name, text in _initial(db)]
+        for name, step, kind, body, state in (*states, *db.execute(rows, (LOOK_MOST,))):
+            if time.monotonic() > until:
+                break
+            count += 1
+            if any(may_hold_secret(text) and redact_text(text) != text for text in (body, state)):
+                where = f"step {step} of {one_line(name)}" if step else f"the {kind} of {one_line(name) or 'the run'}"
+                found.append(
+                    warn(
+                        "secrets",
+                        f"what looks like a secret is stored with {where} ({kind})",
+                        "renew that secret; keep it in the environment rather than in a state, an input or an output",
+                    )
+                )
+    yield from few(found)
+    if not found:
+        yield well("secrets", f"none was found in the newest {count} records and states")
+
+
+def _initial(db: sqlite3.Connection) -> list[tuple[str, str]]:
+    return [(str(name), str(text)) for name, text in db.execute("SELECT name, initial_state FROM harnesses")]
+
+
+def _list_names(names: list[str]) -> str:
+    shown = ", ".join(one_line(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -1,0 +1,128 @@
+"""The forms that rows are written in: JSON lines, CSV and Parquet.
+
+    jsonl     a row a line: exact, but for secrets, which no form has
+    csv       flat; what is nested is JSON; text that others may have written is inert, on one line, and no formula: where it
+              begins with = + - or @ it gets a ' in front. JSON begins with none of these but as a number
+    parquet   the same columns with types; needs pyarrow
+
+A file comes to its name when it is whole: it is written beside it under another name first.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, TextIO
+
+from harnesses.files.whole_files import draft_of
+from orchestrator.cli.export.export_sheets import Column, Row, Sheet
+from orchestrator.cli.value_lines import json_line, stamp
+from orchestrator.codec import decode
+from orchestrator.errors import UsageError
+from orchestrator.text.terminal_text import one_line
+
+FORMATS = ("jsonl", "csv", "parquet")
+_FORMULA = ("=", "+", "-", "@")
+"""What a spreadsheet takes for a formula at the beginning of a cell. Source: OWASP, CSV Injection."""
+
+
+def write_text(sheet: Sheet, format: str, pages: Iterable[Sequence[Any]], file: TextIO) -> int:
+    """Write items as JSON lines or CSV; return how many."""
+    count = 0
+    writer = csv.writer(file, lineterminator="\n")
+    if format == "csv":
+        writer.writerow([column.name for column in sheet.columns])
+    for page in pages:
+        if format == "csv":
+            writer.writerows(cells(sheet.columns, sheet.row(item)) for item in page)
+        else:
+            file.writelines(f"{sheet.line(item)}\n" for item in page)
+        count += len(page)
+    return count
+
+
+def write_parquet(sheet: Sheet, pages: Iterable[Sequence[Any]], file: IO[bytes]) -> int:
+    """Write items as Parquet, a row group for each page; return how many."""
+    arrow, parquet = load_arrow()
+    schema = _schema(arrow, sheet.columns)
+    count = 0
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for page in pages:
+            if page:
+                writer.write_table(_table(arrow, schema, [sheet.row(item) for item in page]))
+                count += len(page)
+    return count
+
+
+def cells(columns: Sequence[Column], row: Row) -> Iterator[object]:
+    """Yield the cells of a row of CSV."""
+    for column, value in zip(columns, row, strict=True):
+        if value is None:
+            yield ""
+        elif column.type == "json":
+            yield json_line(decode(value))
+        elif column.type == "names":
+            yield json_line(value)
+        elif column.type == "time":
+            yield stamp(value)
+        elif column.type == "text":
+            yield harmless(value)
+        else:
+            yield str(value).lower() if column.type == "bool" else value
+
+
+def harmless(text: str) -> str:
+    """Return text for a cell: on one line, inert, and no formula."""
+    flat = one_line(text, 32_000)
+    return f"'{flat}" if flat.startswith(_FORMULA) else flat
+
+
+def load_arrow() -> tuple[Any, Any]:
+    """Return pyarrow and what of it writes Parquet.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise UsageError(
+            "parquet needs pyarrow, which is not installed: expected the extra `parquet`; "
+            "run `pip install 'harness-orchestrator[parquet]'`, or export jsonl or csv"
+        ) from None
+
+
+def _schema(arrow: Any, columns: Sequence[Column]) -> Any:
+    types = {
+        "int64": arrow.int64(),
+        "int32": arrow.int32(),
+        "bool": arrow.bool_(),
+        "time": arrow.timestamp("us", tz="UTC"),
+        "names": arrow.list_(arrow.string()),
+    }
+    return arrow.schema([(column.name, types.get(column.type, arrow.string())) for column in columns])
+
+
+def _table(arrow: Any, schema: Any, rows: list[Row]) -> Any:
+    arrays = [arrow.array(values, type=field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
+    return arrow.Table.from_arrays(arrays, schema=schema)
+
+
+@contextmanager
+def whole_file(path: Path) -> Generator[IO[bytes], None, None]:
+    """Give a file that gets its name when the block has ended well. What is no plain file, say a pipe, is written to."""
+    target = Path(os.path.realpath(path))
+    with ExitStack() as opened:
+        whole = not target.exists() or target.is_file()
+        yield _open_named(path, lambda: opened.enter_context(draft_of(target, is_synced=True) if whole else target.open("wb")))
+
+
+def _open_named(path: Path, open_it: Callable[[], IO[bytes]]) -> IO[bytes]:
+    try:
+        return open_it()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; check its folder and permissions") from error

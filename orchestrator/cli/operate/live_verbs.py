@@ -1,0 +1,190 @@
+"""The verbs that reach a running program: `pause`, `resume`, `stop`, `start`, `restart`, `metrics`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from orchestrator.child_spec import check_name
+from orchestrator.cli import std_streams as streams
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, seconds, store_of
+from orchestrator.cli.value_lines import json_line
+from orchestrator.control.control_client import Reply, ask_all, order
+from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.lifecycle import ENDED, Status
+from orchestrator.records import HarnessRecord
+from orchestrator.status import shown_status
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.telemetry.metric_figures import families
+from orchestrator.telemetry.prometheus_text import text_of
+from orchestrator.telemetry.stored_spans import stored_snapshot
+from orchestrator.text.command_hints import command, way_to_resume
+from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
+
+_ORDER = """\
+The program that runs the harness is told over a socket beside the store, which only its user can open. An order takes effect
+at once, and to give it again changes nothing.
+exit codes: 0 if the harness is as it was told to be, 1 if no program runs it"""
+_METRICS = """\
+Of a program that runs: its counters since it began, as `orchestrator run --metrics HOST:PORT` serves them to Prometheus.
+Of a store whose program is gone: what can be told from its records, all of them."""
+_START = """\
+For a harness of a program that runs: it goes on from its last recorded step, on the terms that it was started with, and no
+earlier restart counts against it. A run file is read again, so a budget that is spent can be raised there first. No other
+harness is touched. A program all of whose harnesses have ended ends itself: then `orchestrator run FILE` starts them.
+exit codes: 0 if the harness runs or has done its work, 1 if no program runs it or it failed, 3 if its
+budget is spent, 4 if it is blocked again"""
+_PAST = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
+
+
+_STARTS = ("start", "restart")
+_ENDS: Mapping[str, ExitCode] = {
+    Status.BLOCKED: ExitCode.BLOCKED,
+    Status.BUDGET_SPENT: ExitCode.STOPPED,
+    Status.FAILED: ExitCode.FAILED,
+    Status.GAVE_UP: ExitCode.FAILED,
+}
+"""Of what was started again and has ended since: the exit code."""
+
+
+class NotRunning(OrchestratorError):
+    """No living program takes orders for the harness."""
+
+
+def add_controlling(add: Add) -> None:
+    """Add the verbs."""
+    for verb, help in (
+        ("pause", "hold a harness at its next step boundary"),
+        ("resume", "let a held harness go on"),
+        ("stop", "end a harness at its next step boundary; `orchestrator start NAME` has it go on"),
+        ("start", "start a harness again that has ended, in the program that runs"),
+        ("restart", "stop a harness and start it again, in the program that runs"),
+    ):
+        parser = add_verb(add, verb, help, partial(_order, verb), _START if verb in _STARTS else _ORDER)
+        parser.add_argument("name", metavar="NAME")
+        if verb in ("stop", "restart"):
+            parser.add_argument("--grace", metavar="S", type=seconds, help="seconds until it is cancelled (default: its own)")
+        add_common(parser)
+    metrics = add_verb(add, "metrics", "print the numbers of a run, as Prometheus reads them", _metrics, _METRICS)
+    add_common(metrics, "one JSON object for each number")
+
+
+def _order(verb: str, options: argparse.Namespace) -> int:
+    grace = f"?grace_s={options.grace}" if getattr(options, "grace", None) else ""
+    return give(store_of(options), options.name, verb, grace, as_json=options.json)
+
+
+def give(store: str, name: str, verb: str, grace: str = "", *, as_json: bool) -> int:
+    """Give an order to the program that runs a harness, say what came of it, and return the exit code.
+
+    Raises:
+        UsageError: the order cannot be carried out.
+        NotRunning: nobody is there to carry it out.
+    """
+    check_name(name)
+    with closing(SqliteReader(store)) as reader:
+        path, record = reader.path, find_known(reader, name)
+    reply = order(path, name, verb, grace)
+    if reply is None or reply.status == 404:
+        return _not_running(verb, store, record, reply, as_json=as_json)
+    if reply.status not in (200, 202):
+        raise UsageError(str(reply.fields.get("error") or reply.text))
+    if as_json:
+        print_all([json_line(reply.fields)])
+    streams.say(_describe_start(reply.fields, store) if verb in _STARTS else _describe(verb, reply.fields))
+    return _ENDS.get(reply.fields.get("status", ""), ExitCode.OK) if verb in _STARTS else ExitCode.OK
+
+
+def find_known(reader: SqliteReader, name: str) -> HarnessRecord:
+    """Return what the store knows of a harness.
+
+    Raises:
+        UnknownHarness: there is none of that name.
+    """
+    found = next((record for record in reader.harnesses() if record.name == name), None)
+    if found is None:
+        reader.steps(name, limit=1)  # raises with the known names
+        raise AssertionError(name)
+    return found
+
+
+def _not_running(verb: str, store: str, record: HarnessRecord, reply: Reply | None, *, as_json: bool) -> int:
+    """Say that nobody was told; a harness that is to stop, and does not run, is as it was told to be."""
+    status = shown_status(record)
+    where = f"no program runs on {store}" if reply is None else f"no program on {store} runs {record.name!r} now"
+    if record.owned:
+        raise NotRunning(
+            f"{record.name!r} is {status}, but its program takes no orders: expected a socket beside {store}; run it with "
+            "`orchestrator run` or Orchestrator(control=True), and with the extra `control`"
+        )
+    if verb == "stop":
+        if as_json:
+            fields = {"harness": record.name, "status": status, "attempt": record.attempt}
+            cause = str(record.event.get("cause") or "")
+            print_all([json_line({**fields, "current_step": record.current_step, "cause": cause, "done": True})])
+        streams.say(f"{where}: {record.name} is {status} at step {record.current_step} already")
+        return ExitCode.OK
+    how = f"{command(store, 'run', 'FILE')}` with its run file or script"
+    raise NotRunning(f"{where}, so {record.name!r} ({status}) was not told to {verb}: expected one; `{how} starts it")
+
+
+def _describe(verb: str, fields: dict[str, Any]) -> str:
+    name, status, step = (one_line(str(fields.get(key))) for key in ("harness", "status", "current_step"))
+    if verb == "stop":
+        ended = status in {one.value for one in ENDED} and fields.get("done")
+        return (
+            f"{name} is {status} at step {step}" if ended else f"{name} is told to stop, and is still {status} at step {step}"
+        )
+    if not fields.get("done"):
+        return f"{name} is told to {verb}; that is not recorded yet, it is {status} at step {step}"
+    where = f" at step {step}" if verb == "resume" else f": it stays at its next step boundary after step {step}"
+    return f"{name} is {_PAST[verb]}{where}"
+
+
+def _describe_start(fields: dict[str, Any], store: str) -> str:
+    """Return what has become of a harness that was to be started again."""
+    keys = ("harness", "status", "attempt", "current_step")
+    name, status, attempt, step = (one_line(str(fields.get(key))) for key in keys)
+    if not fields.get("done"):
+        return f"{name} is told to start again; it is still {status} at step {step}"
+    held = f"; {way_to_resume(name, store)}" if status == Status.PAUSED else ""
+    if not fields.get("changed"):
+        return f"{name} is {status} at step {step}: it was not started again{held}"
+    because = f": {one_line(cause, CAUSE_WIDTH)}" if (cause := str(fields.get("cause") or "")) else ""
+    return f"{name} is started again: attempt {attempt}, {status.replace('_', ' ')} at step {step}{because}{held}"
+
+
+def _metrics(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    with closing(SqliteReader(store)) as reader:
+        reader.last_seq()  # refuses what is not there, and what is no store
+        is_owned = any(record.owned for record in reader.harnesses())
+        replies = list(ask_all(reader.path, "GET", "/metrics"))
+        text = _text_of(replies, store) if replies else text_of(families(stored_snapshot(reader))).decode()
+    if not replies:
+        who = "the program that runs" if is_owned else "no program runs"
+        streams.say(f"{who} on {store}{' takes no questions' if is_owned else ''}: this is what its records tell")
+    print_all(_json_lines(text) if options.json else text.splitlines())
+    return ExitCode.OK
+
+
+def _text_of(replies: list[Reply], store: str) -> str:
+    for reply in replies:
+        if reply.status != 200:
+            raise UsageError(str(reply.fields.get("error") or reply.text))
+    if len(replies) > 1:
+        streams.say(f"{len(replies)} programs run on {store}: these are the numbers of one; each has its own `--metrics`")
+    return replies[0].text
+
+
+def _json_lines(text: str) -> Iterator[str]:
+    """Yield each number with its name and labels."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            yield json_line({"name": sample.name, "labels": sample.labels, "value": sample.value, "type": family.type})

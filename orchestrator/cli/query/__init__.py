@@ -1,0 +1,1 @@
+"""Verbs that ask questions: analyze and sql."""

@@ -1,0 +1,145 @@
+"""Answers as text for people, as JSON lines and as CSV. Pure.
+
+The law: what agents wrote is inert and without secrets in each; figures are rounded for people, and for nobody else.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve
+
+from harnesses.diagnostics.choices import one_of
+from orchestrator.analysis.answers.answer import Answer, Cell, Table
+from orchestrator.analysis.answers.answer_wording import cell, is_figure
+from orchestrator.cli.export.export_verb import harmless
+from orchestrator.cli.value_lines import json_line
+from orchestrator.errors import UsageError
+from orchestrator.text.terminal_text import one_line
+
+_CELL = 60
+_LEAST = 12
+"""A column is not made narrower than this, in characters."""
+_MOMENT = 23
+"""Characters of a moment, which says nothing when it is cut."""
+_SENTENCE = 1000
+_GAP = 2
+
+
+def text_lines(answer: Answer, *, width: int | None = None, limit: int | None = None) -> Iterator[str]:
+    """Yield an answer for people: the sentences, then each table that has rows.
+
+    Args:
+        width: of the terminal, if there is one: the widest columns are cut until a line fits.
+        limit: rows of each table that are shown.
+    """
+    for sentence in answer.sentences:
+        yield one_line(sentence, _SENTENCE)
+    shown = [table for table in answer.tables if table.rows]
+    for place, table in enumerate(shown):
+        if place or answer.sentences:
+            yield ""
+        if len(answer.tables) > 1:
+            yield f"{table.name}:"
+        yield from _table(table, width, limit)
+        if table.note:
+            yield f"({one_line(table.note, _SENTENCE)})"
+
+
+def _table(table: Table, width: int | None, limit: int | None) -> Iterator[str]:
+    rows = table.rows if limit is None else table.rows[:limit]
+    body = [[cell(name, value, _CELL) for name, value in zip(table.columns, row, strict=True)] for row in rows]
+    head = [_title(name) for name in table.columns]
+    right = [any(is_figure(row[place]) for row in rows) for place in range(len(head))]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    shown = len(widths)
+    if width is not None:
+        widths = _fit(widths, right, width)
+        while shown > 1 and _whole(widths[:shown]) > width:
+            shown -= 1
+    for line in (head[:shown], *(cells[:shown] for cells in body)):
+        yield (" " * _GAP).join(map(_align, line, widths, right)).rstrip()
+    if len(rows) < len(table.rows):
+        yield f"… and {len(table.rows) - len(rows):,} more"
+    if shown < len(head):
+        yield f"… and besides: {', '.join(name.lower() for name in head[shown:])}"
+
+
+def _title(column: str) -> str:
+    """Return what stands above a column; the units stand in the cells."""
+    for ending in ("_s", "_share", "_bytes"):
+        if column.endswith(ending) and not column.endswith("_per_s"):
+            column = column.removesuffix(ending)
+    return column.replace("_", " ").upper()
+
+
+def _fit(widths: Sequence[int], right: Sequence[bool], most: int) -> list[int]:
+    """Return the widths with the widest columns of text made narrower until all fit, as far as that goes; not the names."""
+    fitted = list(widths)
+    texts = [place for place, is_right in enumerate(right) if place and not is_right and fitted[place] != _MOMENT]
+    while _whole(fitted) > most:
+        widest = max(texts, key=lambda place: fitted[place], default=None)
+        if widest is None or fitted[widest] <= _LEAST:
+            break
+        fitted[widest] -= 1
+    return fitted
+
+
+def _whole(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _align(text: str, width: int, right: bool) -> str:
+    cut = text if len(text) <= width else text[: width - 1] + "…"
+    return cut.rjust(width) if right else cut.ljust(width)
+
+
+def json_lines(answer: Answer, *, limit: int | None = None) -> Iterator[str]:
+    """Yield each sentence, row and note as an object with the name of its table in `table`."""
+    for sentence in answer.sentences:
+        yield json_line({"table": "sentences", "text": sentence})
+    for table in answer.tables:
+        for row in table.dicts()[:limit]:
+            yield json_line({"table": table.name, **row})
+        if table.note:
+            yield json_line({"table": "notes", "of": table.name, "text": table.note})
+
+
+def csv_lines(table: Table, *, limit: int | None = None) -> Iterator[str]:
+    """Yield one table as CSV: numbers exact, lists as JSON, nothing that a spreadsheet takes for a formula."""
+    for row in (table.columns, *table.rows[:limit]):
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="").writerow([_csv_cell(value) for value in row])
+        yield buffer.getvalue()
+
+
+def _csv_cell(value: Cell) -> str | int | float:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else json_line(value)
+    return text if _is_number(text) else harmless(text)
+
+
+def _is_number(text: str) -> bool:
+    """Return whether text is a number, such as money: it may begin with a minus."""
+    return text.removeprefix("-").replace(".", "", 1).isdecimal() and text.isascii()
+
+
+def only(answers: Sequence[Answer], name: str) -> Answer:
+    """Return the answer that has a table of this name, with nothing else in it.
+
+    Raises:
+        UsageError: none has one.
+    """
+    for answer in answers:
+        for table in answer.tables:
+            if table.name == name:
+                return evolve(answer, tables=[table], sentences=())
+    known = one_of((table.name for answer in answers for table in answer.tables), "it has none; ask without --table")
+    raise UsageError(f"{answers[0].question} has no table {name!r}: {known}")

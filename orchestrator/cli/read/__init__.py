@@ -1,0 +1,1 @@
+"""Verbs that read a store: status, steps, history, budgets, verify, watch."""

@@ -1,0 +1,1 @@
+"""The verb `run`: run files, supervisor scripts, the live display and the final report."""

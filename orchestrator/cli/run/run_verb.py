@@ -1,0 +1,353 @@
+"""The `run` verb: a run file or a supervisor script, from the first import to the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, cast
+
+import trio
+from attrs import define, field, frozen
+
+from harnesses.diagnostics.error_groups import leaves
+from orchestrator.accounts.pool_names import RUN
+from orchestrator.cli.exit_codes import EndedBySignal, ExitCode
+from orchestrator.cli.operate.kill_switch_verb import in_words
+from orchestrator.cli.run.code_loading import find_modules_in
+from orchestrator.cli.run.harness_factory import Made, make, make_all
+from orchestrator.cli.run.live_display import EventLines, JsonLines, LiveTable, View, can_be_drawn_on, follow
+from orchestrator.cli.run.run_file import read_run_file
+from orchestrator.cli.run.run_report import Result, report
+from orchestrator.cli.run.supervisor_script import is_program, read_script, run_program
+from orchestrator.cli.run.supervisor_tables import Opened
+from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
+from orchestrator.cli.std_streams import keep_talking, say
+from orchestrator.control import control_server as serving
+from orchestrator.control.run_services import control_asked_for
+from orchestrator.errors import SystemTaskFailed, UsageError
+from orchestrator.handle import Handle
+from orchestrator.kill_switch import KillSwitch
+from orchestrator.log_file import is_stream, open_target
+from orchestrator.orchestrator import Orchestrator
+from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.runtime.system_faults import system_fault
+from orchestrator.store.sqlite.sqlite_store import SqliteStore
+from orchestrator.telemetry.otel_sdk import is_asked_for
+from orchestrator.text.command_hints import command
+
+_DRAIN_S = 10.0
+_MARGIN_S = 5.0 - OUTSIDE_S
+"""After the drain bound, until the program is ended by force: for the last commits, the log and the store."""
+_GIVE_TERMINAL_BACK = "\x1b[?25h\n"
+"""Shows the cursor, and leaves the table's last line."""
+
+
+@frozen(kw_only=True)
+class RunOptions:
+    """What the command line says."""
+
+    file: Path
+    store: str | None = None
+    """From the command line or the environment; it goes before what the run file says."""
+    is_store_given: bool = False
+    """Whether it is from the command line."""
+    default_store: str = "run.db"
+    log: str | None = None
+    as_json: bool = False
+    drain_s: float | None = None
+    quiet: bool = False
+    metrics: str | None = None
+    traces: str | None = None
+    arguments: tuple[str, ...] = ()
+    """Of a program: what follows `--`."""
+
+
+@frozen(kw_only=True)
+class Program:
+    """What is run: a run file or a script, loaded."""
+
+    supervise: Callable[[Orchestrator], Awaitable[None]]
+    store: Path | None = None
+    log: Path | None = None
+    options: Mapping[str, Any] = field(factory=dict[str, Any])
+    is_script: bool = False
+
+
+@define
+class _Phase:
+    """Who heeds signals now."""
+
+    in_trio: bool = False
+    early: int | None = None
+    """A signal that came between Trio's start and the orchestrator's."""
+
+
+def run(options: RunOptions) -> int:
+    """Run a file to its end and return the exit code.
+
+    Raises:
+        OrchestratorError: it could not begin.
+        SystemExit: a program or a script's `supervise()` raised it, or a signal came while nothing ran yet.
+    """
+    if options.file.suffix == ".py" and is_program(options.file):
+        _check_plain(options)
+        run_program(options.file, options.arguments)
+        return ExitCode.OK
+    if options.arguments:
+        raise UsageError(
+            f"{options.file}: expected no arguments after it, got {options.arguments[0]!r}: only a program has its own; "
+            "remove them"
+        )
+    keep_talking()
+    with _heed_signals() as phase:
+        program = read_program(options.file, options)
+        log = Path("/dev/stdout" if options.log == "-" else options.log) if options.log else program.log
+        path = Path(options.store or program.store or options.default_store)
+        if log is not None:
+            _check_log(log, path)
+        store = SqliteStore(path)
+        if not options.quiet:
+            say(f"recording in {store.path}")
+            if latched := in_words(KillSwitch(store.path)):
+                say(latched)
+        orchestrator, result = Orchestrator(store, log=log, **_keywords(program, options)), Result()
+        try:
+            phase.in_trio = True
+            trio.run(_run, program, orchestrator, store, options, phase, result)
+        except trio.TrioInternalError as error:
+            _note_fault(result, error, orchestrator)
+        finally:
+            phase.in_trio = False
+            store.close()
+        result.outcomes |= {handle.name: handle.outcome for handle in orchestrator.handles if handle.outcome is not None}
+        code = report(result, quiet=options.quiet, file=options.file, store=path)
+        if result.script_exit is not None:
+            raise result.script_exit
+        return code
+
+
+def _check_plain(options: RunOptions) -> None:
+    """Refuse options that a program would not heed."""
+    ours = {
+        "--log": options.log,
+        "--json": options.as_json,
+        "--drain": options.drain_s,
+        "--metrics": options.metrics,
+        "--traces": options.traces,
+        "--quiet": options.quiet,
+        "--store": options.is_store_given,
+    }
+    for name, given in ours.items():
+        if given:
+            raise UsageError(
+                f"{options.file} is a program: {name} is for run files and supervisor scripts; what the program takes itself "
+                f"goes after `--`, as in `orchestrator run {options.file} -- --help`"
+            )
+
+
+def read_program(file: Path, options: RunOptions) -> Program:
+    """Load a run file or a supervisor script.
+
+    Raises:
+        UsageError: something about it is not as expected.
+    """
+    if file.suffix not in (".py", ".toml"):
+        raise UsageError(f"{file}: expected a run file (.toml) or a supervisor script (.py); give one of those")
+    if not file.is_file():
+        raise UsageError(f"{file} is not there: expected a run file (.toml) or a supervisor script (.py); check the path")
+    if file.suffix == ".py":
+        return Program(supervise=read_script(file), is_script=True)
+    run_file = read_run_file(file)
+    find_modules_in(file.parent, Path.cwd())
+    store = options.store or run_file.store or options.default_store
+    all_made = make_all(run_file, store)
+
+    path = file.absolute()
+
+    async def supervise(orchestrator: Orchestrator) -> None:
+        groups = run_file.groups.open(orchestrator)
+        for made in all_made:
+            _start(made, orchestrator, Origin(path, store, groups))
+
+    return Program(supervise=supervise, store=run_file.store, log=run_file.log, options=run_file.options)
+
+
+@frozen
+class Origin:
+    """Where a harness of a run file comes from, and what it belongs to."""
+
+    file: Path
+    store: Path | str
+    groups: Opened
+
+
+def _start(made: Made, orchestrator: Orchestrator, origin: Origin) -> Handle:
+    return made.start(orchestrator, partial(_renew, made.config.name, orchestrator, origin), origin.groups)
+
+
+def _renew(name: str, orchestrator: Orchestrator, origin: Origin) -> Callable[[], Handle]:
+    """Make one harness as its run file says now, and return what starts it; imported code stays as it is.
+
+    Raises:
+        UsageError: the file cannot be read, or the harness cannot be made.
+    """
+    file = origin.file
+    run_file = read_run_file(file)
+    table = next((table for table in run_file.harnesses if table.config.name == name), None)
+    if table is None:
+        raise UsageError(f"{file} has no harness {name!r} any more: expected its table; put it back, or leave it ended")
+    made = make(table, origin.store)
+    origin.groups.supervisor(made.supervisor, name)
+    origin.groups.pool(made.pool, name)
+    budgets = run_file.groups.budgets()
+    budgets[RUN] = run_file.options.get("budget")
+
+    def start() -> Handle:
+        orchestrator.fund_again(budgets)
+        return _start(made, orchestrator, origin)
+
+    return start
+
+
+def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
+    """Return the orchestrator's options: what the program says, and before it what the command line says."""
+    asked = control_asked_for()
+    wanted = serving.is_there() if asked is None else asked
+    keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": wanted, **program.options}
+    if not serving.is_there() and asked is None and "control" not in program.options and not options.quiet:
+        say("orchestrator: to pause and stop harnesses from outside, run `pip install 'harness-orchestrator[control]'`")
+    if options.drain_s is not None:
+        keywords["drain_s"] = options.drain_s
+    if options.metrics is not None:
+        keywords["metrics"] = options.metrics
+    if options.traces is not None or (is_asked_for() and "traces" not in keywords):
+        keywords["traces"] = options.traces or True
+    return keywords
+
+
+async def _run(
+    program: Program, orchestrator: Orchestrator, store: SqliteStore, options: RunOptions, phase: _Phase, result: Result
+) -> None:
+    view = _open_view(store, orchestrator, options)
+    watchdog = Watchdog(
+        bound_s=orchestrator.drain_s + _MARGIN_S,
+        again_s=_MARGIN_S,
+        unfinished=lambda: [f"harness {handle.name!r}" for handle in orchestrator.handles if handle.outcome is None],
+        farewell=_GIVE_TERMINAL_BACK if isinstance(view, LiveTable) else "",
+        way_on=command(store.path, "run", str(options.file)),
+    )
+    watchdog.open()
+    try:
+        async with trio.open_nursery() as views:
+            if view is not None:
+                views.start_soon(follow, view)
+            await _supervise(program, orchestrator, phase, result)
+            views.cancel_scope.cancel()
+    finally:
+        if view is not None:
+            with suppress(Exception):
+                view.close()
+        watchdog.close()
+        result.signalled = orchestrator.signalled or watchdog.first
+
+
+async def _supervise(program: Program, orchestrator: Orchestrator, phase: _Phase, result: Result) -> None:
+    """Run the program's `supervise` in its orchestrator, and note what failed."""
+    failure: BaseException | None = None
+    try:
+        async with orchestrator:
+            if phase.early is not None:
+                signal.raise_signal(phase.early)
+            try:
+                await program.supervise(orchestrator)
+            except Exception as error:
+                failure = error
+                raise
+            except SystemExit as exit:
+                # The script's way to say that it is over; what it started is stopped, not cut off.
+                result.script_exit = exit
+                orchestrator.stop()
+    except Exception as error:
+        if failure is not None and program.is_script:
+            result.script_error = failure
+        else:
+            result.errors = list(leaves(error))
+
+
+def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orchestrator) -> None:
+    """Note who has ended Trio, and how, and of each harness that Trio has cut off that it was."""
+    fault = system_fault([error], orchestrator.harnesses)
+    if fault is None:
+        result.errors.append(error)
+        return
+    cause = cast(BaseException, fault.__cause__)
+    result.errors = [other for other in result.errors if not isinstance(other, SystemTaskFailed)]
+    result.errors += [fault, cause] if cause is not error else [fault]
+    for handle in orchestrator.handles:
+        result.outcomes[handle.name] = Outcome(OutcomeKind.STOPPED, fault.told, handle.current_step, handle.attempt)
+
+
+def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptions) -> View | None:
+    view: View
+    if options.as_json:
+        view = JsonLines(store, sys.stdout)
+    elif options.quiet:
+        return None
+    elif can_be_drawn_on(os.environ):
+        try:
+            view = LiveTable(store, lambda: {handle.name for handle in orchestrator.handles})
+        except ImportError:
+            say("orchestrator: for a live display, run `pip install 'harness-orchestrator[display]'`")
+            view = EventLines(store)
+    else:
+        view = EventLines(store)
+    view.open()
+    return view
+
+
+def _check_log(path: Path, store: Path) -> None:
+    if os.path.realpath(path) == os.path.realpath(store):
+        raise UsageError(f"log {path} is the store: expected another file; choose one")
+    if not is_stream(path):  # a pipe would be at its end for its reader
+        open_target(path).close()
+
+
+@contextmanager
+def _heed_signals() -> Generator[_Phase, None, None]:
+    """Have SIGINT and SIGTERM end the program cleanly where the orchestrator does not heed them: before it, and after it.
+
+    Within Trio but outside of the orchestrator they are only noted, for an exception there would cut through Trio itself.
+    Code that has one of them ignored meanwhile gets a handler that does nothing, so that the watchdog still hears of it.
+    """
+    phase = _Phase()
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        if not phase.in_trio:
+            raise EndedBySignal(number)
+        phase.early = number
+
+    install = signal.signal
+    before = {number: install(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def install_heard(number: int, handler: Any) -> Any:
+        # What is ignored by the kernel is heard by nobody, the watchdog included.
+        ignored = number in before and handler == signal.SIG_IGN
+        return install(number, _ignore if ignored else handler)
+
+    signal.signal = cast(Any, install_heard)
+    try:
+        yield phase
+    finally:
+        signal.signal = install
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing: a signal that has a handler wakes the watchdog."""

@@ -1,0 +1,50 @@
+"""Writing to a store from outside of the program that runs on it: one operation, one commit, no waiting for the program.
+
+The law: a store is written to, never made: one that is not there is the mistake of whoever gave its path.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from orchestrator.records import HarnessRecord
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.store.sqlite.sqlite_store import SqliteStore
+from orchestrator.store.store_protocol import Operation
+
+
+def commit(store: str, operation: Operation, *, busy_s: float = 10.0) -> Any:
+    """Return the result of one operation, when it is durable.
+
+    Raises:
+        OrchestratorError: the store has refused it, or cannot be written.
+    """
+    with closing(SqliteReader(store)) as reader:
+        reader.last_seq()  # refuses what is not there, and what is no store
+    with closing(SqliteStore(store, busy_s=busy_s)) as opened:
+        result = opened.commit((), [operation]).results[0]
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def find_harness(store: str, name: str) -> HarnessRecord | None:
+    """Return what the store knows of a harness; None if it does not know the name."""
+    with closing(SqliteReader(store)) as reader:
+        return next((record for record in reader.harnesses() if record.name == name), None)
+
+
+def user_name() -> str:
+    """Return who gives the command."""
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return f"user {os.getuid()}"
+
+
+def is_there(store: str) -> bool:
+    """Return whether there is a file."""
+    return Path(store).exists()

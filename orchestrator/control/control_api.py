@@ -1,0 +1,196 @@
+"""What the control API does: a table of paths, and the orders behind them.
+
+    GET  /metrics                     the numbers, as Prometheus reads them
+    GET  /status                      as `orchestrator status --json`
+    POST /harnesses/NAME/pause        hold it at its next step boundary
+    POST /harnesses/NAME/resume       let it go on
+    POST /harnesses/NAME/stop         end it; `?grace_s=2` says how long it gets
+    POST /harnesses/NAME/start        start it again, if it has ended
+    POST /harnesses/NAME/restart      stop it first if it runs; `?grace_s=2` as above
+    POST /harnesses/NAME/ask, query, check    see `questions`
+
+An order takes effect at once, and to give it again changes nothing. Its answer comes when it is on disk, or carried out; if
+that takes longer than a moment, it says so. Whatever is wrong is JSON with the sentence that the command would print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import trio
+from attrs import field, frozen
+
+from harnesses.diagnostics.choices import one_of
+from orchestrator.child_spec import check_name, check_seconds
+from orchestrator.control.control_messages import JSON_LINES, Request, Response, answered, refusal
+from orchestrator.control.live_questions import QUESTIONS, answer_question
+from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.handle import Handle, Order
+from orchestrator.lifecycle import Status
+from orchestrator.status import json_status
+from orchestrator.store.store_capabilities import Roster
+from orchestrator.telemetry.prometheus_text import CONTENT_TYPE
+from orchestrator.telemetry.worker_thread import aside
+from orchestrator.text.command_hints import command
+
+_WAIT_S = 5.0
+"""How long an answer waits for an order to be carried out."""
+_SETTLE_S = 0.3
+"""How long the answer waits besides for what is started again: it may end at once, for the same cause as before."""
+VERBS = ("pause", "resume", "stop", "start", "restart")
+_GRACEFUL = ("stop", "restart")
+"""They take a grace period."""
+
+
+@frozen
+class Api:
+    """Answers what is asked of a running program.
+
+    Args:
+        store: what `/status` reads; None where only numbers are given.
+        handles: the harnesses of the program, now.
+        metrics: writes the numbers.
+        restart: starts a harness again; see `Orchestrator.restart`. None where only numbers are given.
+    """
+
+    store: Roster | None
+    handles: Callable[[], Sequence[Handle]]
+    metrics: Callable[[], Awaitable[bytes]]
+    restart: Callable[[str, float | None], Order] | None = None
+    threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to a request."""
+        match request.parts:
+            case ("metrics",):
+                return await self._read(request, self._metrics)
+            case ("status",) if self.store is not None:
+                return await self._read(request, self._status)
+            case ("harnesses", name, verb) if self.store is not None and verb in (*VERBS, *QUESTIONS):
+                if request.method != "POST":
+                    return refusal(405, f"{request.method} cannot {verb}: expected POST", Allow="POST")
+                if verb in QUESTIONS:
+                    return await self._question(name, verb, request)
+                return await self._order(name, verb, request)
+            case _:
+                known = (
+                    "/metrics"
+                    if self.store is None
+                    else f"/metrics, /status or /harnesses/NAME/{'|'.join((*VERBS, *QUESTIONS))}"
+                )
+                return refusal(404, f"/{'/'.join(request.parts)} is not here: expected {known}")
+
+    async def _read(self, request: Request, read: Callable[[], Awaitable[Response]]) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return refusal(405, f"{request.method} cannot be done to what is only read: expected GET", Allow="GET, HEAD")
+        return await read()
+
+    async def _metrics(self) -> Response:
+        try:
+            return Response(200, await self.metrics(), CONTENT_TYPE)
+        except UsageError as error:
+            return refusal(501, str(error))
+
+    async def _status(self) -> Response:
+        store = self.store
+        assert store is not None
+        lives = {handle.name: live for handle in self.handles() if (live := handle.live) is not None}
+        text = await aside(lambda: "".join(f"{line}\n" for line in json_status(store, lives)), self.threads)
+        return Response(200, text.encode(), JSON_LINES)
+
+    async def _order(self, name: str, verb: str, request: Request) -> Response:
+        try:
+            check_name(name)
+            grace_s = _grace_of(request, verb)
+        except UsageError as error:
+            return refusal(400, str(error))
+        handle = self._find(name)
+        if handle is None:
+            return self._refuse_unknown(name)
+        if verb in ("start", "restart") and self.restart is not None:
+            return await self._start(handle, verb, grace_s, self.restart)
+        if handle.outcome is not None and verb != "stop":
+            hint = command(self._location, "start", name)
+            return refusal(
+                409, f"harness {name!r} has ended ({handle.status.value}): expected one that runs; `{hint}` runs it"
+            )
+        order = _give_order(handle, verb, grace_s)
+        done = False
+        with trio.move_on_after(_WAIT_S):
+            await order
+            done = True
+        return answered(200 if done else 202, {**_fields(handle), "done": done})
+
+    async def _question(self, name: str, verb: str, request: Request) -> Response:
+        handle = self._find(name)
+        return self._refuse_unknown(name) if handle is None else await answer_question(handle, verb, request)
+
+    def _find(self, name: str) -> Handle | None:
+        return next((handle for handle in self.handles() if handle.name == name), None)
+
+    def _refuse_unknown(self, name: str) -> Response:
+        return refusal(
+            404, f"harness {name!r:.200} does not run here: {self._names()}; see `{command(self._location, 'status')}`"
+        )
+
+    async def _start(
+        self, handle: Handle, verb: str, grace_s: float | None, restart: Callable[[str, float | None], Order]
+    ) -> Response:
+        """Start a harness again, and say how it goes on; one that runs is only restarted."""
+        if verb == "start" and handle.outcome is None and handle.status is not Status.BACKING_OFF:
+            return answered(200, {**_fields(handle), "changed": False, "done": True})
+        done = False
+        try:
+            order = restart(handle.name, grace_s)
+            with trio.move_on_after(_WAIT_S):
+                handle = await order
+                done = True
+        except OrchestratorError as error:
+            return refusal(409, str(error))
+        with trio.move_on_after(_SETTLE_S):
+            await handle.wait()
+        return answered(200 if done else 202, {**_fields(handle), "changed": True, "done": done})
+
+    @property
+    def _location(self) -> str:
+        return "" if self.store is None else self.store.location
+
+    def _names(self) -> str:
+        names = [handle.name for handle in self.handles()]
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        return f"{one_of(names[:10], 'none was started')}{more}"
+
+
+def _give_order(handle: Handle, verb: str, grace_s: float | None) -> Order:
+    if verb == "stop":
+        return handle.stop(grace_s)
+    return handle.pause() if verb == "pause" else handle.resume()
+
+
+def _grace_of(request: Request, verb: str) -> float | None:
+    """Return the grace period that is asked for; None if none is."""
+    for option in request.options:
+        if option != "grace_s" or verb not in _GRACEFUL:
+            raise UsageError(
+                f"{verb}: unknown option {option!r}: expected {'grace_s' if verb in _GRACEFUL else 'none'}; remove it"
+            )
+    text = request.options.get("grace_s")
+    if text is None:
+        return None
+    try:
+        grace_s = float(text)
+    except ValueError:
+        raise UsageError(f"grace_s: expected a number of seconds from 0 up, was {text!r}") from None
+    check_seconds(grace_s=grace_s)
+    return grace_s
+
+
+def _fields(handle: Handle) -> dict[str, Any]:
+    return {
+        "harness": handle.name,
+        "status": handle.status.value,
+        "attempt": handle.attempt,
+        "current_step": handle.current_step,
+        "cause": "" if handle.outcome is None else handle.outcome.cause,
+    }

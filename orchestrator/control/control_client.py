@@ -1,0 +1,165 @@
+"""Asking a running program from another process: over the sockets beside its store, with what Python brings along."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, cast
+from urllib.parse import quote
+
+from attrs import frozen
+
+from orchestrator.control.socket_places import address_of, sockets, user_of
+from orchestrator.errors import UsageError
+
+_LIMIT_S = 45.0
+"""Longer than the other side waits for anything."""
+
+
+@frozen
+class Reply:
+    """What a program has answered."""
+
+    status: int
+    text: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The JSON object in it; empty if it is none."""
+        try:
+            value: object = json.loads(self.text)
+        except ValueError:
+            return {}
+        return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a socket in the file system."""
+
+    def __init__(self, path: Path, owner: int, wait_s: float) -> None:
+        super().__init__("localhost", timeout=_LIMIT_S + wait_s)
+        self._path = path
+        self._owner = owner
+
+    def connect(self) -> None:
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(self.timeout)
+            with address_of(self._path) as address:
+                connected.connect(address)
+            if user_of(connected) not in (None, *_trusted(self._owner)):
+                raise _foreign()
+        except BaseException:
+            connected.close()
+            raise
+        self.sock = connected
+
+
+def _owner_of(store: Path) -> int:
+    """Return the user whose store it is: nobody else has anything to say about it."""
+    try:
+        return store.stat().st_uid
+    except OSError:
+        return os.geteuid()
+
+
+def _trusted(owner: int) -> tuple[int, int, int]:
+    return 0, os.geteuid(), owner
+
+
+def _foreign() -> PermissionError:
+    return PermissionError(errno.EPERM, "another user listens there")
+
+
+def ask_all(store: Path, method: str, target: str, body: bytes = b"", *, wait_s: float = 0.0) -> Iterator[Reply]:
+    """Yield what each program that runs on a store answers, as answers come; nothing if none runs.
+
+    All are asked at once, so that one that hangs, or is another user's, keeps nobody from the others.
+
+    Args:
+        wait_s: seconds that the answer may take besides the usual ones.
+
+    Raises:
+        UsageError: programs are there, and none has answered.
+    """
+    owner, paths = _owner_of(store), sockets(store)
+    told: SimpleQueue[tuple[Path, Reply | Exception]] = SimpleQueue()
+
+    def ask(path: Path) -> None:
+        try:
+            told.put((path, _ask(path, owner, method, target, body, wait_s)))
+        except Exception as error:
+            told.put((path, error))
+
+    for path in paths:
+        # Nobody waits for one that hangs: not whoever has another's answer, and not the end of the process.
+        threading.Thread(target=ask, args=(path,), daemon=True).start()
+    failed: tuple[Path, Exception] | None = None
+    answered = False
+    for _ in paths:
+        path, said = told.get()
+        if isinstance(said, Reply):
+            answered = True
+            yield said
+        elif not isinstance(said, (ConnectionRefusedError, FileNotFoundError)):
+            failed = path, said
+    if failed is not None and not answered:
+        path, error = failed
+        raise UsageError(
+            f"the program at {path} does not answer: {error or type(error).__name__}; ask as the user who runs it"
+        ) from error
+
+
+def ask_soon(store: Path, target: str, seconds: float, *, method: str = "GET", body: bytes = b"") -> tuple[list[Reply], bool]:
+    """Return what the programs on a store answer to a question within so many seconds, and whether one has not answered.
+
+    One that refuses, is another user's, or is gone, has nothing to say.
+    """
+    heard: SimpleQueue[Reply | None] = SimpleQueue()
+
+    def ask() -> None:
+        with suppress(Exception):
+            for reply in ask_all(store, method, target, body):
+                heard.put(reply)
+        heard.put(None)
+
+    threading.Thread(target=ask, daemon=True).start()
+    replies: list[Reply] = []
+    until = time.monotonic() + seconds
+    try:
+        while (reply := heard.get(timeout=max(until - time.monotonic(), 0.001))) is not None:
+            replies.append(reply)
+    except Empty:
+        return replies, True
+    return replies, False
+
+
+def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
+    """Give an order to whichever program runs a harness; None if no program runs on the store.
+
+    Raises:
+        UsageError: programs are there, and none has answered.
+    """
+    reply: Reply | None = None
+    for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{verb}{options}"):
+        if reply.status != 404:
+            break
+    return reply
+
+
+def _ask(path: Path, owner: int, method: str, target: str, body: bytes, wait_s: float) -> Reply:
+    if path.lstat().st_uid not in _trusted(owner):
+        raise _foreign()
+    with closing(_Connection(path, owner, wait_s)) as connection:
+        connection.request(method, target, body or None)
+        response = connection.getresponse()
+        return Reply(response.status, response.read().decode("utf-8", errors="replace"))

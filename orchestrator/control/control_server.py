@@ -1,0 +1,208 @@
+"""HTTP for a few clients that are not to be trusted with the run: h11 on Trio's listeners.
+
+The law: whatever a client does, it holds one of a few places for a few seconds, and then it is gone. One request for each
+connection; a request has no more than a small head and body; what fails in an answer is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from importlib.util import find_spec
+
+import trio
+from attrs import define, evolve, frozen
+
+from orchestrator.control.control_messages import Answer, Request, Response, refusal, request_of
+from orchestrator.recording.condition import Condition
+from orchestrator.runtime.signals import say
+
+MISSING = "the control socket and the metrics need h11: run `pip install 'harness-orchestrator[metrics]'`; it goes on without"
+_CHUNK = 65_536
+
+
+@frozen
+class Limits:
+    """What a client may take."""
+
+    connections: int = 32
+    """At a time; more of them wait."""
+    read_s: float = 5.0
+    answer_s: float = 30.0
+    write_s: float = 10.0
+    head_bytes: int = 16_384
+    body_bytes: int = 16_384
+
+
+LIMITS = Limits()
+_BUSY_S = 0.1
+"""After an `accept` that failed, because there are no more file descriptors."""
+
+
+@define
+class _Heard:
+    """What of a request was heard, whole or not."""
+
+    method: bytes = b""
+
+
+def is_there() -> bool:
+    """Return whether h11 is installed."""
+    return find_spec("h11") is not None
+
+
+class Server:
+    """Answers whoever connects.
+
+    Args:
+        answer: gives the answer to a request; what it raises is answered as a failure, and said, each kind of it once.
+        welcome: says whether a client is heard at all.
+        wait_of: returns the seconds that an answer may take besides the usual ones.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        limits: Limits = LIMITS,
+        welcome: Callable[[trio.SocketStream], bool] = lambda stream: True,
+        wait_of: Callable[[Request], float] = lambda request: 0.0,
+    ) -> None:
+        self._wait_of = wait_of
+        self._answer = answer
+        self._limits = limits
+        self._welcome = welcome
+        self._said: set[str] = set()
+        self._busy = 0
+        self._bell = Condition()
+
+    async def serve(self, listener: trio.SocketListener) -> None:
+        """Answer, until cancelled."""
+        places = trio.Semaphore(self._limits.connections)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await places.acquire()
+                try:
+                    stream = await listener.accept()
+                except trio.ClosedResourceError:
+                    return
+                except OSError:
+                    places.release()
+                    await trio.sleep(_BUSY_S)
+                    continue
+                nursery.start_soon(self._attend, stream, places)
+
+    async def wait_answered(self) -> None:
+        """Return when everyone who has asked has an answer; who has only connected is not waited for."""
+        await self._bell.until(lambda: not self._busy)
+
+    async def _attend(self, stream: trio.SocketStream, places: trio.Semaphore) -> None:
+        try:
+            async with stream:
+                if self._welcome(stream):
+                    await self._converse(stream)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+        except Exception as error:
+            self._say_once(error, "a client could not be answered")
+        finally:
+            places.release()
+
+    def _say_once(self, error: Exception, what: str) -> None:
+        """Say what has failed: once, so that no client fills a log by asking again and again."""
+        if (kind := type(error).__name__) not in self._said:
+            self._said.add(kind)
+            say(f"control: {what}: {error!r:.300}; the run goes on, and no more is said of such errors")
+
+    async def _converse(self, stream: trio.SocketStream) -> None:
+        """Hear one request, and answer it."""
+        import h11
+
+        limits, heard = self._limits, _Heard()
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
+        asked: Request | Response | None = refusal(408, f"no whole request within {limits.read_s:g} s; ask again")
+        try:
+            with trio.move_on_after(limits.read_s):
+                asked = await _hear(stream, connection, limits, heard)
+        except h11.RemoteProtocolError as error:
+            asked = refusal(error.error_status_hint, f"not understood: expected a request in HTTP/1.1: {error}")
+        self._busy += 1
+        try:
+            response = await self._answered(asked) if isinstance(asked, Request) else asked
+            if response is not None and connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                with trio.move_on_after(limits.write_s):
+                    await _send(stream, connection, response, bare=heard.method == b"HEAD")
+        finally:
+            self._busy -= 1
+            self._bell.ring()
+
+    async def _answered(self, request: Request) -> Response:
+        limit_s = self._limits.answer_s + self._wait_of(request)
+        try:
+            with trio.move_on_after(limit_s):
+                return await self._answer(request)
+        except Exception as error:
+            self._say_once(error, f"{request.method} /{'/'.join(request.parts)!r:.200} failed")
+            return refusal(500, f"failed: {type(error).__name__}: {error}")
+        return refusal(503, f"not ready within {limit_s:g} s; ask again")
+
+
+async def _hear(stream: trio.SocketStream, connection: object, limits: Limits, heard: _Heard) -> Request | Response | None:
+    """Return what is asked, what is wrong with it, or None if nobody asks any more."""
+    import h11
+
+    assert isinstance(connection, h11.Connection)
+    asked: Request | Response | None = None
+    body: list[bytes] = []
+    length = 0
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            if connection.they_are_waiting_for_100_continue:
+                await stream.send_all(connection.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+            connection.receive_data(await stream.receive_some(_CHUNK))
+        elif isinstance(event, h11.Request):
+            heard.method = event.method
+            asked = _read(event.method, event.target)
+        elif isinstance(event, h11.Data):
+            body.append(bytes(event.data))
+            length += len(event.data)
+            if length > limits.body_bytes:
+                return refusal(413, f"too long: expected a body of at most {limits.body_bytes} bytes; send less")
+        elif isinstance(event, h11.EndOfMessage):
+            return evolve(asked, body=b"".join(body)) if isinstance(asked, Request) else asked
+        else:
+            return None
+
+
+def _read(method: bytes, target: bytes) -> Request | Response:
+    try:
+        return request_of(method.decode("ascii"), target.decode("ascii"))
+    except ValueError:
+        return refusal(400, f"{target!r:.200} is no path: expected one such as /status; correct it")
+
+
+async def _send(stream: trio.SocketStream, connection: object, response: Response, *, bare: bool) -> None:
+    """Send an answer.
+
+    Args:
+        bare: its head alone.
+    """
+    import h11
+
+    assert isinstance(connection, h11.Connection)
+    headers = {
+        "Content-Type": response.content_type,
+        "Content-Length": str(len(response.body)),
+        "Connection": "close",
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        **response.headers,
+    }
+    head = h11.Response(
+        status_code=response.status, headers=list(headers.items()), reason=HTTPStatus(response.status).phrase.encode()
+    )
+    await stream.send_all(connection.send(head) or b"")
+    if not bare:
+        await stream.send_all(connection.send(h11.Data(data=response.body)) or b"")
+    connection.send(h11.EndOfMessage())

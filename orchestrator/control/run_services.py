@@ -1,0 +1,247 @@
+"""What runs beside a run for those who watch it: the control socket, the metrics on the network, the traces.
+
+The law: none of it is needed. What cannot be opened is said, and the run goes on; at the end all of it is gone, sockets too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import field, frozen
+
+from orchestrator.control import control_server as serving
+from orchestrator.control.control_address import Address, address_of
+from orchestrator.control.control_api import Api
+from orchestrator.control.live_questions import wait_of
+from orchestrator.control.socket_places import is_ours, open_socket, socket_path
+from orchestrator.errors import UsageError
+from orchestrator.handle import Handle, Order
+from orchestrator.recording.recorder import Recorder
+from orchestrator.runtime.signals import say
+from orchestrator.store.store_capabilities import path_of
+from orchestrator.telemetry.live_tracing import TraceFollower
+from orchestrator.telemetry.metric_figures import HarnessFigures
+from orchestrator.telemetry.metric_push import push_for_ever, pusher
+from orchestrator.telemetry.otel_sdk import endpoint_of, exporter_to, sender
+from orchestrator.telemetry.prometheus_text import text_of
+from orchestrator.telemetry.telemetry_meter import Meter, Program
+
+CONTROL_VARIABLE = "ORCHESTRATOR_CONTROL"
+"""Whether a program takes orders that does not say so itself: 1 or 0. `orchestrator run` sets it for programs that it runs."""
+_SAYS = {"": None, "1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_OURS = serving.Limits(body_bytes=1_048_576)
+"""What the user who runs the program may take: a question has a message in it."""
+_ANSWERS_S = 0.5
+"""How long whoever has asked gets at the end to hear the answer: who told the last harness to stop is still to hear of it."""
+
+
+def _metrics(given: Any) -> Address | object | None:
+    return given if given is None or hasattr(given, "export") else address_of(given)
+
+
+def _control(given: object) -> bool:
+    if given is None:
+        return bool(control_asked_for())
+    if not isinstance(given, bool):
+        raise UsageError(f"control: expected True, False or None, was {given!r:.100}")
+    return given
+
+
+def control_asked_for() -> bool | None:
+    """Return what the environment variable `ORCHESTRATOR_CONTROL` says; None if it says nothing.
+
+    Raises:
+        UsageError: it says neither yes nor no.
+    """
+    said = os.environ.get(CONTROL_VARIABLE, "").strip().lower()
+    if said in _SAYS:
+        return _SAYS[said]
+    raise UsageError(f"{CONTROL_VARIABLE}: expected 1 or 0, got {said!r:.100}; correct it, or take it out of the environment")
+
+
+def _traces(given: object) -> object:
+    if isinstance(given, str):
+        return endpoint_of(given)
+    if given is None or isinstance(given, bool) or hasattr(given, "export"):
+        return given or None
+    raise UsageError(f"traces: expected the URL of a collector, a SpanExporter or True, was {given!r:.100}")
+
+
+@frozen
+class Wanted:
+    """What is to run beside a run.
+
+    Args:
+        control: whether orders and questions are taken, on a socket beside the store; None is what the environment says.
+        metrics: where the numbers are served besides, as HOST:PORT, or a `MetricExporter` that they are pushed through.
+        traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for what OpenTelemetry's variables say.
+
+    Raises:
+        UsageError: one of them is not as expected.
+    """
+
+    control: bool = field(default=None, converter=_control)
+    metrics: object = field(default=None, converter=_metrics)
+    traces: object = field(default=None, converter=_traces)
+
+
+class RunServices:
+    """Opens and runs what is wanted."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        recorder: Recorder,
+        handles: Callable[[], Sequence[Handle]],
+        restart: Callable[[str, float | None], Order],
+    ) -> None:
+        self._wanted = wanted
+        self._recorder = recorder
+        self._handles = handles
+        self._restart = restart
+        self._path: Path | None = None
+        self._at: Address | None = None
+        self._spans: TraceFollower | None = None
+        self._servers: list[serving.Server] = []
+        self._pushed: Meter | None = None
+
+    @property
+    def control_path(self) -> Path | None:
+        """The control socket; None if there is none."""
+        return self._path
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where metrics are served on the network; None if they are not."""
+        return self._at
+
+    async def start(self, services: trio.Nursery) -> None:
+        """Open it, and have it run."""
+        wanted = self._wanted
+        if wanted.traces is not None:
+            self._open_traces(services, wanted.traces)
+        at = wanted.metrics if isinstance(wanted.metrics, Address) else None
+        if wanted.metrics is not None and at is None:
+            self._push_metrics(services, wanted.metrics)
+        if not wanted.control and at is None:
+            return
+        if not serving.is_there():
+            say(serving.MISSING)
+            return
+        meter = Meter(self._recorder, Program(self._look, self._count_sent), text_of, eager=at is not None)
+        services.start_soon(meter.run)
+        if wanted.control:
+            self._open_control(services, meter)
+        if at is not None:
+            await self._open_metrics(services, meter, at)
+
+    def _open_control(self, services: trio.Nursery, meter: Meter) -> None:
+        store = self._recorder.store
+        path = path_of(store)
+        if path is None:
+            say(f"control: {store.location} is no file to have a socket beside: orders are taken in the program alone")
+            return
+        try:
+            listening = open_socket(path, store.run)
+        except (OSError, UsageError) as error:
+            say(f"control: no socket beside {store.location}: {error}; the run goes on without")
+            return
+        self._path = socket_path(path, store.run)
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+        services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text, self._restart), self._path)
+
+    async def _serve_control(self, listener: trio.SocketListener, api: Api, path: Path) -> None:
+        try:
+            await self._server(api, welcome=_is_ours, limits=_OURS, wait_of=wait_of).serve(listener)
+        finally:
+            listener.socket.close()
+            _remove(path)
+
+    async def _open_metrics(self, services: trio.Nursery, meter: Meter, at: Address) -> None:
+        try:
+            listeners = await trio.open_tcp_listeners(at.port, host=at.host)
+        except OSError as error:
+            say(f"metrics: {at} cannot be listened at: {error}; the run goes on without")
+            return
+        self._at = Address(at.host, listeners[0].socket.getsockname()[1])
+        if not at.is_local:
+            say(f"metrics: at http://{self._at}/metrics, for everybody who can reach this machine")
+        api = Api(None, self._handles, meter.text)
+        for listener in listeners:
+            services.start_soon(_serve_metrics, listener, self._server(api))
+
+    def _push_metrics(self, services: trio.Nursery, exporter: Any) -> None:
+        meter = Meter(
+            self._recorder, Program(self._look, self._count_sent), pusher(exporter, self._recorder.store.run), eager=True
+        )
+        services.start_soon(meter.run)
+        services.start_soon(push_for_ever, meter)
+        self._pushed = meter
+
+    def _open_traces(self, services: trio.Nursery, given: object) -> None:
+        store = self._recorder.store
+        try:
+            ours = isinstance(given, bool | str)
+            exporter: Any = exporter_to(given if isinstance(given, str) else None) if ours else given
+            send = sender(exporter, store.run)
+        except UsageError as error:
+            if error.__cause__ is None:
+                raise
+            say(f"{error}; the run goes on without")
+            return
+        self._spans = TraceFollower(store, send, exporter.shutdown if ours else _nothing)
+        services.start_soon(self._spans.run, self._recorder)
+
+    async def finish(self, seconds: float) -> None:
+        """Return when what has to be told at the end is told, or so many seconds are over."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._wait_for_answer)
+            if self._pushed is not None:
+                nursery.start_soon(_push_last, self._pushed, seconds)
+            if self._spans is not None:
+                nursery.start_soon(self._spans.finish, seconds)
+
+    async def _wait_for_answer(self) -> None:
+        with trio.move_on_after(_ANSWERS_S):
+            for server in self._servers:
+                await server.wait_answered()
+
+    def _server(self, api: Api, **options: Any) -> serving.Server:
+        server = serving.Server(api.answer, **options)
+        self._servers.append(server)
+        return server
+
+    def _count_sent(self) -> tuple[int, int]:
+        return (0, 0) if self._spans is None else (self._spans.sent, self._spans.dropped)
+
+    def _look(self) -> list[HarnessFigures]:
+        return [HarnessFigures(one.name, one.status.value, one.current_step, one.live) for one in self._handles()]
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+async def _serve_metrics(listener: trio.SocketListener, server: serving.Server) -> None:
+    try:
+        await server.serve(listener)
+    finally:
+        listener.socket.close()
+
+
+async def _push_last(meter: Meter, seconds: float) -> None:
+    with trio.move_on_after(seconds), suppress(UsageError):
+        await meter.text()
+
+
+def _is_ours(stream: trio.SocketStream) -> bool:
+    return is_ours(stream.socket)
+
+
+def _nothing() -> None:
+    """Leave an exporter open that is somebody else's."""

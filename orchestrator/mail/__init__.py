@@ -1,0 +1,1 @@
+"""Mail: messages between harnesses and from operators, delivered once."""

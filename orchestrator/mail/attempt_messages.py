@@ -1,0 +1,285 @@
+"""The messages of one attempt: what the step being made sends, asks, replies and receives.
+
+    send, reply    kept here until the step is committed, and put in mailboxes with it (`Outgoing`)
+    ask            the request is in the store before its sender waits, under an id that is the same after a crash
+    receive        taken for the step being made
+
+The law: what is kept here happens exactly if the step does. The end of an attempt drops it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, cast
+
+import trio
+from attrs import field, frozen
+from trio.lowlevel import Task, current_task
+
+from harnesses.control import Control
+from harnesses.effects.effect_journal import check_key
+from harnesses.errors import HarnessMisuse, UnknownHarness
+from harnesses.messages.requests import (
+    Request,
+    WrongMessage,
+    check_kinds,
+    check_timeout,
+    check_waiting,
+    moment_of,
+    opened,
+    timed_out,
+)
+from harnesses.timing.clock import now_us
+from orchestrator.codec import decode, encode
+from orchestrator.mail.durable_mailbox import Mailbox
+from orchestrator.mail.mail_delivery import MailDelivery
+from orchestrator.store.message_values import OPERATOR, REPLY, REQUEST, Message, Post, SentRow
+
+MAX_SENT = 1_000
+"""Messages that one step may send."""
+_RE = "re:"
+
+
+@frozen
+class Outgoing:
+    """What one step sends."""
+
+    office: MailDelivery
+    rows: tuple[SentRow, ...]
+    answers: tuple[tuple[str, str], ...]
+    """Replies to operators: the id of the request, and the JSON."""
+
+    def deliver(self, seqs: Sequence[int], before: Mapping[int, int]) -> None:
+        """Bring them to whoever waits for them; the step is in the store."""
+        for row, seq in zip(self.rows, seqs, strict=True):
+            self.office.deliver(row.post, seq, before.get(seq))
+        for id, body in self.answers:
+            self.office.answer(id, body)
+
+
+@frozen
+class Sender:
+    """Whose messages they are."""
+
+    name: str
+    number: int
+    step: Callable[[], int]
+    """Returns the number of the step being made."""
+    log: Callable[[str], None]
+    """Has a line of output recorded."""
+    attach: Callable[[str, str], None]
+    """Has something recorded beside the step being made: a kind, and JSON."""
+    starting: Callable[[], Collection[str]] = tuple
+    """Returns the names of the harnesses that are started with the step being made."""
+
+
+@frozen
+class _Fitting:
+    """Says whether a message is of one of some types. One of no type fits, to be set aside."""
+
+    kinds: frozenset[type]
+    accepts: tuple[type, ...]
+
+    def __call__(self, message: Message) -> bool:
+        if message.kind == REQUEST:
+            return Request in self.kinds
+        named = [cls for cls in self.accepts if cls.__name__ == message.type]
+        if named and self.kinds.isdisjoint(named):
+            return False
+        try:
+            return opened(decode(message.body), message.type, self.accepts)[1] in self.kinds
+        except WrongMessage:
+            return True
+
+
+@frozen
+class AttemptMessages:
+    """The messages of one attempt."""
+
+    _office: MailDelivery
+    _mailbox: Mailbox
+    _sender: Sender
+    _control: Control
+    _posts: list[Post] = field(factory=list[Post])
+    _answers: list[tuple[str, str]] = field(factory=list[tuple[str, str]])
+    _asked: Counter[str] = field(factory=Counter[str])
+    """How often each question was asked in the step being made."""
+    _given_up: set[str] = field(factory=set[str])
+    """Replies that nobody in the step being made waits for any more."""
+    _awaited: list[str] = field(factory=list[str])
+    """Replies that are waited for, also by a task that outlives the step in which it asked."""
+
+    _senders: set[Task] = field(factory=set[Task])
+    """The tasks that have sent something with the step being made."""
+    _reminded: set[int] = field(factory=set[int])
+
+    # to others
+
+    async def send(self, to: str, message: object) -> None:
+        """Keep a message for the step being made; it is checked now."""
+        body, type = self._office.encoded(to, message)
+        await self._check_room(to)
+        self._keep(Post(to, self._sender.name, 0, body, type=type))
+
+    def reply(self, request: Request, answer: object) -> None:
+        """Keep a reply for the step being made."""
+        if not isinstance(cast(object, request), Request):
+            raise HarnessMisuse(f"reply: expected a Request from `receive`, was {request!r:.200}")
+        id = _RE + request.id
+        if any(post.id == id for post in self._posts) or any(of == request.id for of, _ in self._answers):
+            raise HarnessMisuse(f"reply to {request.sender!r}: expected one to each request, got a second; join them")
+        body = self._office.checked(request.sender, answer)
+        if request.sender == OPERATOR:
+            self._sender.attach("reply", encode({"re": request.id, "to": OPERATOR, "message": decode(body)}))
+            self._answers.append((request.id, body))
+            self._senders.add(current_task())
+        else:
+            self._keep(Post(request.sender, self._sender.name, 0, body, id, REPLY))
+
+    async def ask(self, to: str, message: object, timeout_s: float, key: str) -> Any:
+        """Return what a harness replies; see `BaseHarness.ask`."""
+        check_timeout(timeout_s)
+        if to == self._sender.name:
+            raise HarnessMisuse(f"ask {to!r}: expected another harness, was the one that asks; call the method instead")
+        body, type = self._office.encoded(to, message)
+        id = self._id_of(to, body, key)
+        reply = self._find(id)
+        if reply is None:
+            await self._check_room(to)
+            now = now_us()
+            post = Post(to, self._sender.name, now, body, id, REQUEST, type, now + int(timeout_s * 1e6))
+            self._awaited.append(_RE + id)
+            try:
+                with trio.move_on_after(timeout_s):
+                    await self._office.put(post)
+                    while (reply := self._find(id)) is None:
+                        await self._control.wait(self._mailbox.wait_reply, self._mailbox.replies)
+            finally:
+                self._awaited.remove(_RE + id)
+        if reply is None:
+            self._given_up.add(_RE + id)
+            raise timed_out(to, timeout_s)
+        self._mailbox.take_reply(reply)
+        return decode(reply.body)
+
+    def outgoing(self, step: int, time_us: int) -> Outgoing | None:
+        """Return what a step sends, at the time of the step; None if it sends nothing."""
+        if not self._posts and not self._answers:
+            return None
+        rows = [SentRow(self._sender.number, step, _stamped(post, time_us)) for post in self._posts]
+        return Outgoing(self._office, tuple(rows), tuple(self._answers))
+
+    def settle(self, outgoing: Outgoing | None) -> None:
+        """Forget what a recorded step has sent; a background task may have sent more meanwhile, with the next one."""
+        self._asked.clear()
+        self._senders.clear()
+        self._given_up.clear()
+        self._reminded.clear()
+        if outgoing is not None:
+            self._drop(len(outgoing.rows), len(outgoing.answers))
+
+    def end_attempt(self) -> None:
+        """Drop what no step has sent."""
+        self._senders.clear()
+        self._drop(len(self._posts), len(self._answers))
+
+    @property
+    def unsent(self) -> Sequence[str]:
+        """To whom messages are kept that no step has sent."""
+        return [*(post.to for post in self._posts), *(OPERATOR for _ in self._answers)]
+
+    # from others
+
+    async def receive(self, kinds: Sequence[type], *, in_execute: bool) -> Any:
+        """Return the oldest message, of one of those types if any is named, waiting for one; see `Mail.receive`."""
+        while True:
+            try:
+                return self.receive_nowait(kinds)
+            except trio.WouldBlock:
+                if in_execute and current_task() in self._senders:
+                    check_waiting(self.unsent)
+                self._remind()
+                await self._control.wait(self._mailbox.wait_more if kinds else self._mailbox.wait_arrival)
+
+    def receive_nowait(self, kinds: Sequence[type]) -> Any:
+        """Return the oldest message, of one of those types if any is named; raises `trio.WouldBlock` if there is none."""
+        check_kinds(kinds, self._mailbox.accepts)
+        fits = _Fitting(frozenset(kinds), self._mailbox.accepts) if kinds else None
+        while (message := self._mailbox.take(fits)) is not None:
+            try:
+                value, _ = opened(decode(message.body), message.type, self._mailbox.accepts)
+            except WrongMessage as error:
+                self._sender.log(f"message {message.seq} from {message.sender or 'an operator'!r} is set aside: {error}")
+                continue
+            if message.kind == REQUEST:
+                return Request(value, message.sender, message.id, moment_of(message.deadline_us))
+            return value
+        raise trio.WouldBlock
+
+    def _remind(self) -> None:
+        """Say once for each step that messages are kept while the harness waits: nobody answers what was not sent."""
+        if self._posts and not self._reminded:
+            self._reminded.add(self._sender.step())
+            to = self._posts[0].to
+            self._sender.log(
+                f"waits for a message with {len(self._posts)} unsent, the first to {to!r}: they go with the next step"
+            )
+
+    async def _check_room(self, to: str) -> None:
+        """Return if a message can be sent; one to a harness that the same step starts has nowhere to go yet."""
+        try:
+            await self._office.check_room(to, self._sender.name)
+        except UnknownHarness as error:
+            if to not in self._sender.starting():
+                raise
+            raise HarnessMisuse(
+                f"message to {to!r}: expected a `yield` between start_child and it, got none; "
+                "yield first, or give it to the factory as an argument"
+            ) from error
+
+    def _keep(self, post: Post) -> None:
+        if len(self._posts) >= MAX_SENT:
+            raise HarnessMisuse(f"send: expected at most {MAX_SENT:,} messages of one step; yield in between")
+        self._posts.append(post)
+        self._senders.add(current_task())
+        self._office.promise(post, 1)
+
+    def _drop(self, posts: int, answers: int) -> None:
+        for post in self._posts[:posts]:
+            self._office.promise(post, -1)
+        del self._posts[:posts]
+        del self._answers[:answers]
+
+    def _id_of(self, to: str, body: str, key: str) -> str:
+        """Return the id of a request: the same when the step is made again and asks the same."""
+        place = f"{self._sender.name}/{self._sender.step()}"
+        if key:
+            check_key(key)
+            return f"{place}/{to}/{key}"
+        question = sha256(f"{to}\n{body}".encode()).hexdigest()[:16]
+        self._asked[question] += 1
+        return f"{place}/{question}.{self._asked[question]}"
+
+    def _find(self, id: str) -> Message | None:
+        """Return the reply to a request, if it is there; those that come too late are used up with the step being made."""
+        found: Message | None = None
+        taken = {message.seq for message in self._mailbox.taken or ()}
+        for message in self._office.replies(self._sender.name):
+            if message.id == _RE + id:
+                found = message
+            elif message.seq not in taken and self._is_late(message):
+                self._mailbox.take_reply(message)
+                self._sender.log(f"reply {message.seq} from {message.sender!r} came too late: it is dropped")
+        return found
+
+    def _is_late(self, reply: Message) -> bool:
+        if reply.id in self._awaited:
+            return False
+        step = reply.id.removeprefix(_RE).split("/", 2)[1]
+        return reply.id in self._given_up or int(step) < self._sender.step()
+
+
+def _stamped(post: Post, now_us: int) -> Post:
+    return Post(post.to, post.sender, now_us, post.body, post.id, post.kind, post.type, post.deadline_us)

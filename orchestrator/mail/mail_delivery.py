@@ -1,0 +1,239 @@
+"""The post: messages from harness to harness, and from whoever else writes to the store while a run goes on.
+
+    send, handle.send ──recorder──► store ──deliver──► mailbox    at once, when it is on disk
+    another process ─────────────► store ──notice───► mailbox    within `WATCH_S`
+
+The law: the store decides what is delivered. Each mailbox reads it from where it is on; what comes this way is the news that
+there is something to read, which may come late, or twice. A message itself comes this way only where the store says that it
+is the next one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import trio
+
+from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
+from harnesses.errors import MailboxFull, UnknownHarness
+from harnesses.messages.requests import check_timeout, sealed, timed_out
+from harnesses.timing.clock import now_us
+from orchestrator.codec import decode, encode
+from orchestrator.errors import StoreError
+from orchestrator.mail.durable_mailbox import PAGE, Mailbox
+from orchestrator.recording.approval_waits import Approvals
+from orchestrator.recording.commit_queue import Receipt
+from orchestrator.recording.recorder import Recorder
+from orchestrator.store.message_values import OPERATOR, REQUEST, Message, Post, is_bounded
+from orchestrator.store.store_capabilities import Watched
+from orchestrator.store.store_protocol import Store
+
+WATCH_S = 0.2
+"""Seconds between two looks: real ones, whatever Trio's clock."""
+_PAGE = 1000
+_TRIES = 5_000
+"""Milliseconds after which a harness that was started here counts as unknown to the store."""
+
+
+class MailDelivery:
+    """Takes messages, and brings them to the mailboxes of harnesses that run here.
+
+    Args:
+        mailbox_of: returns the mailbox of a harness; None if it does not run here.
+        approvals: is told when somebody else has answered.
+        most: bytes that a message may have.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        mailbox_of: Callable[[str], Mailbox | None],
+        approvals: Approvals,
+        most: int = MAX_RECORD_BYTES,
+    ) -> None:
+        self._recorder = recorder
+        self._most = most
+        self._approvals = approvals
+        self._mailbox_of = mailbox_of
+        self._known: set[str] = set()
+        self._asked: dict[str, Receipt] = {}
+        self.promised: Counter[str] = Counter()
+        """Messages that steps being made will send to mailboxes with a limit."""
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def post(self, to: str, sender: str, message: object) -> Receipt:
+        """Have a message put in the mailbox of a harness, of any that the store knows.
+
+        Raises:
+            Unstorable: JSON cannot carry it.
+            RecordTooLarge: it has more bytes than a record may have.
+        """
+        body, type = self.encoded(to, message)
+        return self.put(Post(to, sender, now_us(), body, type=type))
+
+    def put(self, post: Post) -> Receipt:
+        """Have a message that was looked at put in the mailbox of a harness."""
+        return self._recorder.submit(post, lambda seq: self.deliver(post, seq, self._recorder.settling.before.get(seq)))
+
+    def deliver(self, post: Post, seq: int, before: int | None) -> None:
+        """Bring a message that is in the store to the mailbox of a harness that runs here."""
+        mailbox = self._mailbox_of(post.to)
+        if mailbox is not None:
+            message = Message(seq, post.sender, post.body, post.id, post.kind, post.type, post.deadline_us)
+            mailbox.deliver(message, before)
+
+    def encoded(self, to: str, message: object) -> tuple[str, str]:
+        """Return the JSON of a message, and the name of its type, as they are put in a mailbox.
+
+        Raises:
+            WrongMessage: the recipient runs here, and does not take messages of that type.
+            Unstorable: JSON cannot carry it.
+            RecordTooLarge: it has more bytes than a record may have.
+        """
+        mailbox = self._mailbox_of(to)
+        accepts = () if mailbox is None else mailbox.accepts
+        message, type = sealed(message, accepts, to)
+        return self.checked(to, message), type
+
+    def checked(self, to: str, message: object) -> str:
+        """Return the JSON of a message.
+
+        Raises:
+            Unstorable: JSON cannot carry it.
+            RecordTooLarge: it has more bytes than a record may have.
+        """
+        body = encode(message)
+        check_size(f"the message to {to!r:.100}", body, self._most)
+        return body
+
+    def promise(self, post: Post, count: int) -> None:
+        """Note that a step being made will send a message, or will not any more, if there may be no room for it."""
+        mailbox = self._mailbox_of(post.to)
+        if mailbox is not None and mailbox.limit is not None and is_bounded(post):
+            self.promised[post.to] = max(0, self.promised[post.to] + count)
+
+    async def check_room(self, to: str, sender: str) -> None:
+        """Return if a message can be put in the mailbox of a harness, besides those that other steps being made will send.
+
+        Raises:
+            UnknownHarness: there is no such harness; the error names those that there are.
+            MailboxFull: it has no room.
+        """
+        mailbox = self._mailbox_of(to)
+        if mailbox is not None and mailbox.limit is None and to in self._known:
+            await trio.lowlevel.checkpoint()
+            return
+        room = await self._room(to)
+        self._known.add(to)
+        if room is not None and room <= self.promised[to]:
+            raise MailboxFull(
+                f"the mailbox of {to!r} is full: expected room for one more message; nothing was sent, send it later"
+            )
+
+    async def _room(self, to: str) -> int | None:
+        """Return the room in a mailbox, waiting for a harness that has just been started to be in the store."""
+        tries = 0
+        while True:
+            try:
+                await trio.lowlevel.checkpoint()
+                return self._recorder.store.room(to)
+            except UnknownHarness:
+                tries += 1
+                if self._mailbox_of(to) is None or tries > _TRIES:
+                    raise
+                await trio.sleep(0.001)
+
+    def replies(self, name: str) -> Sequence[Message]:
+        """Return the replies that wait for a harness."""
+        return self._recorder.store.replies(name)
+
+    async def ask(self, to: str, message: object, timeout_s: float) -> Any:
+        """Return what a harness replies to an operator.
+
+        Raises:
+            AskTimeout: it has not replied in time.
+        """
+        check_timeout(timeout_s)
+        body, type = self.encoded(to, message)
+        await self.check_room(to, OPERATOR)
+        id = f"{OPERATOR}/{uuid4().hex}"
+        now = now_us()
+        post = Post(to, OPERATOR, now, body, id, REQUEST, type, now + int(timeout_s * 1e6))
+        reply = self._asked[id] = Receipt()
+        try:
+            with trio.move_on_after(timeout_s):
+                await self.put(post)
+                return decode(await reply)
+        finally:
+            del self._asked[id]
+        raise timed_out(to, timeout_s)
+
+    def answer(self, id: str, body: str) -> None:
+        """Give an operator the reply to a request, now that it is in the store."""
+        if (reply := self._asked.get(id)) is not None:
+            reply.settle(body)
+
+    def forget(self, name: str) -> None:
+        """Forget a harness that does not run here any more."""
+        self._known.discard(name)
+        self.promised.pop(name, None)
+
+    def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
+        """Return what a mailbox reads its messages with."""
+        return partial(_read, self._recorder.store, name)
+
+    def watch(self) -> None:
+        """Begin to look for what others have done to the store, if it is one that others can write to."""
+        store: object = self._recorder.store
+        if isinstance(store, Watched):
+            token = trio.lowlevel.current_trio_token()
+            args = (store, self._recorder.store.last_seq(), token)
+            self._thread = threading.Thread(target=self._look, args=args, name="orchestrator-post", daemon=True)
+            self._thread.start()
+
+    async def close(self) -> None:
+        """Stop looking."""
+        self._ended.set()
+        if self._thread is not None:
+            await trio.to_thread.run_sync(self._thread.join)
+
+    def _look(self, store: Watched, after: int, token: trio.lowlevel.TrioToken) -> None:
+        answered = after
+        while not self._ended.wait(WATCH_S):
+            try:
+                store.check_in_place()
+            except StoreError as error:
+                with suppress(trio.RunFinishedError):
+                    token.run_sync_soon(self._recorder.lose, error)
+                return
+            try:
+                answers = store.answers(after=answered, limit=_PAGE) if self._approvals.waiting else ()
+                if answers:
+                    answered = answers[-1][0]
+                    token.run_sync_soon(self._approvals.ring, [id for _, id in answers])
+                news = store.arrivals(after=after)
+                if news:
+                    after = max(seq for _, seq in news)
+                    token.run_sync_soon(self._bring, news)
+            except trio.RunFinishedError:
+                return
+            except StoreError:
+                continue  # whoever writes to the store will say so, and louder
+
+    def _bring(self, news: Sequence[tuple[str, int]]) -> None:
+        for to, seq in news:
+            mailbox = self._mailbox_of(to)
+            if mailbox is not None:
+                mailbox.notice(seq)
+                mailbox.notice_reply()
+
+
+def _read(store: Store, name: str, after: int) -> Sequence[Message]:
+    return store.mailbox(name, after=after, limit=PAGE)

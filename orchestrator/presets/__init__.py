@@ -1,0 +1,1 @@
+"""Readers that know the ready-made harnesses."""

@@ -1,0 +1,134 @@
+"""Waiting for a person's word: ask, stand still, take it up.
+
+Ask ──► on record ──► no clock of the harness runs ──► TakeUp ──► approved: go on, and the use is on record
+ ▲           ▲               ▲                           │ │ └──► denied, expired, invalid: an error
+ │           │               └────── still pending ◄─────┘ │
+ │   an answer from anywhere, that very moment or within   │
+ │   the watch of the post                                 │
+ └───────────────────── denied and reopened ◄──────────────┘
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+
+import trio
+from attrs import frozen
+
+from harnesses.budgets.step_meter import Meter
+from harnesses.control import Control
+from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
+from harnesses.effects.approval import Action, Grant, Standing, Word, request_of
+from harnesses.errors import ApprovalDenied, ApprovalExpired, ApprovalInvalid, HarnessError
+from harnesses.timing.clock import WallClock
+from orchestrator.codec import encode_private
+from orchestrator.recording.attempt_id import AttemptId
+from orchestrator.recording.commit_queue import Receipt
+from orchestrator.recording.condition import Condition
+from orchestrator.recording.recorder import Recorder
+from orchestrator.store.approval_operations import Ask, Asked, Respond, Taken, TakeUp
+from orchestrator.store.rules.signing_key import Secret
+
+
+@frozen
+class Asker:
+    """One attempt of a harness, and its clocks."""
+
+    id: AttemptId
+    control: Control
+    meter: Meter | None
+
+
+class Approvals:
+    """What the harnesses of a run ask of people."""
+
+    def __init__(self, recorder: Recorder, clock: WallClock, most: int = MAX_RECORD_BYTES) -> None:
+        self._recorder = recorder
+        self._most = most
+        self._clock = clock
+        self._secret = Secret(recorder.store)
+        self._waiting: dict[str, Condition] = {}
+        """By the id of what is waited for."""
+        self._answers: dict[str, int] = {}
+        """How often each of them was answered since somebody waits for it."""
+
+    @property
+    def waiting(self) -> int:
+        """For how many answers somebody waits now."""
+        return len(self._waiting)
+
+    def ring(self, ids: Iterable[str]) -> None:
+        """Have those who wait for these answers look at the store: they are there."""
+        for id in ids:
+            if id in self._waiting:
+                self._answers[id] += 1
+                self._waiting[id].ring()
+
+    def respond(self, id: str, verdict: str, by: str, reason: str) -> Receipt:
+        """Have an answer recorded; the receipt gives its `seq`, 0 if the same was said before."""
+        said = Respond(id, verdict, by, reason, self._now_us(), self._secret.get(), self._clock.ticks())
+        return self._recorder.submit(said, lambda _: self.ring((id,)))
+
+    async def wait(self, asker: Asker, step: int, key: str, action: Action) -> Grant:
+        """Return when an action of the step being made is approved; see `Journal.approve`."""
+        while True:
+            asked = await self._ask(asker, step, key, action)
+            standing = await self._standing(asker, step, asked)
+            if standing.word is Word.APPROVED:
+                return Grant(asked.id, standing.by, standing.reason)
+            # Reopened before anybody had looked at the denial: no more often than people say so.
+            if standing.word is not Word.REOPENED:
+                raise _refusal(asker.id.name, asked.id, key, action, standing)
+
+    async def _ask(self, asker: Asker, step: int, key: str, action: Action) -> Asked:
+        """Have the request put on record, unless there is one that stands."""
+        id, now_us, ticks = secrets.token_hex(5), self._now_us(), self._clock.ticks()
+        wanted = request_of(id, asker.id.name, step, key, action, now_us=now_us, ticks=ticks)
+        check_size(f"the request for an approval of {key!r:.100}", encode_private(wanted), self._most)
+        of = (asker.id.number, asker.id.epoch, asker.id.attempt)
+        asked: Asked = await self._recorder.do(Ask(*of, wanted, self._secret.get()))
+        return asked
+
+    async def _standing(self, asker: Asker, step: int, asked: Asked) -> Standing:
+        """Return where the request stands when it is pending no longer."""
+        asker.control.park()
+        try:
+            while True:
+                bell = self._waiting.setdefault(asked.id, Condition())
+                seen = self._answers.setdefault(asked.id, 0)
+                of = (asker.id.number, asker.id.epoch, asker.id.attempt, step, asked.id)
+                look = TakeUp(*of, self._now_us(), self._secret.get(), self._clock.ticks())
+                taken: Taken = await self._recorder.do(look)
+                if taken.standing.word is not Word.PENDING:
+                    return taken.standing
+                with trio.move_on_after(taken.left_us / 1e6):
+                    await asker.control.wait(bell.until, lambda seen=seen: self._answers.get(asked.id, seen + 1) > seen)
+        finally:
+            # Of two who wait for the same, the other looks once more, and goes on by itself.
+            self._answers.pop(asked.id, None)
+            if asked.id in self._waiting:
+                self._waiting.pop(asked.id).ring()
+            stood_s = asker.control.unpark()
+            if asker.meter is not None:
+                asker.meter.go_on(stood_s)
+
+    def _now_us(self) -> int:
+        return int(self._clock.now() * 1e6)
+
+
+def _refusal(name: str, id: str, key: str, action: Action, standing: Standing) -> HarnessError:
+    """Return the error for what may not be done."""
+    what = f"{key!r} ({action.category}: {action.summary})"
+    because = f": {standing.reason}" if standing.reason else ""
+    if standing.word is Word.DENIED:
+        return ApprovalDenied(
+            f"{what} was denied by {standing.by}{because}; `orchestrator approvals reopen {id}` and "
+            f"`orchestrator start {name}` have it asked anew"
+        )
+    if standing.word is Word.EXPIRED:
+        return ApprovalExpired(f"{what}: its request {id} has expired; `orchestrator start {name}` has it asked anew")
+    return ApprovalInvalid(
+        f"{what}: the record of its approval {id} cannot be trusted{because}; find out who has changed the store, "
+        "and restore it from a copy"
+    )

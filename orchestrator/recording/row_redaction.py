@@ -1,0 +1,98 @@
+"""Secrets taken out of rows before they are committed, in the thread that commits them.
+
+The law: what is recorded is the same whichever thread took the secrets out, and no row is redacted twice. One pass over the
+bodies of a batch decides which may hold a secret; only those are read.
+
+A large row is redacted in a thread of its own before it joins a batch (`Recorder.redact_aside`), so that neither the loop nor
+the commits of other harnesses wait for it.
+
+A row whose search fails, such as one nested too deep, is recorded with `WITHHELD` in place of its text. The step is not lost,
+no secret is written, and the other rows of the batch are not affected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harnesses.attachments import CHILD
+from harnesses.redaction.redactor import MARK, LineRedactor, redact_text, suspects
+from orchestrator.codec import decode, encode, with_fields, without_secrets
+from orchestrator.recording.commit_queue import PendingWrite
+
+LARGE = 8_000
+"""Characters of the bodies of one slot that are redacted while others wait: 1 ms for ordinary text, 10 for hostile text."""
+MAX_LINE = 4_000
+"""Characters of one line of output that are recorded, the first ones."""
+WITHHELD = f"{MARK} withheld: it could not be searched for secrets"
+_OF_STEP = ("input", "output", "summary")
+"""The state has to come back as it was, so `delta` stays: keep no secrets there."""
+
+
+def weight(slot: PendingWrite) -> int:
+    """Return how many characters have to be looked at."""
+    row = slot.row or slot.effect
+    return (0 if row is None else len(row.body)) + sum(len(note.body) for note in slot.notes)
+
+
+def redact_writes(slots: Sequence[PendingWrite]) -> None:
+    """Take the secrets out of what slots hold. What was redacted before is left alone."""
+    slots = [slot for slot in slots if slot.redacted]
+    if not slots:
+        return
+    bodies: list[str] = []
+    owners: list[tuple[PendingWrite, int]] = []
+    for slot in slots:
+        slot.redacted = False
+        row = slot.row or slot.effect
+        if row is not None:
+            bodies.append(row.body)
+            owners.append((slot, -1))
+        if slot.notes:
+            bodies += (note.body for note in slot.notes)
+            owners += ((slot, place) for place in range(len(slot.notes)))
+    try:
+        suspicious = set(suspects(bodies))
+    except Exception:
+        suspicious = set(range(len(bodies)))
+    for place, (slot, note) in enumerate(owners):
+        if slot.lines is not None:
+            _redact_line(slot, slot.lines, is_suspect=place in suspicious)
+        elif place in suspicious:
+            _redact_row(slot, note)
+
+
+def _redact_row(slot: PendingWrite, note: int) -> None:
+    if note >= 0:
+        notes = list(slot.notes)
+        if notes[note].kind == CHILD:
+            # What a child is started with has to come back as it was, as the arguments of an effect have.
+            return
+        notes[note] = notes[note]._replace(body=_searched(notes[note].body))
+        slot.notes = tuple(notes)
+    elif slot.row is not None:
+        slot.row = slot.row._replace(body=_searched(slot.row.body, _OF_STEP))
+    elif slot.effect is not None:
+        slot.effect = slot.effect._replace(body=_searched(slot.effect.body))
+
+
+def _searched(body: str, names: Sequence[str] = ()) -> str:
+    try:
+        return without_secrets(body, names)
+    except Exception:
+        return with_fields(body, names, WITHHELD)
+
+
+def _redact_line(slot: PendingWrite, lines: LineRedactor, *, is_suspect: bool) -> None:
+    """Redact a line of output, which may be one of a key that goes over several, and cut it to its length."""
+    row = slot.effect
+    if row is None or not (is_suspect or lines.is_inside or len(row.body) > MAX_LINE):
+        return
+    body = decode(row.body)
+    try:
+        line = lines.line(body["line"])
+    except Exception:
+        line = WITHHELD
+    body["line"] = line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
+    if "source" in body:
+        body["source"] = redact_text(body["source"])
+    slot.effect = row._replace(body=encode(body))

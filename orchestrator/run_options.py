@@ -1,0 +1,45 @@
+"""What a run was started with: the options of `Orchestrator`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from attrs import frozen
+
+from harnesses.budgets.budget import Budget
+from harnesses.diagnostics.program_log import Processor
+from orchestrator.child_spec import check_record_bytes, check_seconds
+from orchestrator.control.run_services import Wanted
+from orchestrator.errors import UsageError
+from orchestrator.restart import Backoff
+
+
+@frozen(kw_only=True)
+class RunOptions:
+    """The options; `Orchestrator` says what each means.
+
+    Raises:
+        UsageError: one is not as expected.
+    """
+
+    backoff: Backoff
+    grace_s: float
+    drain_s: float
+    deadline_s: float | None
+    handle_signals: bool | None
+    clock: Callable[[], float] | None
+    budget: Budget | None
+    redact: bool
+    max_record_bytes: int
+    wanted: Wanted
+    """Where the run can be watched."""
+    processors: Sequence[Processor]
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(cast(object, self.redact), bool):
+            raise UsageError(f"redact: expected True or False, was {self.redact!r:.100}")
+        if not all(map(callable, self.processors)):
+            raise UsageError(f"processors: expected functions, as structlog has them, was {self.processors!r:.200}")
+        check_record_bytes(self.max_record_bytes)
+        check_seconds(grace_s=self.grace_s, drain_s=self.drain_s, deadline_s=self.deadline_s)

@@ -1,0 +1,1 @@
+"""The runtime: children, their attempts, their supervision, and failures around them."""

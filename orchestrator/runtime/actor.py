@@ -1,0 +1,375 @@
+"""One harness, one attempt: the durable surroundings in which `BaseHarness.run` runs.
+
+Whatever the harness does ends here, as an `Exit`: it runs in a task of its own within a nursery of its own, so that a leaked
+scope, a leaked nursery or a stray cancellation breaks that task and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any, cast
+
+import trio
+from attrs import define, evolve, frozen
+
+from harnesses.agent_bill import Charger
+from harnesses.attachments import MAX_ATTACHED, Attachment
+from harnesses.base import BaseHarness
+from harnesses.budgets.spending import BudgetAccount
+from harnesses.budgets.step_meter import Meter, meter_of
+from harnesses.child_order import ChildOrder
+from harnesses.control import Control, Ending
+from harnesses.data.delta import Delta
+from harnesses.data.record_size import check_size
+from harnesses.diagnostics.program_log import at_work
+from harnesses.effects.approval import Action, Grant
+from harnesses.effects.once import Effects
+from harnesses.errors import HarnessMisuse, MailboxFull, RecordTooLarge, ScopeError, UnknownHarness, Unstorable, located
+from harnesses.redaction.redactor import LineRedactor
+from harnesses.step import Step
+from harnesses.timing.clock import now_us
+from harnesses.timing.interval import TickBook
+from orchestrator.accounts.budget_account import StoredBudgetAccount
+from orchestrator.child_spec import ChildSpec
+from orchestrator.codec import encode_step
+from orchestrator.mail.attempt_messages import AttemptMessages, Sender
+from orchestrator.mail.durable_mailbox import Mailbox
+from orchestrator.recording.approval_waits import Asker
+from orchestrator.recording.attempt_id import AttemptId
+from orchestrator.recording.attempt_scope import enter_attempt
+from orchestrator.recording.commit_queue import PendingWrite, settled
+from orchestrator.recording.condition import Condition
+from orchestrator.recording.row_redaction import LARGE, weight
+from orchestrator.recording.snapshot_policy import SnapshotPolicy
+from orchestrator.runtime.failure_events import contained, parted
+from orchestrator.runtime.output_lines import Output
+from orchestrator.runtime.run_context import RunContext
+from orchestrator.runtime.started_children import Family
+from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow
+
+_row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
+"""Makes a `StepRow` without the call in between."""
+
+_REFUSALS = (MailboxFull, UnknownHarness, RecordTooLarge)
+"""What a step sends cannot be put in a mailbox: the step is not recorded, and may be made again."""
+
+
+@frozen
+class Exit:
+    """How an attempt ended: with an ending, or with an error."""
+
+    ending: Ending | None = None
+    error: BaseException | None = None
+    lost: bool = False
+    """Whether the error is that a step could not be recorded: the store, or the harness, is lost to this run."""
+
+
+@define(eq=False)
+class Carried:
+    """What a harness keeps from one attempt to the next."""
+
+    recorded: Condition
+    """Rung at every recorded step, for those who follow the steps and for nobody else: whoever else it woke would be ready to
+    run when the next step asks whether it may be committed at once."""
+    mailbox: Mailbox
+    family: Family
+    """The harnesses that it has started."""
+    effects: Effects
+    """Those of the step being made."""
+    savings: SnapshotPolicy
+    """What the last snapshot weighed, and what has been recorded since."""
+
+    def restore(self, claimed: Claimed) -> None:
+        """Take up what the store has of it."""
+        self.savings = SnapshotPolicy(claimed.unsaved_steps, 0, len(claimed.state))
+        if ticks := claimed.kept.get("ticks"):
+            self.savings.ticks = TickBook()
+            self.savings.ticks.restore(ticks)
+        self.savings.governance = claimed.kept.get("governance", {})
+        self.effects.restore(claimed.marks)
+
+
+class Actor:
+    """The `Runtime` of one attempt, and its place in the recorder's channel.
+
+    Args:
+        till: where its spends are charged, if it has a budget, and what its agents report in any case.
+    """
+
+    __slots__ = (
+        "_attached",
+        "_attached_characters",
+        "_context",
+        "_exit",
+        "_family",
+        "_harness",
+        "_id",
+        "_lost",
+        "_mail",
+        "_mailbox",
+        "_output",
+        "_recorded",
+        "_recorder",
+        "_slot",
+        "charger",
+        "clock",
+        "control",
+        "effects",
+        "governor",
+        "meter",
+        "name",
+        "resumed",
+        "rule",
+        "savings",
+        "till",
+    )
+
+    def __init__(
+        self,
+        context: RunContext,
+        spec: ChildSpec,
+        harness: BaseHarness[Any, Any, Any],
+        id: AttemptId,
+        carried: Carried,
+        control: Control,
+        till: StoredBudgetAccount,
+    ) -> None:
+        self._context = context
+        self._recorder = context.recorder
+        self._harness = harness
+        self._id = id
+        self._slot = PendingWrite()
+        self._recorded, self._mailbox, self._family = carried.recorded, carried.mailbox, carried.family
+        self._mail: AttemptMessages | None = None
+        self.name = spec.name
+        self.control = control
+        self.resumed = True
+        self.savings, self.effects = carried.savings, carried.effects
+        self.clock = context.clock
+        self.charger: Charger = till
+        self.till: BudgetAccount | None = till if spec.pools else None
+        self.meter = meter_of(self.till, control)
+        self.governor = spec.governor
+        if self.governor is not None:
+            self.governor.restore(self.savings.governance, lambda: harness.state)
+        self.rule = spec.rule
+        self._attached: list[Attachment] | None = None
+        self._attached_characters = 0
+        self._exit: Exit | None = None
+        self._lost = False
+        self._output: Output | None = None
+
+    def run(self) -> Awaitable[Exit]:
+        """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside.
+
+        A plain function: where nothing is metered there is no frame in between, for as long as the harness lives.
+        """
+        return self._run() if self.meter is None or not self.meter.is_timed else self._run_metered(self.meter)
+
+    async def _run_metered(self, meter: Meter) -> Exit:
+        async with trio.open_nursery() as beside:
+            beside.start_soon(meter.extend)
+            exit = await self._run()
+            beside.cancel_scope.cancel()
+        return exit
+
+    async def _run(self) -> Exit:
+        try:
+            async with trio.open_nursery() as own:
+                self.control.attach(own.cancel_scope)
+                own.start_soon(self._attempt_once, name=self.name)
+        except BaseException as error:
+            # Trio ends a task that leaves a nursery open with an error of its own, past every handler in the task. And a
+            # scope that was left open lets its `Cancelled` out.
+            if trio.current_effective_deadline() == -inf:
+                raise
+            if self._exit is None or self._exit.error is None:
+                self._exit = Exit(error=located(_leaked(error), f"harness {self.name!r}"))
+        finally:
+            self._mailbox.put_back()
+        if self._exit is None:
+            self._exit = self._exit_after_cancellation()
+        if self._exit.error is not None:
+            self._exit = evolve(self._exit, error=contained(self._exit.error))
+        return self._exit
+
+    def _exit_after_cancellation(self) -> Exit:
+        """Return what the loop had decided before its clean-up was cancelled, or what the cancellation stands for."""
+        control = self.control
+        error = control.failure or (control.why_cancelled() if control.ending is None else None)
+        if error is None:
+            return Exit(ending=control.ending or Ending.STOPPED)
+        return Exit(error=located(error, f"harness {self.name!r}, step {self._harness.current_step + 1}"))
+
+    async def _attempt_once(self) -> None:
+        enter_attempt(self.control)
+        own, harness = {"harness": self.name, "attempt": self._id.attempt}, self._harness
+        at_work.set(lambda: {**own, "step": harness.current_step + 1})
+        try:
+            self._exit = Exit(ending=await self._harness.run(self))
+        except BaseException as error:
+            cancelled, rest = parted(error)
+            if rest is not None:
+                self._exit = Exit(error=rest, lost=self._lost)
+            if cancelled is not None:
+                raise cancelled from None
+
+    async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
+        """Return when the step is on disk; see `Runtime.commit`."""
+        slot, savings, mail, ticks = self._slot, self.savings, self._mail, self.savings.ticks
+        kept = None if ticks is None else ticks.as_data()
+        governance = None if self.governor is None else self.governor.kept()
+        used = tuple(self._mailbox.taken) if self._mailbox.taken else ()
+        took_us, seqs = self.control.watch.took_us(), [message.seq for message in used] if used else ()
+        try:
+            most = self._context.most
+            body = encode_step(step, delta, kept, governance, took_us=took_us, consumed=seqs, most=most)
+            saved = savings.snapshot(body, delta, state)
+            if saved is not None:
+                check_size("its state", saved, most)
+        except Unstorable as error:
+            raise located(error, f"harness {self.name!r}, step {step.step_number}") from error
+        id, number = self._id, step.step_number
+        time_us = int(step.timestamp.timestamp() * 1e6 + 0.5)
+        slot.row = _row(StepRow, (id.number, id.epoch, id.attempt, number, time_us, body, saved))
+        if used:
+            slot.consumed = tuple(ConsumedRow(message.seq, id.number, number) for message in used)
+        if self._attached:
+            slot.notes = tuple(self._row_of(attached.kind, attached.body, number) for attached in self._attached)
+            self._attached = None
+        sent = slot.sent = None if mail is None else mail.outgoing(number, time_us)
+        if self._output is not None:
+            self._output.begin_recording()
+        slot.redacted = self._context.redacted
+        try:
+            if slot.redacted and weight(slot) > LARGE:
+                await self._recorder.redact_aside(slot)
+            await self._sent(slot)
+        except BaseException as error:
+            self._lost = not isinstance(error, _REFUSALS)
+            if saved is not None:
+                savings.miss()
+            raise
+        slot.row, slot.notes, slot.consumed, slot.sent = None, (), (), None
+        # Whoever follows the steps runs after this task, which shows the step before it waits for anything.
+        self._recorded.ring()
+        if governance is not None:
+            savings.governance = governance
+        if ticks is not None and kept is not None:
+            ticks.settle(kept)
+        if used:
+            self._mailbox.settle(used)
+        if self._family.expected:
+            self._family.settle()
+        if self._output is not None:
+            for line, lines in self._output.end_recording():
+                self._log_soon(line, lines, number + 1)
+        if mail is not None:
+            mail.settle(sent)
+
+    @property
+    def ticks(self) -> TickBook:
+        """How far its tickers have come."""
+        if self.savings.ticks is None:
+            self.savings.ticks = TickBook()
+        return self.savings.ticks
+
+    def attach(self, attached: Attachment) -> None:
+        """Have something recorded in one commit with the next step."""
+        if self._attached is None:
+            self._attached, self._attached_characters = [], 0
+        # What a governor has found comes when the step is made: there is always room for it.
+        if len(self._attached) >= MAX_ATTACHED and attached.kind != "guardrail":
+            raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
+        self._attached_characters += len(attached.body)
+        if self._attached_characters > self._context.most and attached.kind != "guardrail":
+            raise HarnessMisuse(f"attach: expected at most {self._context.most:,} characters to one step; yield in between")
+        self._attached.append(attached)
+
+    def start_child(self, order: ChildOrder) -> str:
+        """Have a harness started with the next step; return its name."""
+        return self._family.order(order, self.attach)
+
+    def end_attempt(self) -> None:
+        """Give back what was taken for a step that was not recorded."""
+        self._family.drop()
+        self._output = self._attached = None
+        if self._mail is not None:
+            self._mail.end_attempt()
+        self.effects.end_attempt()
+        if self.savings.ticks is not None:
+            self.savings.ticks.put_back()
+
+    async def note(self, kind: str, body: str) -> None:
+        """Return when an intent or an outcome is on disk; see `Journal.note`."""
+        try:
+            await self._sent(self._noting(kind, body))
+        except BaseException:
+            self._lost = True
+            raise
+
+    def note_soon(self, kind: str, body: str) -> None:
+        """Have an outcome recorded without waiting."""
+        self._recorder.enqueue_soon(self._noting(kind, body))
+
+    def log(self, line: str, source: str = "") -> None:
+        """Have a line of output recorded without waiting."""
+        if self._output is None:
+            self._output = Output(self._log_soon, redacted=self._context.redacted)
+        self._output.write(line, source)
+
+    def _log_soon(self, body: str, lines: LineRedactor, step: int | None = None) -> None:
+        slot = self._noting("output", body, step)
+        slot.redacted, slot.lines = self._context.redacted, lines
+        self._recorder.enqueue_soon(slot)
+
+    async def approve(self, key: str, action: Action) -> Grant:
+        """Return when a person has approved an action of the step being made; see `Journal.approve`."""
+        asker = Asker(self._id, self.control, self.meter)
+        return await self._context.approvals.wait(asker, self._harness.current_step + 1, key, action)
+
+    def check_latch(self) -> None:
+        """Raise `Latched` if no effect may begin."""
+        self._context.check_latch(self.name)
+
+    def _noting(self, kind: str, body: str, step: int | None = None) -> PendingWrite:
+        slot = PendingWrite()
+        slot.effect = self._row_of(kind, body, step or self._harness.current_step + 1)
+        return slot
+
+    def _row_of(self, kind: str, body: str, step: int) -> EffectRow:
+        id = self._id
+        return EffectRow(id.number, id.epoch, id.attempt, step, now_us(), body, kind)
+
+    def _sent(self, slot: PendingWrite) -> Awaitable[object]:
+        """Have a row committed; return what to await for that. A plain function: a step passes here."""
+        if self._recorder.commit_now(slot):
+            return trio.lowlevel.cancel_shielded_checkpoint()  # noqa: ASYNC105 - the caller awaits it
+        self._recorder.enqueue(slot)
+        return settled()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, or raise `Stopping` as soon as the harness is to stop."""
+        await self.control.sleep(seconds)
+
+    @property
+    def mail(self) -> AttemptMessages:
+        """The messages of this attempt."""
+        if self._mail is None:
+            step, starting = lambda: self._harness.current_step + 1, lambda: self._family.expected
+            of = Sender(self.name, self._id.number, step, self.log, self._attach_body, starting)
+            self._mail = AttemptMessages(self._context.post, self._mailbox, of, self.control)
+        return self._mail
+
+    def _attach_body(self, kind: str, body: str) -> None:
+        self.attach(Attachment(kind, body))
+
+
+def _leaked(error: BaseException) -> BaseException:
+    if parted(error)[0] is not None or "stack corrupted" in repr(error):
+        return ScopeError(
+            "execute() left a cancel scope or nursery open: expected the generator that opened it to close it; "
+            "use `with` and `async with`, and let it end before execute() does"
+        )
+    return error

@@ -1,0 +1,339 @@
+"""One supervised harness over all its attempts: take it up, run it, record how it ended, start it again or not.
+
+    live:  take up ──► attempt ──► settle ──► outcome
+              │           ▲           │
+              └─ back-off ┘ ◄─────────┘ restart
+
+What has become of it is in its `record`, what it was told in its `orders`; what is done about an exit it has from
+`supervisor.judge`, and `restarts` does it. Everything that happens is an event in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+import trio
+from attrs import evolve
+
+from harnesses.base import BaseHarness
+from harnesses.control import Ending
+from harnesses.effects.once import Effects
+from harnesses.errors import ApprovalDenied, BudgetExhausted, DeadlineExceeded, OrchestratorError, Waiting
+from harnesses.messages.requests import limit_of, types_of
+from harnesses.timing.clock import now_s
+from orchestrator import events
+from orchestrator.accounts.budget_account import StoredBudgetAccount
+from orchestrator.child_spec import ChildSpec
+from orchestrator.errors import OwnershipError, StoreError, UsageError
+from orchestrator.lifecycle import Status
+from orchestrator.mail.durable_mailbox import Mailbox
+from orchestrator.mail.live_queries import ask_query
+from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.recording.condition import Condition
+from orchestrator.recording.snapshot_policy import SnapshotPolicy
+from orchestrator.restart import Restart
+from orchestrator.runtime.activity import Doing, Live
+from orchestrator.runtime.actor import Actor, Carried, Exit
+from orchestrator.runtime.child_orders import ChildOrders
+from orchestrator.runtime.child_restarts import ChildRestarts
+from orchestrator.runtime.failure_events import failed, found, is_lasting, parted
+from orchestrator.runtime.harness_claim import HarnessClaim
+from orchestrator.runtime.run_context import RunContext
+from orchestrator.runtime.started_children import ChildStart, Family
+from orchestrator.runtime.status_record import StatusRecord
+from orchestrator.runtime.supervisor import Supervisor, count, judge
+from orchestrator.states.state_types import HarnessTypes
+
+
+class Child:
+    """A leaf of the supervision tree.
+
+    Args:
+        parent: its supervisor.
+    """
+
+    __slots__ = (
+        "_carried",
+        "_claim",
+        "_context",
+        "_restarts",
+        "bell",
+        "by_order",
+        "has_begun",
+        "let_go",
+        "orders",
+        "parent",
+        "record",
+        "recorded",
+        "renew",
+        "restarts",
+        "spec",
+        "types",
+    )
+
+    def __init__(self, spec: ChildSpec, harness: BaseHarness[Any, Any, Any], parent: Supervisor, context: RunContext) -> None:
+        self.spec = spec
+        self.types = HarnessTypes.of(harness)
+        self.parent = parent
+        self.restarts: tuple[float, ...] = ()
+        """When it was restarted, where its supervisor counts each child by itself."""
+        self.bell = Condition()
+        """Rung when its status changes, or what it was told."""
+        self.recorded = Condition()
+        """Rung at every recorded step, and when its status changes."""
+        self.record = StatusRecord(spec.name, harness, context.recorder)
+        deadline = inf if spec.deadline_s is None else trio.current_time() + spec.deadline_s
+        self.orders = ChildOrders(self.record, self.bell, spec.grace_s, deadline)
+        self._restarts = ChildRestarts(spec, parent, self.record, self.orders, context.lag_s, context.redacted)
+        accepts, limit = types_of(type(harness)), limit_of(type(harness))
+        self._carried = Carried(
+            self.recorded,
+            Mailbox(self.bell, context.post.reader_of(spec.name), accepts, limit),
+            Family(context.families, spec.name, spec.ancestors),
+            Effects(context.most),
+            SnapshotPolicy(),
+        )
+        self._context = context
+        self._claim: HarnessClaim | None = None
+        self.renew: Any = None
+        """Makes the harness anew for another life; see `orchestrator.operator_restart`."""
+        self.by_order = False
+        """Whether an operator has started it again: then no earlier restart counts, and it does not back off."""
+        self.let_go: Callable[[Child], None] | None = None
+        """Lets it go when it has ended, if another harness has started it: nobody but this program has its object."""
+        self.has_begun = False
+        """Whether an attempt of this life is on record."""
+
+    def _ring(self) -> None:
+        self.bell.ring()
+        self.recorded.ring()
+
+    # what others ask of it
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def restart(self) -> Restart:
+        return self.spec.restart
+
+    @property
+    def harness(self) -> BaseHarness[Any, Any, Any]:
+        return self.record.harness
+
+    @property
+    def outcome(self) -> Outcome | None:
+        return self.record.outcome
+
+    @property
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+        return self.record.outcome is not None
+
+    @property
+    def mailbox(self) -> Mailbox:
+        return self._carried.mailbox
+
+    @property
+    def family(self) -> Family:
+        """The harnesses that it has started."""
+        return self._carried.family
+
+    @property
+    def doing(self) -> Live | None:
+        """What it is at; None between attempts."""
+        control = self.orders.control
+        if control is None:
+            return None
+        doing = Doing.APPROVAL if control.is_parked else Doing.WAITING if control.is_waiting else Doing.WORKING
+        return Live(doing, control.watch.age_s, control.step_timeout_s, _halted(self.harness))
+
+    def query(self, name: str, args: Sequence[Any]) -> Any:
+        """Return what a query of the harness says; see `Handle.query`."""
+        if not self.record.is_restored:
+            raise UsageError(f"query {name!r}: harness {self.name!r} has not been taken up yet: expected a moment later")
+        return ask_query(self.harness, name, args)
+
+    async def wait_done(self) -> Outcome:
+        """Return the outcome when there is one."""
+        await self.bell.until(lambda: self.outcome)
+        assert self.outcome is not None
+        return self.outcome
+
+    async def wait_begun(self) -> None:
+        """Return when its first attempt is on record, or it has ended without one."""
+        await self.bell.until(lambda: self.has_begun or self.outcome)
+
+    async def watch_deadline(self) -> None:
+        """End it at its deadline; return when it has ended."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.orders.expire_at_deadline)
+            await self.wait_done()
+            nursery.cancel_scope.cancel()
+
+    # its beginning
+
+    def renewed(self) -> Child:
+        """Return another life of the same object, as it was started. It is claimed, and does not run yet."""
+        made = Child(self.spec, self.harness, self.parent, self._context)
+        made.claim()
+        return made
+
+    def bear(self, birth: ChildStart, own: tuple[str, ...]) -> Child:
+        """Return a child that this harness has started: under its supervisor, on its terms, charged to its budgets too.
+
+        Args:
+            own: the pool of the child itself, if it has one.
+        """
+        stored = birth.spec
+        spec = evolve(
+            self.spec,
+            name=stored.child,
+            restart=stored.restart,
+            grace_s=self.spec.grace_s if stored.grace_s is None else stored.grace_s,
+            step_timeout_s=stored.step_timeout_s,
+            deadline_s=stored.deadline_s,
+            # Whoever takes a harness from another process takes what it has started there as well.
+            take_over=self.spec.take_over and birth.resumed,
+            pools=tuple(dict.fromkeys((*own, *birth.pools, *self.spec.pools))),
+            governor=None,
+            ancestors=birth.ancestors,
+        )
+        return Child(spec, birth.harness, self.parent, self._context)
+
+    def reject(self, error: BaseException) -> None:
+        """End it before it has begun: it cannot be claimed."""
+        self.record.conclude(OutcomeKind.FAILED, str(error), error)
+        self._ring()
+
+    def claim(self) -> None:
+        """Ask the store for the harness; raises what `HarnessClaim` raises."""
+        self._claim = HarnessClaim(self.spec, self.harness, self.types, self.mailbox.limit, self._context)
+        self.harness.runs_as = self.name
+
+    # its life
+
+    async def live(self) -> None:
+        """Run attempts until there is an outcome. Raises nothing but `Cancelled`."""
+        record, orders = self.record, self.orders
+        try:
+            await self._take_up()
+            while record.outcome is None:
+                if orders.stopping is not None:
+                    await record.finish(orders.stopped())
+                elif orders.is_expired:
+                    await self._fail(DeadlineExceeded(f"harness {self.name!r}: its deadline has passed"))
+                elif orders.takedown is not None:
+                    await self._restarts.follow_takedown()
+                else:
+                    actor = await self._begin()
+                    exit = await actor.run()
+                    orders.end_attempt()
+                    await self._settle(exit)
+        except BaseException as error:
+            cancelled, rest = parted(error)
+            await self._break_off(rest)
+            if cancelled is not None:
+                raise
+        finally:
+            orders.control, self.harness.runs_as = None, None
+            record.settle_pending()
+            if orders.then is not None:
+                orders.then()
+            if self.let_go is not None:
+                self.let_go(self)
+            self._ring()
+
+    async def _take_up(self) -> None:
+        """Take the harness over and give it its recorded past; wait for a restart that was due in an earlier run."""
+        claim, self._claim = self._claim, None
+        assert claim is not None
+        claimed, reopened = await claim.take_up(self.record, self.orders, self.family), claim.is_reopened
+        self._carried.restore(claimed)
+        supervision = claimed.supervision
+        restarts = () if self.by_order else supervision.get("restarts", ())
+        now = trio.current_time()
+        self.parent.recall(self, [min(wall - self._context.lag_s, now) for wall in restarts])
+        self.record.is_restored = True
+        self._ring()
+        if claimed.status is Status.COMPLETED and not reopened:
+            self.record.conclude(OutcomeKind.COMPLETED)
+        elif not self.by_order:
+            left = supervision.get("due", 0) - now_s()
+            self.record.is_backing_off = left > 0
+            # Not longer than it was to be, though the wall clock may have been set back meanwhile.
+            await self._restarts.back_off(min(left, supervision.get("delay_s", 0)))
+
+    async def _begin(self) -> Actor:
+        """Record the start of another attempt and return what runs it."""
+        record, orders = self.record, self.orders
+        record.attempt += 1
+        self.harness.rewind()
+        # Before the first `await`: an order that comes from here on must find something to act on.
+        control, is_held = orders.begin_attempt(self.spec.step_timeout_s), orders.is_paused
+        record.is_backing_off = False
+        till = StoredBudgetAccount(self._context.teller, self.spec.pools, self.harness, control, record.id)
+        await record.note(events.Started(record.step, self.harness.max_context_steps, paused=is_held))
+        if is_held:
+            # Also if it was resumed meanwhile: what is on record last would hold it again.
+            await record.note(events.Paused())
+        await record.note_pause(paused=orders.is_paused)
+        if not self.has_begun:
+            self.has_begun = True
+            self._ring()
+        return Actor(self._context, self.spec, self.harness, record.id, self._carried, control, till)
+
+    async def _settle(self, exit: Exit) -> None:
+        """Record how an attempt ended, and find out what follows."""
+        error, record, orders = exit.error, self.record, self.orders
+        if exit.lost and error is not None:
+            raise error
+        hindrance = found(error, BudgetExhausted, Waiting, ApprovalDenied) if error is not None else None
+        if exit.ending is Ending.COMPLETED:
+            await record.finish(events.Completed())
+        elif hindrance is not None:
+            event = events.BudgetSpent if isinstance(hindrance, BudgetExhausted) else events.Blocked
+            await record.finish(event(self._restarts.sentence(hindrance)), hindrance)
+        elif orders.takedown is not None and orders.stopping is None:
+            if error is not None:
+                await record.note(self._restarts.failed(error))
+            await self._restarts.follow_takedown()
+        elif exit.ending is Ending.STOPPED or (error is None and orders.program_ends):
+            # Also one that has returned because it is to stop: nobody knows whether there is more for it to do.
+            await record.finish(orders.stopped())
+        elif error is not None and (is_lasting(error) or orders.stopping is not None):
+            await self._fail(error)
+        else:
+            verdict = judge(self, crashed=error is not None, now=trio.current_time())
+            count(verdict)
+            await self._restarts.obey(verdict, error)
+
+    async def _fail(self, error: BaseException) -> None:
+        await self.record.finish(failed(error, redacted=self._context.redacted), error)
+
+    async def _break_off(self, error: BaseException | None) -> None:
+        """Come to an outcome although this task was cancelled (no error), or could not go on."""
+        orders = self.orders
+        if orders.stopping is None and error is None:
+            orders.stopping, orders.program_ends = self._context.why_cancelled(), True
+        event = orders.stopped() if error is None else self._restarts.failed(error)
+        kind = OutcomeKind.STOPPED if error is None else OutcomeKind.FAILED
+        try:
+            if not isinstance(error, StoreError | OwnershipError) and self.record.may_end_with(event):
+                with trio.CancelScope(shield=True):
+                    await self.record.note(event, release=True)
+        except OrchestratorError as second:
+            error = error or second
+        self.record.conclude(kind, event.cause if error is None else str(error), error)
+
+
+def _halted(harness: BaseHarness[Any, Any, Any]) -> str:
+    """Return what a harness says of itself; whoever looks at a harness is not to fail because its code does."""
+    try:
+        said: object = getattr(harness, "halted", "")
+    except Exception:
+        return ""
+    return said if isinstance(said, str) else ""

@@ -1,0 +1,158 @@
+"""What one harness has been told to do: hold, go on, end now or by a deadline, begin anew with its siblings.
+
+The law: an order takes effect at once, whatever the harness is doing. The attempt under way gets it through its `Control`; one
+that begins later, and whoever waits between two attempts, finds it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import trio
+from attrs import define
+
+from harnesses.control import Control
+from orchestrator import events
+from orchestrator.recording.commit_queue import Receipt
+from orchestrator.recording.condition import Condition
+from orchestrator.runtime.status_record import StatusRecord
+
+
+@define(eq=False)
+class Takedown:
+    """A restart for the sake of a sibling."""
+
+    restarting: events.Restarting
+    released: bool = False
+
+
+@define(eq=False)
+class ChildOrders:
+    """The orders to one harness, over all its attempts."""
+
+    _record: StatusRecord
+    _bell: Condition
+    _grace_s: float
+    deadline: float
+    """Moment on Trio's clock by which it must have ended, as of the last attempt's end."""
+    stopping: str | None = None
+    """Why it is to end."""
+    program_ends: bool = False
+    """Whether it is to go on as it was, still paused, still backing off, when it is started again."""
+    is_expired: bool = False
+    takedown: Takedown | None = None
+    then: Callable[[], None] | None = None
+    """What is done in the moment in which this life ends; it is not done if the harness is told to stop after that."""
+    control: Control | None = None
+    """Of the attempt under way."""
+    _paused: bool | None = None
+    """Whether it is to be held; None until the store or an operator has said so."""
+
+    @property
+    def is_paused(self) -> bool:
+        return bool(self._paused)
+
+    @property
+    def is_to_end(self) -> bool:
+        return self.stopping is not None or self.is_expired
+
+    def restore_pause(self, paused: bool) -> None:
+        """Take up what the store says, unless an operator has said something since."""
+        if self._paused is None:
+            self._paused = paused
+
+    def begin_attempt(self, step_timeout_s: float | None) -> Control:
+        """Return the control of another attempt, which the orders from now on act on."""
+        self.control = Control(grace_s=self._grace_s, step_timeout_s=step_timeout_s, deadline=self.deadline)
+        if self._paused:
+            self.control.pause()
+        return self.control
+
+    def end_attempt(self) -> None:
+        if self.control is not None:
+            self.deadline += self.control.parked_s
+        self.control = None
+        self._bell.ring()
+
+    def pause(self) -> Receipt | None:
+        """Hold the harness at its next step boundary; return the receipt of the record, None if there is none to make."""
+        if self._paused or self._record.outcome is not None:
+            return None
+        self._paused = True
+        if self.control is not None:
+            self.control.pause()
+        return self._record.submit(events.Paused())
+
+    def resume(self) -> Receipt | None:
+        """Let a held harness go on; see `pause`."""
+        if self._paused is False or self._record.outcome is not None:
+            return None
+        self._paused = False
+        if self.control is not None:
+            self.control.resume()
+        return self._record.submit(events.Resumed())
+
+    def stop(self, grace_s: float | None = None, cause: str = "stopped by order", *, program_ends: bool = False) -> None:
+        """End the harness: at its next step boundary, or when the grace period is over."""
+        self.then = None
+        if self.stopping is None:
+            self.stopping, self.program_ends = cause, program_ends
+        if grace_s is not None:
+            self._grace_s = grace_s
+        self._stop_attempt()
+
+    def abort(self, cause: str) -> None:
+        """Cancel the harness at once: the program ends."""
+        if self.stopping is None:
+            self.stopping, self.program_ends = cause, True
+        if self.control is not None:
+            self.control.abort()
+        self._bell.ring()
+
+    async def expire_at_deadline(self) -> None:
+        """End the harness when its deadline has passed, which is put off for as long as a person is waited for."""
+        while ((control := self.control) is not None and control.is_parked) or self._due() > trio.current_time():
+            await (trio.sleep_until(self._due()) if control is None or not control.is_parked else control.wait_deadline())
+        self.is_expired = True
+        if self.control is not None:
+            self.control.expire()
+        self._bell.ring()
+
+    def _due(self) -> float:
+        return self.deadline if self.control is None else self.control.deadline
+
+    @property
+    def has_deadline(self) -> bool:
+        return self.deadline != inf
+
+    def take_down(self, restarting: events.Restarting) -> Takedown:
+        """End the attempt under way for the sake of a sibling, and hold the next one until this is released."""
+        self.takedown = Takedown(restarting)
+        self._stop_attempt()
+        return self.takedown
+
+    def release(self, takedown: Takedown) -> None:
+        """Let a harness that was taken down go on."""
+        takedown.released = True
+        self._bell.ring()
+
+    def stopped(self) -> events.Stopped:
+        """Return the event for an end that was ordered."""
+        # A restart by order is no end to the pause; a stop is.
+        paused = self.is_paused and (self.program_ends or self.then is not None)
+        return events.Stopped(self.stopping or "stopped", paused=paused, program_ended=self.program_ends)
+
+    async def wait(self, seconds: float, ready: Callable[[], bool]) -> None:
+        """Wait until `ready()`, told to end, or the time is over."""
+        with trio.move_on_after(seconds):
+            await self._bell.until(lambda: ready() or self.is_to_end)
+
+    async def wait_idle(self) -> None:
+        """Return when no attempt is under way."""
+        await self._bell.until(lambda: self.control is None)
+
+    def _stop_attempt(self) -> None:
+        if self.control is not None:
+            self.control.stop(self._grace_s)
+        self._bell.ring()

@@ -1,0 +1,163 @@
+"""The harnesses of one program by their names: started, replaced by their next life, let go when they have ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from contextvars import Context
+from functools import partial
+from typing import cast
+
+import trio
+from attrs import define, evolve, field
+
+from harnesses.budgets.budget import UNLIMITED
+from harnesses.errors import UnknownHarness
+from harnesses.messages.requests import queries_of
+from orchestrator.accounts.pool_names import pool_name
+from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.factories import AnyHarness
+from orchestrator.mail.mail_delivery import MailDelivery
+from orchestrator.recording.attempt_scope import is_in_attempt
+from orchestrator.records import ChildRecord
+from orchestrator.runtime.child import Child
+from orchestrator.runtime.pool_book import PoolBook
+from orchestrator.runtime.run_shutdown import RunShutdown
+from orchestrator.runtime.started_children import ENDED, KEPT_ENDED, ChildStart, Families, Unmade, has_ended_for_good
+from orchestrator.store.store_protocol import Store
+
+
+@define(eq=False)
+class ChildRegistry:
+    """Has children live, and is the `Starter` of those that harnesses start.
+
+    Args:
+        children: what was started here, by its name; of children of harnesses that have ended for good, the last ones.
+        scope: of the program, when it was opened: what a harness has set for itself is not for those that it starts.
+    """
+
+    _children: dict[str, Child]
+    _pools: PoolBook
+    _post: MailDelivery
+    _store: Store
+    _shutdown: RunShutdown
+    _scope: Context
+    started: int = 0
+    """How many harnesses were started here."""
+    families: Families = field(init=False)
+    nursery: trio.Nursery | None = None
+    """Where harnesses live; None if none can be started."""
+    _services: trio.Nursery | None = None
+    _ended: deque[Child] = field(factory=deque[Child])
+    """Children of harnesses that have ended for good, oldest first."""
+
+    def __attrs_post_init__(self) -> None:
+        self.families = Families(self)
+
+    def open(self, nursery: trio.Nursery, services: trio.Nursery) -> None:
+        """Begin to take harnesses."""
+        self.nursery, self._services = nursery, services
+
+    def put(self, child: Child) -> Child:
+        """Have a child live, in the place of the one of its name before it: its order among its siblings counts."""
+        assert self.nursery is not None
+        siblings, before = child.parent.children, self._children.get(child.name)
+        if before is not None and before.parent is child.parent:
+            siblings[siblings.index(before)] = child
+        else:
+            if before is not None:
+                before.parent.children.remove(before)
+            siblings.append(child)
+        self.started += before is None
+        self._children[child.name] = child
+        if child.done:
+            # It could not be claimed.
+            return child
+        if is_in_attempt():
+            self._scope.copy().run(partial(self.nursery.start_soon, child.live, name=child.name))
+        else:
+            self.nursery.start_soon(child.live, name=child.name)
+        if child.orders.has_deadline and self._services is not None:
+            self._services.start_soon(child.watch_deadline)
+        if self._shutdown.cause is not None:
+            child.orders.abort(self._shutdown.cause)
+        return child
+
+    async def wait_done(self) -> None:
+        """Return when every harness has ended, those started meanwhile too."""
+        while waiting := [child for child in self._children.values() if not child.done]:
+            for child in waiting:
+                await child.wait_done()
+
+    # the `Starter`
+
+    def running(self, name: str) -> AnyHarness | None:
+        child = self._children.get(name)
+        return None if child is None or child.done else child.harness
+
+    def has_started(self, name: str) -> bool:
+        return name in self._children
+
+    def bear(self, birth: ChildStart) -> Child:
+        return self._bear(birth, self._children[birth.heir_of])
+
+    def _bear(self, birth: ChildStart, above: Child) -> Child:
+        """Start a child of `above`, or of what has taken its place since."""
+        spec, above = birth.spec, self._children.get(birth.heir_of, above)
+        name, own = spec.child, self._pools.fund(pool_name("harness", spec.child), spec.limits())
+        child = above.bear(birth, () if own is None else own.chain)
+        try:
+            if not birth.begun:
+                raise UsageError(cast(Unmade, birth.harness).cause)
+            if name in above.parent.supervisors:
+                raise UsageError(f"child {name!r}: a supervisor has its name; choose another")
+            self._check_limits(birth, above)
+            child.claim()
+        except OrchestratorError as error:
+            child.reject(error)
+        child.let_go, plan = self._let_go, evolve(birth, harness=ENDED)
+        child.renew = lambda: partial(self._bear, evolve(plan, harness=spec.make(), begun=True), above)
+        return self.put(child)
+
+    def check_child_limits(self, birth: ChildStart) -> None:
+        self._check_limits(birth, self._children[birth.heir_of])
+
+    def _check_limits(self, birth: ChildStart, above: Child) -> None:
+        pools = (*birth.pools, *above.spec.pools)
+        self._pools.check_limits(birth.spec.child, birth.harness, pools, birth.spec.limits() or UNLIMITED)
+
+    def children_of(self, name: str | None) -> Sequence[ChildRecord]:
+        return self._store.children(name)
+
+    def is_on_record(self, name: str) -> bool:
+        try:
+            self._store.room(name)
+        except UnknownHarness:
+            return False
+        return True
+
+    def supervisors_beside(self, name: str) -> Collection[str]:
+        return self._children[name].parent.supervisors
+
+    # letting go
+
+    def _let_go(self, child: Child) -> None:
+        """Let a child of a harness go that has ended: its object, and more of those that have ended for good long ago."""
+        if self._children.get(child.name) is child and has_ended_for_good(child.harness, child.record.status, child.restart):
+            self._ended.append(child)
+        if len(self._ended) > KEPT_ENDED:
+            self._forget(self._ended.popleft())
+        if not queries_of(type(child.harness)):
+            child.record.harness = ENDED
+
+    def _forget(self, child: Child) -> None:
+        """Forget a child that has ended for good, unless it was started again; handles on it stay as they are."""
+        if self._children.get(child.name) is not child:
+            return
+        del self._children[child.name]
+        child.parent.children.remove(child)
+        above = self._children.get(self.families.forget(child.name) or "")
+        if above is not None:
+            above.family.forget(child.name)
+        self._post.forget(child.name)
+        self._pools.forget(pool_name("harness", child.name), (other.spec.pools for other in self._children.values()))

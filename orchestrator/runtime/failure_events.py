@@ -1,0 +1,170 @@
+"""Errors of a harness, made into events, without the secrets in them. Whatever a harness put there, this does not fail.
+
+The law: what passes an attempt's end is of bounded size, and can be told: `contained` puts another error in the place of one
+that is not, which names it and says how much was left out.
+"""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import suppress
+from itertools import islice
+from math import inf
+from typing import cast
+
+import trio
+
+from harnesses.diagnostics.error_groups import count, is_one, leaves, members, of_kind, split
+from harnesses.errors import DeadlineExceeded, HarnessError, NoRestart, UnknownHarness
+from harnesses.redaction.redactor import redact_text
+from orchestrator import events
+from orchestrator.errors import GaveUp, HarnessFailed, OwnershipError, StateChanged, StoreLost, UsageError
+from orchestrator.outcome import Outcome, OutcomeKind
+
+_MOST = 2000
+_MOST_TRACE = 8000
+_MOST_LEAVES = 20
+_MOST_NODES, _MOST_DEPTH = 200, 20
+"""Errors in a group or behind one another, and how deep."""
+_UNREADABLE = "its message cannot be read"
+_CAUSE, _CONTEXT, _TRACEBACK = (BaseException.__dict__[name].__get__ for name in ("__cause__", "__context__", "__traceback__"))
+_NAME = type.__dict__["__name__"].__get__
+_LOOKED_AT = 8
+"""Times as much is searched for secrets: what is cut off later may be what tells that the rest is one."""
+
+
+def failed(error: BaseException, *, redacted: bool = True) -> events.Failed:
+    """Return the event for an attempt that ended with `error`."""
+    try:
+        trace = _end_of("".join(traceback.format_exception(error)), _MOST_TRACE * _LOOKED_AT)
+        trace = (redact_text(trace) if redacted else trace)[-_MOST_TRACE:]
+    except Exception:
+        trace = ""
+    return events.Failed(_name(error), sentence(error, redacted=redacted), _storable(trace))
+
+
+def sentence(error: BaseException, *, redacted: bool = True) -> str:
+    """Return an error in one line; of a group, what is in it."""
+    if is_one(error, BaseExceptionGroup):
+        inside = list(islice(leaves(error), _MOST_LEAVES))
+        return "; ".join(sentence(inner, redacted=redacted) for inner in inside)[:_MOST]
+    text = f"{_name(error)}: {_message(error)}"
+    return _storable((redact_text(text) if redacted else text)[:_MOST])
+
+
+def _end_of(text: str, most: int) -> str:
+    """Return the last lines of a text, whole ones."""
+    return text if len(text) <= most else text[-most:].partition("\n")[2]
+
+
+def parted(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
+    """Return the part of an error that is Trio's `Cancelled`, and the rest; either may be None."""
+    return split(error, trio.Cancelled)
+
+
+class OddError(Exception):
+    """Stands for an error of a harness that is too large to be kept, or cannot be told."""
+
+
+def contained(error: BaseException) -> BaseException:
+    """Return an error as it is, or what stands for it if it is too large or its message cannot be read."""
+    nodes, is_whole = _survey(error)
+    if is_whole and all(_is_ordinary(node) for node in nodes):
+        return error
+    if not is_one(error, BaseExceptionGroup):
+        return _odd(error)
+    # Those that say what becomes of the harness first.
+    ours = list(islice(of_kind(error, HarnessError), _MOST_LEAVES))
+    others = [contained(leaf) for leaf in islice(leaves(error), _MOST_LEAVES) if not is_one(leaf, HarnessError)]
+    total, inside = count(error), [*ours, *others][:_MOST_LEAVES]
+    if left := total - len(inside):
+        inside[-1:] = [OddError(f"and {left + 1:,} more in a group of {total:,}")]
+    return BaseExceptionGroup(f"{_name(error)}: {total:,} errors", inside)
+
+
+def _survey(error: BaseException) -> tuple[list[BaseException], bool]:
+    """Return errors in and behind an error, and whether these are all of them."""
+    found: list[BaseException] = []
+    seen: set[int] = set()
+    waiting = [(error, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        if id(one) in seen:
+            continue
+        if len(found) >= _MOST_NODES or depth > _MOST_DEPTH:
+            return found, False
+        seen.add(id(one))
+        found.append(one)
+        behind = [_CAUSE(one), _CONTEXT(one), *members(one)[:_MOST_NODES]]
+        waiting.extend((other, depth + 1) for other in behind if other is not None)
+    return found, True
+
+
+def _is_ordinary(error: BaseException) -> bool:
+    text = _message(error)
+    return text is not _UNREADABLE and len(text) + _weight_of_notes(error) <= _MOST * _LOOKED_AT
+
+
+def _weight_of_notes(error: BaseException) -> float:
+    try:
+        return sum(len(note) for note in getattr(error, "__notes__", ()))
+    except Exception:
+        return inf
+
+
+def _odd(error: BaseException) -> Exception:
+    """Return what stands for an error; of ours, one of the same class, which says what becomes of the harness."""
+    text = _message(error)[:_MOST]
+    stand_in: Exception = OddError(f"{_name(error)}: {text}")
+    if is_one(error, HarnessError):
+        with suppress(Exception):
+            stand_in = cast(type[HarnessError], type(error))(text)
+    stand_in.__traceback__ = _TRACEBACK(error)
+    return stand_in
+
+
+def _name(error: BaseException) -> str:
+    return str(_NAME(type(error)))[:200]
+
+
+def _message(error: BaseException) -> str:
+    """Return what an error says, cut."""
+    try:
+        # A `str` of a class of its own may have redefined whatever is done with it.
+        return str.__getitem__(str(error), slice(0, _MOST * _LOOKED_AT + 1))
+    except BaseException:
+        return _UNREADABLE
+
+
+def as_error(name: str, outcome: Outcome) -> Exception | None:
+    """Return the error that the outcome of a harness is raised as at the end; None if it did not fail."""
+    if outcome.ok or isinstance(outcome.error, StoreLost):
+        # The loss of the store is raised once, for all.
+        return None
+    if isinstance(outcome.error, OwnershipError | StateChanged) or (
+        isinstance(outcome.error, UsageError) and not outcome.attempt
+    ):
+        return outcome.error
+    cls = GaveUp if outcome.kind is OutcomeKind.GAVE_UP else HarnessFailed
+    error = cls(f"harness {name!r} {outcome.kind.replace('_', ' ')} at step {outcome.step + 1}: {outcome.cause}")
+    error.__cause__ = outcome.error
+    return error
+
+
+def _storable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def found(error: BaseException, *kinds: type[Exception]) -> BaseException | None:
+    """Return the first error of the first of these kinds that `error` is or, being a group, holds."""
+    for kind in kinds:
+        one = next(of_kind(error, kind), None)
+        if one is not None:
+            return one
+    return None
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Return whether no restart can mend an error, or one in a group. A harness that is not there may be started yet."""
+    lasting = (one for kind in (DeadlineExceeded, NoRestart, UsageError) for one in of_kind(error, kind))
+    return any(not is_one(one, UnknownHarness) for one in lasting)

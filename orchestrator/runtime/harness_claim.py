@@ -1,0 +1,122 @@
+"""Taking a harness over: ask the store for it, and give it the past that is on record.
+
+HarnessClaim() ──► submitted ──► OwnedElsewhere: an error
+                            └──► its state, migrated if its class has changed ──► restored
+                            └──► completed ──► reopens? ──► asked for again, to be taken all the same
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from harnesses.base import BaseHarness
+from harnesses.data.record_size import check_size
+from harnesses.errors import Unstorable
+from harnesses.step import Step
+from harnesses.timing.clock import now_us
+from orchestrator.child_spec import ChildSpec
+from orchestrator.codec import encode_private
+from orchestrator.errors import StateChanged, UsageError
+from orchestrator.lifecycle import Status
+from orchestrator.runtime.child_orders import ChildOrders
+from orchestrator.runtime.run_context import RunContext
+from orchestrator.runtime.started_children import Family
+from orchestrator.runtime.status_record import StatusRecord
+from orchestrator.states.state_migration import Readied, ready, version_for
+from orchestrator.states.state_types import HarnessTypes
+from orchestrator.store.store_protocol import Claim, Claimed, Migrate
+
+
+class HarnessClaim:
+    """A claim that the store has been sent.
+
+    Raises:
+        Unstorable: the initial state cannot be stored.
+        StateChanged: the state's class and its version do not agree.
+    """
+
+    __slots__ = ("_claim", "_context", "_harness", "_name", "_receipt", "_types", "is_reopened")
+
+    def __init__(
+        self,
+        spec: ChildSpec,
+        harness: BaseHarness[Any, Any, Any],
+        types: HarnessTypes,
+        mailbox_limit: int | None,
+        context: RunContext,
+    ) -> None:
+        self._name, self._harness, self._types, self._context = spec.name, harness, types, context
+        self.is_reopened = False
+        """Whether it was completed, and is taken because it says that there is more to do."""
+        initial, version = self._initial()
+        cls = type(harness)
+        own: Any = {"state_version": version, "mailbox_limit": mailbox_limit}
+        self._claim = Claim(spec.name, initial, f"{cls.__module__}:{cls.__qualname__}", spec.take_over, **own)
+        self._receipt = context.recorder.submit(self._claim)
+
+    def _initial(self) -> tuple[str, int]:
+        """Return the JSON of the initial state, and the version of its class."""
+        where = f"harness {self._name!r}"
+        try:
+            initial = encode_private(self._harness.state)
+            check_size("the state", initial, self._context.most)
+        except Unstorable as error:
+            raise type(error)(f"{where}: its initial state cannot be stored: {error}") from error
+        try:
+            self._types.check(initial)
+        except UsageError as error:
+            raise Unstorable(f"{where}: its initial state can be stored, but not read back: {error}") from error
+        try:
+            return initial, version_for(self._types)
+        except StateChanged as error:
+            raise StateChanged(f"{where}: {error}") from error
+
+    async def take_up(self, record: StatusRecord, orders: ChildOrders, family: Family) -> Claimed:
+        """Return what the store has of the harness, which has its recorded past then."""
+        claimed: Claimed = await self._receipt
+        family.take_up(claimed.children)
+        try:
+            readied = self._readied(claimed)
+        except UsageError as error:
+            self._take_over(claimed, record, orders)  # so that its end is recorded
+            raise type(error)(f"harness {self._name!r}: {error}") from error
+        await self._restore(claimed, readied, record, orders)
+        if claimed.status is Status.COMPLETED and self._harness.reopens():
+            self.is_reopened = True
+            claimed = await self._context.recorder.submit(evolve(self._claim, reopen=True))
+            # What it was readied to before it reopened: a migration runs once.
+            await self._restore(claimed, readied, record, orders)
+        return claimed
+
+    def _readied(self, claimed: Claimed) -> Readied:
+        """Return the state to go on with: the one in the store counts, also if its harness died before its first attempt."""
+        if (claimed.state, claimed.state_version) == (self._claim.initial_state, self._claim.state_version):
+            return Readied(self._harness.state)
+        return ready(self._types, claimed.state, claimed.state_version)
+
+    async def _restore(self, claimed: Claimed, readied: Readied, record: StatusRecord, orders: ChildOrders) -> None:
+        if readied.migrated is not None and self._owns(claimed):
+            await self._note_migration(claimed, readied.migrated)
+        self._take_over(claimed, record, orders)
+        whole = readied.is_whole or claimed.migrated
+        self._harness.restore(readied.state, claimed.step, self._load_steps, whole=whole)
+
+    def _owns(self, claimed: Claimed) -> bool:
+        """Return whether the store has given it to this run: one that is completed it has not, unless it reopens."""
+        return claimed.status is not Status.COMPLETED or self.is_reopened
+
+    def _take_over(self, claimed: Claimed, record: StatusRecord, orders: ChildOrders) -> None:
+        record.take_over(claimed, owned=self._owns(claimed))
+        orders.restore_pause(claimed.status is Status.PAUSED or bool(claimed.event.get("paused")))
+
+    async def _note_migration(self, claimed: Claimed, state: str) -> None:
+        """Have the migrated state recorded: from here on it is what the harness goes on with."""
+        check_size("its migrated state", state, self._context.most)
+        row = (claimed.harness, claimed.epoch, claimed.attempt, claimed.step, now_us())
+        await self._context.recorder.do(Migrate(*row, claimed.state_version, self._claim.state_version, state))
+
+    def _load_steps(self, after: int, limit: int) -> list[Step[Any, Any]]:
+        records = self._context.recorder.store.steps(self._name, after=after, limit=limit)
+        return [self._types.step(record) for record in records]

@@ -1,0 +1,92 @@
+"""How a run ends before its harnesses have: a signal, the deadline, a cancellation, the loss of the store."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import cast
+
+import trio
+from attrs import define, field
+
+from orchestrator.errors import StoreLost, SystemTaskFailed
+from orchestrator.runtime.child import Child
+from orchestrator.runtime.signals import say
+from orchestrator.runtime.started_children import ENDED
+from orchestrator.runtime.system_faults import raised_so_far, system_fault
+
+
+@define(eq=False)
+class RunShutdown:
+    """Tells every harness to end, and knows why.
+
+    Args:
+        children: of the program, now.
+        drain_s: seconds to the end after a first signal.
+    """
+
+    _children: Mapping[str, Child]
+    drain_s: float
+    cause: str | None = None
+    """Why everything is to end: what is started from then on is not run."""
+    lost: StoreLost | None = None
+    fault: SystemTaskFailed | None = None
+    signalled: int | None = None
+    """The number of the signal that ended the run, if one did."""
+    body: trio.CancelScope = field(factory=trio.CancelScope)
+    """Around the user's block, which does not go on when the run is to end."""
+
+    def stop(self, grace_s: float | None, cause: str) -> None:
+        """Stop every harness at its next step boundary, or when its grace period is over."""
+        self.cause = self.cause or cause
+        for child in self._children.values():
+            child.orders.stop(grace_s, cause, program_ends=True)
+
+    def abort(self, cause: str) -> None:
+        """Cancel every harness at once."""
+        self.cause = self.cause or cause
+        for child in self._children.values():
+            child.orders.abort(cause)
+
+    def lose_store(self, error: StoreLost) -> None:
+        """Abort, since nothing can be recorded any more."""
+        self.lost = error
+        self.abort("the store is lost")
+        self.body.cancel()
+
+    def heed_signal(self, number: int) -> None:
+        """Drain at the first signal, cancel at the second."""
+        name = signal.Signals(number).name
+        if self.signalled is None:
+            self.signalled = number
+            say(f"{name}: stopping within {self.drain_s:g} s; a second signal cancels at once")
+            self.stop(self.drain_s, name)
+        else:
+            say(f"{name} again: cancelling")
+            self.abort(f"{name} again")
+        self.body.cancel()
+
+    async def stop_after(self, deadline_s: float, grace_s: float) -> None:
+        """Stop everything when the run's deadline has passed."""
+        await trio.sleep(deadline_s)
+        self.stop(grace_s, f"the run's deadline of {deadline_s:g} s has passed")
+        self.body.cancel()
+
+    async def abort_when_cancelled(self) -> None:
+        """Tell the harnesses of a cancellation that they could not see: held ones wait for events only."""
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            self.abort(self.why_cancelled())
+            raise
+
+    def why_cancelled(self) -> str:
+        """Return why everything is cancelled from outside: for what code that Trio itself runs has raised, or "cancelled"."""
+        running = {name: child.harness for name, child in self._children.items() if child.harness is not ENDED}
+        if self.fault is None and (fault := system_fault(raised_so_far(), running)) is not None:
+            self.fault = fault
+            with suppress(Exception):
+                # Trio's own error at the end shows it with its notes.
+                BaseException.add_note(cast(BaseException, fault.__cause__), str(fault))
+        return "cancelled" if self.fault is None else self.fault.told

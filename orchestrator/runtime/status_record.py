@@ -1,0 +1,109 @@
+"""Where one harness is in its life, as the store has it: each change is an event that may follow the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define
+
+from harnesses.base import BaseHarness
+from harnesses.timing.clock import now_us
+from orchestrator import events
+from orchestrator.lifecycle import Status, follow, may_follow
+from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.recording.attempt_id import AttemptId
+from orchestrator.recording.commit_queue import Receipt
+from orchestrator.recording.recorder import Recorder
+from orchestrator.store.store_protocol import Append, Claimed
+
+
+@define(eq=False)
+class StatusRecord:
+    """The recorded status of one harness, and what is shown of it."""
+
+    name: str
+    harness: BaseHarness[Any, Any, Any]
+    _recorder: Recorder
+    status: Status = Status.NEW
+    attempt: int = 0
+    """The number of the attempt under way, or of the last one."""
+    outcome: Outcome | None = None
+    is_restored: bool = False
+    """Whether the harness has its recorded past."""
+    is_backing_off: bool = False
+    """Whether a restart is on record and its attempt has not begun."""
+    _number: int = 0
+    _epoch: int = 0
+    _claimed_step: int = 0
+    _pending: Receipt | None = None
+
+    @property
+    def id(self) -> AttemptId:
+        return AttemptId(self.name, self._number, self._epoch, self.attempt)
+
+    @property
+    def step(self) -> int:
+        """The number of the last recorded step; 0 until the store has said which it is."""
+        if self.outcome is not None:
+            return self.outcome.step  # the object may be at work under another name by now
+        return self.harness.current_step if self.is_restored else self._claimed_step
+
+    def take_over(self, claimed: Claimed, *, owned: bool) -> None:
+        """Go on from what the store says.
+
+        Args:
+            owned: whether it has given the harness to this run; otherwise nothing can be recorded.
+        """
+        self.status, self.attempt, self._claimed_step = claimed.status, claimed.attempt, claimed.step
+        if owned:
+            self._number, self._epoch = claimed.harness, claimed.epoch
+
+    async def note(self, event: events.Event, *, release: bool = False) -> None:
+        """Record an event, if it may follow; it counts when this returns.
+
+        Args:
+            release: whether it is recorded in any case, and the harness given back with it.
+        """
+        if may_follow(self.status, event) or release:
+            self.status = follow(self.status, event, backing_off=self.is_backing_off)
+            self.is_backing_off = self.is_backing_off or isinstance(event, events.Restarting)
+            await self._recorder.do(self._append(event, release))
+
+    async def note_pause(self, *, paused: bool) -> None:
+        """Record that the harness is held, or is no longer, where the record does not say so yet."""
+        if paused and self.status is not Status.PAUSED:
+            await self.note(events.Paused())
+        elif not paused and self.status is Status.PAUSED:
+            await self.note(events.Resumed())
+        self.settle_pending()
+
+    def submit(self, event: events.Event) -> Receipt:
+        """Have an operator's order recorded; where it may not follow now, the next attempt records it."""
+        if not self._epoch or not may_follow(self.status, event):
+            self._pending = self._pending or Receipt()
+            return self._pending
+        self.status = follow(self.status, event, backing_off=self.is_backing_off)
+        return self._recorder.submit(self._append(event, release=False))
+
+    def settle_pending(self) -> None:
+        """Tell whoever has given an order that waited that it is on record, or that nothing more will be."""
+        if self._pending is not None:
+            self._pending.settle(None)
+            self._pending = None
+
+    async def finish(self, event: events.Event, error: BaseException | None = None) -> None:
+        """Record the event that ends the harness, and give it back."""
+        await self.note(event, release=True)
+        self.conclude(OutcomeKind(self.status.value), getattr(event, "cause", ""), error)
+
+    def conclude(self, kind: OutcomeKind, cause: str = "", error: BaseException | None = None) -> None:
+        """Set the outcome. Nothing is recorded."""
+        self.outcome = Outcome(kind, cause, self.step, self.attempt, error)
+        self.status = Status(kind)
+
+    def may_end_with(self, event: events.Event) -> bool:
+        """Return whether the store can be told of an end that nobody has ordered."""
+        return bool(self._epoch) and may_follow(self.status, event)
+
+    def _append(self, event: events.Event, release: bool) -> Append:
+        return Append(self._number, self._epoch, self.attempt, self.step, now_us(), event, self.status, release)

@@ -1,0 +1,1 @@
+"""States: giving stored data its declared types, and migrating it."""

@@ -1,0 +1,289 @@
+"""Where every harness of a store stands, as it is shown: its status now, why, and what it waits for a person to say.
+
+What is shown was audited first: of a record that cannot be trusted that is said, and nothing can be answered to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+from attrs import asdict, evolve, frozen
+
+from harnesses.effects.approval import Standing, Word, stand
+from harnesses.timing.clock import now_s, now_us, read_ticks
+from orchestrator.errors import UsageError
+from orchestrator.kill_switch import ALL, KillSwitch
+from orchestrator.lifecycle import Status
+from orchestrator.records import ApprovalRecord, HarnessRecord
+from orchestrator.runtime.activity import Facts, Live, activity, limit_of, span
+from orchestrator.store.rules.signing_key import read_secret
+from orchestrator.store.store_capabilities import Roster, Timed, path_of, secret_of
+from orchestrator.text.command_hints import command, for_store, way_to_resume
+from orchestrator.text.json_text import json_line, stamp_us
+
+INTERRUPTED = "interrupted"
+"""Shown instead of a status that only a living program can keep."""
+OVER = "over"
+"""Instead of `pending`, of a request whose step has been recorded without it: nothing can be done with it any more."""
+NO_LIVES: Mapping[str, Live] = {}
+_RECENT = 10
+"""So many of the last steps say how long one usually takes."""
+_NEEDS_OWNER = (Status.RUNNING, Status.BACKING_OFF)
+
+
+def shown_status(record: HarnessRecord) -> str:
+    """Return the status as it is now: a harness whose program is gone does not run, whatever the last event was."""
+    return INTERRUPTED if record.status in _NEEDS_OWNER and not record.owned else record.status.value
+
+
+_REOPEN = "; `orchestrator approvals reopen "
+"""Begins what is to be done in the cause of a denial."""
+
+
+def cause(record: HarnessRecord, location: str = "", *, reopened: Collection[str] = (), is_any_running: bool = True) -> str:
+    """Return why a harness is where it is; empty where its status says it all.
+
+    Args:
+        location: of the store, for the command that is named.
+        reopened: the ids of requests of its step that a person has reopened.
+        is_any_running: whether a program runs on the store: else there is none to start it in.
+    """
+    if shown_status(record) == INTERRUPTED:
+        return f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`"
+    if record.status is Status.PAUSED:
+        first = "" if record.owned else f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`, then "
+        return f"{first}{way_to_resume(record.name, location)}"
+    said, start = str(record.event.get("cause") or ""), f"`orchestrator start {record.name}`"
+    what, _, remedy = said.rpartition(_REOPEN)
+    if remedy.partition("`")[0] in reopened:
+        said = f"{what}; it is reopened: {start} has it asked anew"
+    return for_store(said if is_any_running else said.replace(start, "`orchestrator run FILE`"), location)
+
+
+@frozen
+class At:
+    """What a harness is at."""
+
+    record: HarnessRecord
+    activity: str
+    """See `orchestrator.runtime.activity`."""
+    cause: str
+    """See `cause`."""
+    live: Live | None = None
+    age_s: float | None = None
+    """Of the step under way, where it runs: since the last one was recorded or the attempt began."""
+    until_us: int = 0
+    """When it is started again, where it backs off."""
+    asks: Shown | None = None
+    """What it waits to be approved."""
+    asks_in_words: str = ""
+    parent: str = ""
+    """Who has started it, if another harness has."""
+
+
+def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
+    """Return what each harness is at.
+
+    Args:
+        lives: what the programs that run them say, by name; of others only the age of a step is known.
+    """
+    known, parents = _approvals(reader), {child.name: child.harness for child in reader.children()}
+    asked = {one.record.harness: one for one in known if one.is_pending}
+    reopened = {one.record.id for one in known if one.standing.word is Word.REOPENED and one.is_current}
+    records = reader.harnesses()
+    why = partial(cause, location=reader.location, reopened=reopened, is_any_running=any(one.owned for one in records))
+    found = (_at(reader, record, why(record), lives.get(record.name), asked.get(record.name)) for record in records)
+    return [evolve(at, parent=parents[at.record.name]) if at.record.name in parents else at for at in found]
+
+
+def _at(reader: Roster, record: HarnessRecord, why: str, live: Live | None, asks: Shown | None) -> At:
+    status = shown_status(record)
+    said = str(record.event.get("cause") or "")
+    until_us = int(record.event.get("due", 0) * 1e6) if status == Status.BACKING_OFF else 0
+    words = "" if asks is None else _asked(asks, reader.location)
+    if status != Status.RUNNING:
+        return At(record, activity(Facts(status, said)), why, until_us=until_us, asks=asks, asks_in_words=words)
+    recent = _recent(reader, record.name, record.current_step - _RECENT)
+    age_s = live.age_s if live else max(now_s() - max([record.last_time_us / 1e6, *recent]), 0.0)
+    word = activity(Facts(status, said, asks is not None, live, limit_of(live.timeout_s if live else None, recent)))
+    return At(record, word, why, live, age_s, asks=asks, asks_in_words=words)
+
+
+def _recent(reader: Roster, name: str, after: int) -> list[float]:
+    """Return when the last steps were made, seconds since 1970."""
+    if isinstance(reader, Timed):
+        return [us / 1e6 for us in reader.step_times(name, after=after)]
+    return [step.timestamp.timestamp() for step in reader.steps(name, after=max(after, 0))]
+
+
+def json_status(reader: Roster, lives: Mapping[str, Live] = NO_LIVES) -> Iterator[str]:
+    """Yield what is known of each harness, a line of JSON each; see `look`."""
+    latched = _latched_beside(reader)
+    yield from (json_line(_fields(at, latched, reader.location)) for at in look(reader, lives))
+
+
+def lives_in(lines: Iterable[str]) -> dict[str, Live]:
+    """Return what a program has said in its own `json_status`, by name; nothing of what is not as it says it."""
+    found: dict[str, Live] = {}
+    for text in lines:
+        try:
+            said = _SAID.decode(text)
+        except msgspec.DecodeError:
+            continue
+        if said.live is not None:
+            found[said.harness] = said.live
+    return found
+
+
+class _Said(msgspec.Struct):
+    harness: str
+    live: Live | None = None
+
+
+_SAID = msgspec.json.Decoder(_Said)
+
+
+def _latched_beside(store: Roster) -> Collection[str]:
+    path = path_of(store)
+    return () if path is None else latched_names(KillSwitch(path))
+
+
+def _fields(at: At, latched: Collection[str], location: str) -> dict[str, Any]:
+    record, asks = at.record, at.asks
+    return {
+        "harness": record.name,
+        "parent": at.parent or None,
+        "status": shown_status(record),
+        "activity": at.activity,
+        "attempt": record.attempt,
+        "current_step": record.current_step,
+        "timestamp": stamp_us(record.last_time_us),
+        "step_age_s": None if at.age_s is None else round(at.age_s, 3),
+        "until": stamp_us(at.until_us),
+        "approval": None if asks is None else {"id": asks.record.id, "left_s": round(asks.left_s, 3)},
+        "live": None if at.live is None else asdict(at.live),
+        "cause": at.asks_in_words or at.cause,
+        "waiting": asks is not None,
+        "class": record.harness_class,
+        "owned": record.owned,
+        "latched": ALL in latched or record.name in latched,
+        "last_event": record.event,
+    }
+
+
+@frozen
+class Shown:
+    """A request, and where it stands."""
+
+    record: ApprovalRecord
+    standing: Standing
+    request: dict[str, Any]
+    """Its fields; empty if they cannot be read."""
+    is_current: bool
+    """Whether the step that it was asked in is still being made."""
+    left_s: float = 0.0
+    """For how long it is good yet."""
+
+    @property
+    def word(self) -> str:
+        idle = self.standing.word is Word.PENDING and not self.is_current
+        return OVER if idle else "used" if self.standing.used else self.standing.word.value
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a person is needed."""
+        return self.word in (Word.PENDING, Word.INVALID) and self.is_current
+
+
+def known_approvals(reader: Roster, name: str | None, *, every: bool) -> list[Shown]:
+    """Return what was asked, by one harness or by all: what waits for a person, or everything.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        UsageError: the key that the records are signed with cannot be read.
+    """
+    records = reader.approvals(name)
+    if not records:
+        return []
+    secret, now = _secret_of(reader), now_us()
+    steps = {harness.name: harness.current_step for harness in reader.harnesses()}
+    shown = [
+        Shown(
+            record,
+            stand(record.case, secret, now_us=now, ticks=read_ticks()),
+            _request_of(record),
+            record.step_number == steps.get(record.harness, 0) + 1,
+            _left_s(record, now),
+        )
+        for record in records
+    ]
+    return [one for one in shown if every or one.is_pending]
+
+
+def _secret_of(store: Roster) -> bytes:
+    secret, path = secret_of(store), path_of(store)
+    if secret is None and path is None:
+        raise UsageError("the store says no key: expected `secret`, or `path`, beside which it is; see store.capabilities")
+    return read_secret(path) if secret is None and path is not None else secret or b""
+
+
+def pending_approvals(reader: Roster) -> int:
+    """Return how many requests wait for a person.
+
+    Raises:
+        UsageError: the key that the records are signed with cannot be read.
+    """
+    return len(known_approvals(reader, None, every=False))
+
+
+def _approvals(reader: Roster) -> list[Shown]:
+    """Return everything that was asked; nothing where that cannot be read."""
+    try:
+        return known_approvals(reader, None, every=True)
+    except UsageError:
+        return []
+
+
+def _asked(one: Shown, location: str) -> str:
+    what = f"{one.request.get('category', '?')}: {one.request.get('summary', '?')}"
+    left = f", {span(one.left_s)} left" if one.left_s > 0 else ""
+    return f"waits for an approval: {what}{left}; `{command(location, 'approve', one.record.id)}`"
+
+
+def _left_s(record: ApprovalRecord, now_us: int) -> float:
+    expires_us = _request_of(record).get("expires_us")
+    return max((expires_us - now_us) / 1e6, 0.0) if isinstance(expires_us, int) else 0.0
+
+
+def _request_of(record: ApprovalRecord) -> dict[str, Any]:
+    try:
+        fields: object = msgspec.json.decode(record.case.request)
+    except msgspec.DecodeError:
+        return {}
+    return cast(dict[str, Any], fields) if isinstance(fields, dict) else {}
+
+
+def which(switch: KillSwitch) -> Mapping[str, Mapping[str, Any]]:
+    """Return what is latched, and what was said of it.
+
+    Raises:
+        UsageError: the folder cannot be looked at; then no effect may begin.
+    """
+    try:
+        return switch.which()
+    except OSError as error:
+        raise UsageError(
+            f"the kill switch {switch.folder} cannot be looked at: {error.strerror}; so no effect may begin; "
+            "check its permissions"
+        ) from error
+
+
+def latched_names(switch: KillSwitch) -> Collection[str]:
+    """Return whose effects may not begin, `@all` or names; all, if the kill switch cannot be looked at."""
+    try:
+        return which(switch)
+    except UsageError:
+        return (ALL,)

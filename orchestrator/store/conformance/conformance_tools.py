@@ -1,0 +1,117 @@
+"""What the laws are written with; of use in tests of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from harnesses.data.delta import Delta
+from harnesses.effects.effect import EffectOutcome
+from orchestrator import events
+from orchestrator.codec import encode
+from orchestrator.lifecycle import Status
+from orchestrator.store.store_protocol import Append, Claim, Claimed, EffectRow, Operation, StepRow, Store
+
+Open: TypeAlias = Callable[[], Store]
+Law: TypeAlias = Callable[[Open], None]
+RowT = TypeVar("RowT")
+
+TIME_US = 1_700_000_000_000_000
+"""The wall time of everything here: a moment in November 2023."""
+
+
+def claim(store: Store, name: str, *, state: str = '{"total":0}', take_over: bool = False, reopen: bool = False) -> Claimed:
+    """Take a harness over and return what is known of it."""
+    result = do(store, Claim(name, state, harness_class="example:Harness", take_over=take_over, reopen=reopen))
+    assert isinstance(result, Claimed), f"expected the claim on {name!r} to be granted, was {result!r}"
+    return result
+
+
+def do(store: Store, operation: Operation) -> Any:
+    """Commit one operation and return its result."""
+    (result,) = store.commit([], [operation]).results
+    return result
+
+
+def step_row(
+    claimed: Claimed, number: int, delta: Delta | None = None, *, input: object = None, state: str | None = None
+) -> StepRow:
+    """Return a step. Unless told otherwise its input is its number, and it sets the state's `total` to that."""
+    given = number if input is None else input
+    body = encode({"input": given, "output": [given], "delta": {"set": {"total": number}} if delta is None else delta})
+    return StepRow(claimed.harness, claimed.epoch, claimed.attempt + 1, number, TIME_US + number, body, state)
+
+
+def event_row(claimed: Claimed, event: events.Event, status: Status, *, step: int = 0, release: bool = False) -> Append:
+    """Return an event on its way to the store."""
+    return Append(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US, event, status, release)
+
+
+def intent_row(claimed: Claimed, step: int, key: str, *arguments: object, idempotent: bool = False) -> EffectRow:
+    """Return the intent of an effect of a step that is being made."""
+    said: dict[str, object] = {"key": key, "arguments": arguments, **({"idempotent": True} if idempotent else {})}
+    return _effect_row(claimed, step, "intent", said)
+
+
+def outcome_row(claimed: Claimed, step: int, key: str, outcome: EffectOutcome, **said: object) -> EffectRow:
+    """Return the outcome of an effect, with its `result` or a `reason`."""
+    return _effect_row(claimed, step, "outcome", {"key": key, "outcome": outcome.value, **said})
+
+
+def output_row(claimed: Claimed, step: int, line: str) -> EffectRow:
+    """Return a line of output of a step that is being made."""
+    return _effect_row(claimed, step, "output", {"line": line})
+
+
+def attached_row(claimed: Claimed, step: int, kind: str) -> EffectRow:
+    """Return something that is attached to a step."""
+    return _effect_row(claimed, step, kind, {"of": step})
+
+
+def child_row(claimed: Claimed, step: int, name: str) -> EffectRow:
+    """Return the record of a harness that is started with a step."""
+    return _effect_row(claimed, step, "child", {"child": name, "factory": "example:Harness"})
+
+
+def _effect_row(claimed: Claimed, step: int, kind: str, said: dict[str, object]) -> EffectRow:
+    return EffectRow(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US + step, encode(said), kind)
+
+
+def give_back(store: Store, claimed: Claimed, step: int = 0) -> None:
+    """Give a harness up, because a person has to decide."""
+    do(store, event_row(claimed, events.Blocked(), Status.BLOCKED, step=step, release=True))
+
+
+def numbers(store: Store, name: str) -> list[int]:
+    """Return the numbers of all steps of one harness, as they are read."""
+    return [record.step_number for record in store.steps(name, limit=1_000_000)]
+
+
+def numbers_after(store: Store, rows: Sequence[StepRow]) -> dict[str, list[int]]:
+    """Commit steps and return the numbers of all steps of every harness."""
+    store.commit(rows)
+    return {harness.name: numbers(store, harness.name) for harness in store.harnesses()}
+
+
+def assert_raises(error: type[Exception], words: str, call: Callable[[], object]) -> None:
+    """Assert that `call` raises `error` with `words` in its message."""
+    raised: Exception | None = None
+    try:
+        call()
+    except error as found:
+        raised = found
+    assert raised is not None, f"expected {error.__name__}, nothing was raised"
+    assert words in str(raised)
+
+
+class Trap(list[RowT]):
+    """Rows of which the first is harmless. Who goes on to the next one, in the midst of a commit, springs the trap."""
+
+    def __init__(self, rows: Iterable[RowT], spring: Callable[[], None]) -> None:
+        super().__init__(rows)
+        self._spring = spring
+
+    def __iter__(self) -> Iterator[RowT]:
+        for row in super().__iter__():
+            yield row
+            self._spring()

@@ -1,0 +1,357 @@
+"""The tables of the SQLite store, the views that are its public interface, and how older files become newer ones.
+
+records      everything that happened, in one order: steps, lifecycle events, messages. Append only, no index: an index
+             over (harness, step) would be dirtied in as many places as there are harnesses at every commit
+step_index   where the steps are. Filled in bulk, `INDEX_EVERY` records at a time, in the transaction of some commit;
+             what is newer than `meta.indexed_seq` is found by reading the tail of `records`
+effect_index where the intents and outcomes of effects are; filled together with `step_index`
+snapshots    whole states, at steps far enough apart that their size is paid for by the deltas between them
+harnesses    one row each: who owns it, and where it is in its life
+mailbox      messages, and the step that used each up
+approval_index    where the records of each approval are: its request, its answers, its use. It is for finding them; what
+                  counts is read from `records`
+approval_records, child_records  indexes over records of one kind: no other record is in them, so none costs more to write
+pools        one row each: limits, what was spent and what is reserved, as JSON objects by field; a field that is not there has
+             no limit, or nothing spent
+open_reservations  what is reserved; a row goes when it is settled or charged in full, and `records` keeps what became of it
+state_versions     where the states of a harness begin to have a version: after `step`; the initial state is at 0. A row with a
+             `seq` is of a migration: what the harness went on with from there is with that record, and the state after `step`
+             itself stays what it was. Without a row the version is 1
+seals        a chain of hashes: each covers the records from `first_seq` to `last_seq`, and what became of the rows of other
+             tables, in `notes`; `hash` covers all of it and the seal before. `marks` has four bytes for each record: they
+             prove nothing, and tell which of the records it is that does not fit
+meta         one row of counters; `ownership` changes whenever a harness changes hands
+"""
+
+from __future__ import annotations
+
+_STAMP_OF = "strftime('%Y-%m-%dT%H:%M:%S', {us} / 1000000, 'unixepoch') || printf('.%06dZ', {us} % 1000000)"
+_STAMP = _STAMP_OF.format(us="r.time_us")
+_ANSWER = """(SELECT {what} FROM approval_index j JOIN records a ON a.seq = j.seq
+            WHERE j.id = i.id AND a.kind = 'approval_answered'
+            ORDER BY a.body ->> '$.verdict' = 'denied' DESC, a.seq LIMIT 1)"""
+
+_APPROVAL_TABLES = f"""
+CREATE TABLE approval_index (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    harness INTEGER NOT NULL,
+    digest TEXT NOT NULL
+);
+CREATE INDEX approval_index_of ON approval_index (id);
+CREATE INDEX approval_index_for ON approval_index (harness, digest);
+CREATE INDEX approval_records ON records (seq)
+    WHERE kind IN ('approval_requested', 'approval_answered', 'approval_used');
+CREATE VIEW approvals AS
+    SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number,
+           {_STAMP} AS timestamp, i.id AS id, r.body ->> '$.key' AS key,
+           r.body ->> '$.category' AS category, r.body ->> '$.summary' AS summary, r.body -> '$.arguments' AS arguments,
+           i.digest AS digest, {_STAMP_OF.format(us="(r.body ->> '$.expires_us')")} AS expires,
+           {_ANSWER.format(what="a.body ->> '$.verdict'")} AS verdict,
+           {_ANSWER.format(what="a.body ->> '$.by'")} AS answered_by,
+           {_ANSWER.format(what="a.body ->> '$.reason'")} AS reason,
+           EXISTS (SELECT 1 FROM approval_index j JOIN records a ON a.seq = j.seq
+                   WHERE j.id = i.id AND a.kind = 'approval_used') AS used
+    FROM approval_index i JOIN records r ON r.seq = i.seq JOIN harnesses h ON h.id = r.harness
+    WHERE r.kind = 'approval_requested';
+"""
+
+
+_BUDGET_TABLES = """
+CREATE TABLE pools (
+    pool TEXT PRIMARY KEY,
+    limits TEXT NOT NULL,
+    spent TEXT NOT NULL,
+    reserved TEXT NOT NULL,
+    time_us INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE open_reservations (
+    id INTEGER PRIMARY KEY,
+    harness INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    pools TEXT NOT NULL,
+    amounts TEXT NOT NULL
+);
+CREATE INDEX open_reservations_of ON open_reservations (harness);
+CREATE VIEW budgets AS
+    SELECT pool, limits, spent, reserved FROM pools;
+CREATE VIEW reservations AS
+    SELECT o.id AS seq, h.name AS harness, o.attempt AS attempt, o.step AS step_number, o.pools AS pools, o.amounts AS amounts
+    FROM open_reservations o JOIN harnesses h ON h.id = o.harness;
+"""
+
+
+_SEAL_TABLES = """
+CREATE TABLE seals (
+    position INTEGER PRIMARY KEY,
+    first_seq INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL,
+    notes TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    marks BLOB NOT NULL
+);
+"""
+
+
+_CHILD_TABLES = f"""
+CREATE INDEX child_records ON records (harness, seq) WHERE kind = 'child';
+CREATE VIEW children AS
+    SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+           r.body ->> '$.child' AS child, r.body ->> '$.factory' AS factory, c.status AS status
+    FROM records r JOIN harnesses h ON h.id = r.harness LEFT JOIN harnesses c ON c.name = r.body ->> '$.child'
+    WHERE r.kind = 'child';
+"""
+
+CHILDREN = """
+SELECT h.name, r.step, r.seq, r.body, c.name, c.status, c.class
+FROM records r INDEXED BY child_records JOIN harnesses h ON h.id = r.harness
+LEFT JOIN harnesses c ON c.name = CASE WHEN json_valid(r.body) THEN r.body ->> '$.child' END
+WHERE r.kind = 'child' ORDER BY r.seq
+"""
+CHILDREN_OF = CHILDREN.replace("ORDER BY", "AND r.harness = ? ORDER BY")
+"""Those that one harness has started, by its number."""
+
+
+_VERSION_TABLES = """
+CREATE TABLE state_versions (
+    harness INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (harness, step, version)
+) WITHOUT ROWID;
+"""
+
+ADD_VERSION = "INSERT INTO state_versions (harness, step, version, seq) VALUES (?, ?, ?, ?)"
+
+VERSIONS_OF = "SELECT step, version, seq FROM state_versions WHERE harness = ? ORDER BY step, version"
+
+GOES_ON_WITH = """
+SELECT v.step, v.version, r.state FROM state_versions v LEFT JOIN records r ON r.seq = v.seq
+WHERE v.harness = ? ORDER BY v.step DESC, v.version DESC LIMIT 1
+"""
+"""The newest row of a harness; a migrated state, if it is after the last step, is what the harness goes on with."""
+
+
+APPLICATION_ID = 0x4861726E
+"""`PRAGMA application_id` of our files: "Harn"."""
+
+INDEX_EVERY = 4096
+"""Records between two runs of the bulk index: 4,096 cost about 6 ms, once, and reading such a tail takes 2 ms."""
+
+_TABLES = """
+CREATE TABLE records (
+    seq INTEGER PRIMARY KEY,
+    harness INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    time_us INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    kind TEXT NOT NULL DEFAULT 'step',
+    state TEXT
+);
+CREATE TABLE step_index (
+    harness INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (harness, step)
+) WITHOUT ROWID;
+CREATE TABLE snapshots (
+    harness INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (harness, step)
+) WITHOUT ROWID;
+CREATE TABLE harnesses (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    class TEXT NOT NULL,
+    initial_state TEXT NOT NULL,
+    owner TEXT,
+    epoch INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    supervision TEXT NOT NULL DEFAULT '{}',
+    event TEXT NOT NULL DEFAULT '{}',
+    time_us INTEGER NOT NULL
+);
+CREATE TABLE claims (
+    harness INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    run TEXT NOT NULL,
+    PRIMARY KEY (harness, epoch)
+) WITHOUT ROWID;
+CREATE TABLE mailbox (
+    seq INTEGER PRIMARY KEY,
+    harness INTEGER NOT NULL,
+    sender TEXT NOT NULL,
+    body TEXT NOT NULL,
+    consumed_step INTEGER
+);
+CREATE INDEX mailbox_waiting ON mailbox (harness, seq) WHERE consumed_step IS NULL;
+CREATE TABLE meta (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    indexed_seq INTEGER NOT NULL,
+    ownership INTEGER NOT NULL
+);
+INSERT INTO meta VALUES (1, 0, 0);
+"""
+
+_STEP_COLUMNS = f"""
+    r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+    r.body -> '$.input' AS input, r.body -> '$.output' AS output, r.body -> '$.delta' AS delta,
+    r.body ->> '$.summary' AS summary
+"""
+
+_VIEWS = f"""
+CREATE VIEW steps AS
+    SELECT {_STEP_COLUMNS}
+    FROM harnesses h JOIN step_index i ON i.harness = h.id JOIN records r ON r.seq = i.seq
+    UNION ALL
+    SELECT {_STEP_COLUMNS}
+    FROM records r JOIN harnesses h ON h.id = r.harness
+    WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.kind = 'step';
+CREATE VIEW events AS
+    SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+           r.kind AS kind, c.run AS run, r.body AS body
+    FROM records r JOIN harnesses h ON h.id = r.harness
+    LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch
+    WHERE r.kind <> 'step';
+CREATE VIEW harness_status AS
+    SELECT h.name AS harness, h.status AS status, h.attempt AS attempt,
+           max(coalesce((SELECT max(i.step) FROM step_index i WHERE i.harness = h.id), 0),
+               coalesce(t.step, 0)) AS current_step,
+           h.class AS class, h.event AS last_event
+    FROM harnesses h LEFT JOIN (
+        SELECT r.harness AS harness, max(r.step) AS step FROM records r
+        WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.kind = 'step' GROUP BY r.harness
+    ) t ON t.harness = h.id;
+CREATE VIEW messages AS
+    SELECT m.seq AS seq, h.name AS harness, m.sender AS sender, m.body AS body, m.consumed_step AS consumed_step
+    FROM mailbox m JOIN harnesses h ON h.id = m.harness;
+"""
+
+_EFFECTS = f"""
+CREATE TABLE effect_index (
+    harness INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (harness, step, seq)
+) WITHOUT ROWID;
+CREATE VIEW effects AS
+    WITH marks AS (
+        SELECT r.* FROM effect_index i JOIN records r ON r.seq = i.seq
+        UNION ALL
+        SELECT * FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome')
+    ), intents AS (
+        SELECT harness, step, body ->> '$.key' AS key, max(seq) AS seq, attempt, time_us, body
+        FROM marks WHERE kind = 'intent' GROUP BY harness, step, key
+    ), outcomes AS (
+        SELECT harness, step, body ->> '$.key' AS key, max(seq) AS seq, body
+        FROM marks WHERE kind = 'outcome' GROUP BY harness, step, key
+    )
+    SELECT r.seq AS seq, h.name AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp, r.key AS key,
+           CASE WHEN o.seq > r.seq THEN o.body ->> '$.outcome' ELSE 'begun' END AS outcome,
+           r.body -> '$.arguments' AS arguments,
+           CASE WHEN o.seq > r.seq THEN o.body -> '$.result' END AS result,
+           CASE WHEN o.seq > r.seq THEN coalesce(o.body ->> '$.reason', '') ELSE '' END AS reason,
+           coalesce(r.body ->> '$.idempotent', 0) AS idempotent,
+           CASE WHEN o.seq > r.seq THEN coalesce(o.body ->> '$.by', '') ELSE '' END AS settled_by
+    FROM intents r JOIN harnesses h ON h.id = r.harness
+    LEFT JOIN outcomes o ON o.harness = r.harness AND o.step = r.step AND o.key = r.key;
+DROP VIEW events;
+CREATE VIEW events AS
+    SELECT r.seq AS seq, coalesce(h.name, '') AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+           r.kind AS kind, c.run AS run, r.body AS body
+    FROM records r LEFT JOIN harnesses h ON h.id = r.harness
+    LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch
+    WHERE r.kind NOT IN ('step', 'intent', 'outcome');
+"""
+
+_MESSAGES = """
+ALTER TABLE mailbox ADD COLUMN id TEXT;
+ALTER TABLE mailbox ADD COLUMN kind TEXT NOT NULL DEFAULT 'plain';
+ALTER TABLE mailbox ADD COLUMN type TEXT;
+ALTER TABLE mailbox ADD COLUMN deadline_us INTEGER;
+ALTER TABLE harnesses ADD COLUMN mailbox_limit INTEGER;
+CREATE UNIQUE INDEX mailbox_ids ON mailbox (harness, id) WHERE id IS NOT NULL;
+CREATE INDEX mailbox_replies ON mailbox (harness, seq) WHERE consumed_step IS NULL AND kind = 'reply';
+DROP VIEW messages;
+CREATE VIEW messages AS
+    SELECT m.seq AS seq, h.name AS harness, m.sender AS sender, m.body AS body, m.consumed_step AS consumed_step,
+           m.kind AS kind, m.id AS id, m.type AS type, m.deadline_us AS deadline_us
+    FROM mailbox m JOIN harnesses h ON h.id = m.harness;
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _TABLES,
+    _VIEWS,
+    _EFFECTS,
+    _BUDGET_TABLES,
+    _SEAL_TABLES,
+    _APPROVAL_TABLES,
+    _VERSION_TABLES,
+    _CHILD_TABLES,
+    _MESSAGES,
+)
+"""Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
+
+
+def statements(script: str) -> list[str]:
+    """Return the statements of a script, one by one: all of them together belong into one transaction."""
+    return [statement for statement in script.split(";\n") if statement.strip()]
+
+
+VERSION = len(MIGRATIONS)
+"""The schema version that this program writes: `PRAGMA user_version`."""
+
+INDEX_STEPS = """
+INSERT INTO step_index (harness, step, seq)
+    SELECT harness, step, seq FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step'
+    ORDER BY harness, step
+"""
+
+INDEX_EFFECTS = """
+INSERT INTO effect_index (harness, step, seq)
+    SELECT harness, step, seq FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome')
+    ORDER BY harness, step, seq
+"""
+
+INDEX_SNAPSHOTS = """
+INSERT INTO snapshots (harness, step, seq)
+    SELECT harness, step, seq FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' AND state IS NOT NULL
+    ORDER BY harness, step
+"""
+
+HEAD = """
+SELECT max(coalesce((SELECT max(step) FROM step_index WHERE harness = :harness), 0),
+           coalesce((SELECT max(step) FROM records
+                     WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND kind = 'step'), 0))
+"""
+"""The last step of one harness, 0 if there is none."""
+
+MARKS = """
+SELECT kind, body FROM (
+    SELECT r.seq, r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq
+    WHERE i.harness = :harness AND i.step = :step
+    UNION ALL
+    SELECT seq, kind, body FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step = :step AND kind IN ('intent', 'outcome')
+) ORDER BY seq
+"""
+"""Intents and outcomes that belong to one step of one harness, oldest first."""
+
+LAST_SNAPSHOT = """
+SELECT s.step, r.state FROM snapshots s JOIN records r ON r.seq = s.seq
+WHERE s.harness = :harness AND s.step = (SELECT max(step) FROM snapshots WHERE harness = :harness AND step <= :step)
+UNION ALL
+SELECT 0, initial_state FROM harnesses WHERE id = :harness
+LIMIT 1
+"""
+"""The step of the last indexed snapshot up to a step, and the state: the initial one if there is none."""

@@ -1,0 +1,135 @@
+"""Whether the schema of a file is the one that this program makes, object by object, and nothing else.
+
+The law: nothing that somebody has put into a schema ever runs. Before a statement that could read a view, fire a trigger or
+use an index, every row of `sqlite_master` is held against what the migrations make: type, name, table and text, nothing more
+and nothing twice, those of one type in their order, each on a page of its own. `VACUUM` keeps all of that.
+
+`orchestrator/verify_alone.py` has the hashes of the same rows.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from orchestrator.errors import StoreCorrupt
+from orchestrator.store.file.schema import APPLICATION_ID, MIGRATIONS, statements
+
+Object: TypeAlias = tuple[Any, ...]
+"""Type, name, table and text."""
+
+_ROWS = "SELECT type, name, tbl_name, sql, rootpage FROM main.sqlite_master ORDER BY rowid"
+_HARMLESS = ("view", "trigger")
+"""Types of what does nothing as long as tables are read and not written."""
+
+
+@frozen
+class Fault:
+    """Something in a schema that is not as it has to be."""
+
+    what: str
+    """`edited`, `dropped`, `inserted` or `reordered`."""
+    type: str
+    name: str
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether tables can be read all the same, and nothing of it takes part."""
+        return self.type in _HARMLESS
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name!a} was {self.what}"
+
+    def mend(self, store: Path) -> str:
+        """Return what to do about it."""
+        if self.what != "inserted" or self.type not in ("table", "index", "view", "trigger"):
+            return "restore the store from a copy"
+        name = '"' + self.name.replace('"', '""') + '"'
+        order = shlex.quote(f"DROP {self.type.upper()} {name}")
+        return f"if it is yours, keep it in a file of its own and remove it with: sqlite3 {shlex.quote(str(store))} {order}"
+
+
+class Connection(sqlite3.Connection):
+    """A connection to a store, which knows for which version of the schema it was last looked at."""
+
+    held = -1
+    """`schema_version` of the schema that was looked at."""
+
+    def hold_schema(self, store: Path) -> None:
+        """Look at the schema, if it has changed since the last time; within a transaction, if it is not to change after it.
+
+        Raises:
+            StoreCorrupt: it is not as it has to be.
+        """
+        (version,) = self.execute("PRAGMA main.schema_version").fetchone()
+        if version == self.held:
+            return
+        found = faults(self)
+        if found:
+            more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+            raise StoreCorrupt(
+                f"{store} has another schema than this program makes: {found[0]}{more}: expected nothing but what the program "
+                f"makes, and nothing of it was run; {found[0].mend(store)}"
+            )
+        self.held = version
+
+
+def harden(db: sqlite3.Connection) -> None:
+    """Have what a schema says call no function that could do harm, and no statement write to the schema's own table."""
+    db.execute("PRAGMA trusted_schema = OFF")
+    if sys.version_info >= (3, 12):
+        db.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+
+
+def faults(db: sqlite3.Connection) -> list[Fault]:
+    """Return what is wrong with the schema of a file; that of an earlier version may be as that version has made it."""
+    (version,) = db.execute("PRAGMA main.user_version").fetchone()
+    (application,) = db.execute("PRAGMA main.application_id").fetchone()
+    rows = db.execute(_ROWS).fetchall()
+    expected = shape(version) if 0 <= version <= len(MIGRATIONS) else ()
+    found = compare([row[:4] for row in rows], expected)
+    if found and not compare([row[:4] for row in rows], shape(len(MIGRATIONS))):
+        found = [Fault("edited", "pragma", "user_version")]
+    if application != APPLICATION_ID and rows:
+        found.append(Fault("edited", "pragma", "application_id"))
+    pages = [row[4] for row in rows if row[0] not in _HARMLESS]
+    if len({*pages}) < len(pages) or any(not isinstance(page, int) or page < 2 for page in pages):
+        found.append(Fault("edited", "page", "of a table or index"))
+    if any(row[4] != 0 for row in rows if row[0] in _HARMLESS):
+        found.append(Fault("edited", "page", "of a view"))
+    return found
+
+
+def compare(rows: Sequence[Object], expected: Sequence[Object]) -> list[Fault]:
+    """Return in what a schema differs from what is expected. Pure."""
+    missing = {row[:2] for row in expected if row not in rows}
+    found: list[Fault] = []
+    for place, row in enumerate(rows):
+        if row not in expected or row in rows[:place]:
+            found.append(Fault("edited" if row[:2] in missing else "inserted", str(row[0]), str(row[1])))
+    there = {row[:2] for row in rows}
+    found += [Fault("dropped", *key) for key in (row[:2] for row in expected) if key in missing - there]
+    if not found:
+        for kind in dict.fromkeys(row[0] for row in expected):
+            ours = [[row for row in some if row[0] == kind and row[3] is not None] for some in (rows, expected)]
+            if ours[0] != ours[1]:
+                found.append(Fault("reordered", kind, "s"))
+    return found
+
+
+@cache
+def shape(version: int) -> tuple[Object, ...]:
+    """Return what the migrations make, in their order: type, name, table and text of each."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        for script in MIGRATIONS[:version]:
+            for statement in statements(script):
+                db.execute(statement)
+        return tuple(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"))

@@ -1,0 +1,1 @@
+"""Integrity: seals over records, and the proof that a store is unchanged."""

@@ -1,0 +1,80 @@
+"""What is hashed of a record, in pieces: of a large one the program has a megabyte in memory at a time.
+
+The law: the bytes are those of `seals.RECORD_TEXT`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+from zlib import crc32
+
+LARGE = 8_000_000
+"""Bytes of a body or a state from which on it is read in pieces, and of the records that are put into one text at most."""
+_PIECE = 1 << 20
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) >= ? THEN 0 ELSE {0} END"
+_RECORDS = f"""
+SELECT seq, harness, epoch, attempt, step, time_us, kind, {_SMALL.format("body")}, {_SMALL.format("state")}
+FROM records WHERE seq > ? AND seq <= ? ORDER BY seq
+"""
+_IS_LARGE = 0
+"""Stands for a large text: no value of these columns is a number, since they make text of it."""
+
+RecordHead: TypeAlias = tuple[Any, ...]
+"""seq, harness, epoch, attempt, step, time_us and kind of a record."""
+
+
+def records(db: sqlite3.Connection, after: int = _LEAST, last: int = _MOST) -> Iterator[tuple[RecordHead, Iterable[bytes]]]:
+    """Yield the records after one, up to the last, and of each the pieces of its bytes."""
+    for row in db.execute(_RECORDS, (LARGE, LARGE, after, last)):
+        yield row[:7], _pieces(db, row)
+
+
+def take_in(pieces: Iterable[bytes], *digests: Any) -> tuple[int, int]:
+    """Add the bytes of a record to `digests`; return how many they are, and their crc32."""
+    size = mark = 0
+    for piece in pieces:
+        size, mark = size + len(piece), crc32(piece, mark)
+        for digest in digests:
+            digest.update(piece)
+    return size, mark
+
+
+@contextmanager
+def cap_texts(db: sqlite3.Connection) -> Generator[None]:
+    """Have SQLite refuse, with a `DataError`, to make a text of more than `LARGE` bytes."""
+    limit = db.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit, LARGE))
+    try:
+        yield
+    finally:
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
+
+
+def _pieces(db: sqlite3.Connection, row: tuple[Any, ...]) -> Iterator[bytes]:
+    body, state = _open_column(db, row[0], "body", row[7]), _open_column(db, row[0], "state", row[8])
+    fields = [*row[1:7], *(None if part is None else len(part) for part in (body, state))]
+    header = _bytes(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=ascii))
+    if isinstance(body, bytes) and (state is None or isinstance(state, bytes)):
+        yield header + body + (state or b"")
+        return
+    yield header
+    for part in (body, state):
+        if part is not None:
+            yield from (part[at : at + _PIECE] for at in range(0, len(part), _PIECE))
+
+
+def _open_column(db: sqlite3.Connection, seq: int, column: str, value: Any) -> Any:
+    """Return the bytes of a column, or what they can be read from."""
+    if value is None:
+        return None
+    return db.blobopen("records", column, seq, readonly=True) if value == _IS_LARGE else _bytes(value)
+
+
+def _bytes(value: Any) -> bytes:
+    """Return text as bytes; a value of another type, which only somebody else can have put there, as nothing that we write."""
+    return (value if isinstance(value, str) else ascii(value)).encode("utf-8", "surrogateescape")

@@ -1,0 +1,184 @@
+"""Whether the rows beside the records are what the chain notes of them, whether the indexes show what there is, and, found by
+doing again what was done once, whether anything in the store contradicts something else:
+
+    every state, from the first one and the deltas         against the snapshots
+    the last lifecycle event on record of each harness     against its row, which says in what state it is
+    the message records                                    against the mailboxes
+
+Only a defect of the program, or somebody who has written the chain of seals anew, can have brought such a contradiction about.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from harnesses.data.delta import apply_to_state
+from harnesses.data.record_size import ENCRYPTED
+from orchestrator.codec import decode
+from orchestrator.errors import StoreUnusable
+from orchestrator.events import EVENTS
+from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
+from orchestrator.store.integrity.proof_findings import COPY, Account
+from orchestrator.store.integrity.residue import Base
+from orchestrator.store.integrity.seals import key_of, row_hash
+from orchestrator.store.message_values import mailbox_columns, record_fields
+
+_VERSION = ("user_version",)
+_INDEXES = {
+    "step_index": "kind = 'step'",
+    "effect_index": "kind IN ('intent', 'outcome')",
+    "snapshots": "kind = 'step' AND state IS NOT NULL",
+}
+_STEPS = """
+SELECT seq FROM (
+    SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness ORDER BY seq) AS was
+    FROM records WHERE kind = 'step'
+) WHERE step <> was + 1 ORDER BY seq LIMIT 1
+"""
+
+
+def check_rows(db: sqlite3.Connection, account: Account) -> None:
+    """Hold the rows of other tables, and the version of the schema, against what was noted of them last."""
+    for table in sorted({table for table, _ in account.noted}):
+        kept = {key: hash for (of, key), hash in account.noted.items() if of == table and hash}
+        if table == "sqlite_master":  # its objects are held against what they have to be, whatever was noted of them
+            kept = {key: hash for key, hash in kept.items() if key == _VERSION}
+        there, extra = _version(db) if table == "sqlite_master" else _rows(db, table, account.base)
+        for key, hash in kept.items():
+            if there.get(key) != hash:
+                what = "edited" if key in there else "dropped"
+                account.add(what, table, f"{table} {_key(key)} was {what}; {COPY}")
+        for key in sorted(extra - kept.keys(), key=str):
+            account.add("inserted", table, f"{table} {_key(key)} was inserted; remove it, or {COPY}")
+
+
+def _rows(db: sqlite3.Connection, table: str, base: Base) -> tuple[dict[tuple[Any, ...], str], set[tuple[Any, ...]]]:
+    columns = key_of(db, table)
+    if not columns:
+        return {}, set()
+    width = len(columns)
+    some = f" WHERE position <= {base.position}" if table == "seals" else ""
+    rows = db.execute(f"SELECT {', '.join(columns)}, * FROM {table}{some}")
+    there = {row[:width]: row_hash(row[width:]) for row in rows}
+    return there, set(there)
+
+
+def _version(db: sqlite3.Connection) -> tuple[dict[tuple[Any, ...], str], set[tuple[Any, ...]]]:
+    return {_VERSION: row_hash(db.execute("PRAGMA user_version").fetchone())}, set()
+
+
+def _key(key: tuple[Any, ...]) -> str:
+    return ", ".join(ascii(part) for part in key)
+
+
+def check_indexes(db: sqlite3.Connection, account: Account) -> None:
+    """Hold the indexes against the records: what is not in an index, no view shows."""
+    for index, which in _INDEXES.items():
+        shown = f"SELECT harness, step, seq FROM {index}"
+        there = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
+        for fault, row in (
+            *(("shows what is not there", row) for row in db.execute(f"{shown} EXCEPT {there}")),
+            *(("hides what is there", row) for row in db.execute(f"{there} EXCEPT {shown}")),
+        ):
+            text = f"{index} was edited: at record {row[2]!r} it {fault}; {COPY}"
+            account.add("edited", index, text, row[2] if isinstance(row[2], int) else None)
+    for (seq,) in db.execute(_STEPS, (account.base.position,)):
+        account.add("edited", "record", f"record {seq} is a step that does not follow the one before it; {COPY}", seq)
+    for (text,) in db.execute("PRAGMA integrity_check(1)"):
+        if text != "ok":
+            account.add("damaged", "file", f"the file is damaged: {text}; {COPY}")
+
+
+Contradiction: TypeAlias = tuple[str, str, str, int | None]
+"""What, where, text and the number of the record."""
+
+_INDEXED_STEPS = """
+SELECT i.harness, r.seq, r.step, r.body, r.state FROM step_index i JOIN records r ON r.seq = i.seq ORDER BY i.harness, i.step
+"""
+_NEW_STEPS = """
+SELECT harness, seq, step, body, state FROM records
+WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, seq
+"""
+_KINDS = ", ".join(repr(event.kind) for event in EVENTS)
+_EVENTS = f"""
+SELECT h.name, h.attempt, h.event, r.seq, r.attempt, r.body FROM harnesses h JOIN records r ON r.seq = (
+    SELECT max(seq) FROM records WHERE harness = h.id AND kind IN ({_KINDS})
+)
+"""
+_MESSAGES = """
+SELECT m.seq, h.name, r.body, {columns}
+FROM mailbox m JOIN harnesses h ON h.id = m.harness
+LEFT JOIN records r ON r.seq = m.seq AND r.kind = 'message' AND r.harness = m.harness ORDER BY m.seq
+"""
+_UNREADABLE = (KeyError, IndexError, TypeError, AttributeError, ValueError)
+
+
+def contradictions(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradiction]:
+    """Yield what contradicts something else. Encrypted states are derived only with the key."""
+    yield from _states(db, cipher)
+    yield from _events(db)
+    yield from _messages(db)
+
+
+def is_encrypted(db: sqlite3.Connection) -> bool:
+    """Return whether some state in a store cannot be read without a key."""
+    query = "SELECT EXISTS (SELECT 1 FROM harnesses WHERE instr(initial_state, :mark) = 1) OR EXISTS ("
+    query += "SELECT 1 FROM records WHERE instr(state, :mark) = 1)"
+    return bool(db.execute(query, {"mark": ENCRYPTED}).fetchone()[0])
+
+
+def _states(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[Contradiction]:
+    """Yield each snapshot that is not the state which the deltas come to. One state is in memory for each harness."""
+    states: dict[int, Any] = {}
+    initial = dict(db.execute("SELECT id, initial_state FROM harnesses"))
+    broken: set[int] = set()
+    begun: dict[int, int] = {}
+    for query in (_INDEXED_STEPS, _NEW_STEPS):
+        for harness, seq, step, body, state in db.execute(query):
+            if harness in broken:
+                continue
+            try:
+                if harness not in states and step != 1:
+                    # Older steps were pruned: what can be derived begins with a snapshot.
+                    begun[harness] = seq
+                    if state is not None:
+                        states[harness] = decode(cipher.reveal("state", state))
+                    continue
+                if harness not in states:
+                    states[harness] = decode(cipher.reveal("state", initial[harness]))
+                states[harness] = apply_to_state(states[harness], reveal_delta(cipher, decode(body)["delta"]))
+                fits = state is None or decode(cipher.reveal("state", state)) == states[harness]
+            except StoreUnusable as error:
+                broken.add(harness)
+                if not isinstance(cipher, Plain):
+                    yield "edited", "record", f"the state after step {step} in record {seq}: {error}", seq
+                continue
+            except _UNREADABLE as error:
+                broken.add(harness)
+                yield "edited", "record", f"the state after step {step} cannot be derived from record {seq}: {error}", seq
+                continue
+            if not fits:
+                broken.add(harness)
+                yield "edited", "record", f"the snapshot at step {step} is not what the deltas up to it come to", seq
+    for harness, seq in begun.items():
+        if harness not in states and harness not in broken:
+            yield "edited", "record", f"no state can be derived from record {seq} and those before: there is no snapshot", seq
+
+
+def _events(db: sqlite3.Connection) -> Iterator[Contradiction]:
+    for name, attempt, event, seq, recorded_attempt, body in db.execute(_EVENTS):
+        if (attempt, event) != (recorded_attempt, body):
+            text = f"harness {name!r} is not where its last lifecycle event, record {seq}, has left it"
+            yield "edited", "harnesses", text, seq
+
+
+def _messages(db: sqlite3.Connection) -> Iterator[Contradiction]:
+    for seq, name, record, *message in db.execute(_MESSAGES.format(columns=mailbox_columns(db, "m"))):
+        try:
+            fits = record is not None and decode(record) == record_fields(*message)
+        except _UNREADABLE:
+            fits = False
+        if not fits:
+            yield "edited", "mailbox", f"message {seq} to {name!r} is not what was recorded when it was sent", seq

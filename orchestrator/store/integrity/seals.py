@@ -1,0 +1,307 @@
+"""Seals: what makes a change from outside show. Written by the store in the transaction of what they cover.
+
+A seal covers the records since the last one, and the rows of other tables that have changed since: each by a hash of what it
+is now. Its own hash covers that and the hash of the seal before. The law, which `orchestrator.store.integrity.proof` and
+`orchestrator/verify_alone.py` hold a file to:
+
+    hash    = sha256(hash before + record + "\\x1e" … + "\\n<position> <first_seq> <last_seq>\\n<notes>")
+    record  = [harness,epoch,attempt,step,time_us,"kind",bytes of the body,bytes of the state or null] body state
+    marks   = crc32(record), four bytes each, little-endian: of each number from `first_seq` to `last_seq`, all of them
+    notes   = [[table, key, hash of the row or null if it is gone], …], JSON; table "" is for what is said of the seal
+    of row  = the first 32 digits of sha256(ascii(row)): Python's way to write a tuple, which no two rows share
+
+What becomes of it when a store is pruned, `orchestrator.store.integrity.residue` tells.
+
+Every commit but those of nothing but steps, effects and output ends with a seal. Those are sealed with the next one: after
+`INDEX_EVERY` records or `SEAL_EVERY_S` seconds at the latest, when the program ends, or when the next one opens the store.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import struct
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, TypeAlias
+from zlib import crc32
+
+from orchestrator.errors import StoreCorrupt
+from orchestrator.store.file.schema import MIGRATIONS, VERSION
+from orchestrator.store.file.schema_shape import Connection
+from orchestrator.store.integrity.chain_head import Head, Noted, begin_head
+from orchestrator.store.integrity.record_bytes import cap_texts, records, take_in
+
+SEAL_EVERY_S = 10.0
+"""Seconds after a seal when the next commit is sealed, whatever is in it."""
+
+UNSEALED_KINDS = frozenset({"step", "intent", "outcome", "output"})
+"""Of the records that may wait for the next seal: they are written by whoever holds their harness."""
+
+DERIVED = frozenset({"records", "seals", "step_index", "effect_index", "snapshots"})
+WATCHED: tuple[str, ...] = tuple(
+    table for script in MIGRATIONS for table in re.findall(r"CREATE TABLE (\w+)", script) if table not in DERIVED
+)
+"""Tables whose rows change: each change is noted. The others only grow, and say nothing that the records do not say."""
+
+BETWEEN = b"\x1e"
+"""After each record. JSON has no such character; if a text has one all the same, the lengths tell what is whose."""
+_CHUNK = 256
+_CHUNK_BYTES = 4_000_000
+"""Records that are taken in at a time, and bytes: more, and memory is taken anew for each, which costs more than it saves."""
+_HEADER = "json_array(harness, epoch, attempt, step, time_us, kind, length(CAST(body AS BLOB)), length(CAST(state AS BLOB)))"
+RECORD_TEXT = f"{_HEADER} || body || coalesce(state, '')"
+"""What is hashed of a record, in SQL."""
+_TAIL = f"""
+SELECT count(*), min(seq), max(seq), CAST(group_concat(text, char(30)) AS BLOB)
+FROM (SELECT seq, {RECORD_TEXT} AS text FROM records WHERE seq > ? ORDER BY seq LIMIT ?)
+"""
+"""One row for many records: SQLite lets go of the interpreter once for each row, and gets it back when others let go."""
+_NUMBERS = "SELECT count(*), min(seq), max(seq) FROM (SELECT seq FROM records WHERE seq > ? ORDER BY seq LIMIT ?)"
+_LAST = "SELECT position, last_seq, hash FROM seals ORDER BY position DESC LIMIT 1"
+_STRANGE = f"""
+SELECT r.seq, r.kind FROM records r LEFT JOIN harnesses h ON h.id = r.harness
+WHERE r.seq > ? AND (h.owner IS NULL OR h.epoch <> r.epoch OR r.kind NOT IN ({", ".join(map(repr, sorted(UNSEALED_KINDS)))}))
+ORDER BY r.seq LIMIT 1
+"""
+"""Records that no program has left unsealed: of another kind, or of a harness that nobody held."""
+
+Note: TypeAlias = tuple[str, list[Any], str | None]
+
+
+class Sealer:
+    """Writes the seals of one store.
+
+    Args:
+        db: the connection of the writer; what it changes from now on is noted.
+    """
+
+    def __init__(self, db: sqlite3.Connection, store: Path, every_s: float = SEAL_EVERY_S) -> None:
+        self._db = db
+        self._location = str(store)
+        self._every_s = every_s
+        self._due = 0.0
+        self._touched: set[tuple[str, str]] = set()
+        self._newest: Noted | None = None
+        self._head = Head(store)
+        self._keys = {table: key_of(db, table) for table in WATCHED}
+        self._watch()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next commit is to be sealed, whatever is in it."""
+        return time.monotonic() >= self._due
+
+    def begin(self) -> None:
+        """Forget what a transaction that came to nothing has changed."""
+        self._touched.clear()
+
+    def take_up(self) -> None:
+        """Seal what a killed program has left, if it follows from what is sealed.
+
+        Raises:
+            StoreCorrupt: it does not, or what was sealed is gone.
+        """
+        position, last_seq, _ = self._db.execute(_LAST).fetchone() or (0, 0, "")
+        (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+        advice = "run `orchestrator verify` to see more, and restore the store from a copy"
+        if newest < last_seq:
+            raise StoreCorrupt(
+                f"{self._location} was cut off: expected records up to {last_seq}, the last is {newest}; {advice}"
+            )
+        noted = self._head.read()
+        if noted is not None and not self._has(noted):
+            raise StoreCorrupt(
+                f"{self._location} is older than its head, {self._head.path}, or another store, or was pruned since: expected "
+                f"seal {noted.position} over record {noted.last_seq}, its last is seal {position} over record {last_seq}; "
+                "restore the newer one, or remove the head if you have put an older one here yourself"
+            )
+        strange = self._db.execute(_STRANGE, (last_seq,)).fetchone()
+        if strange is not None:
+            raise StoreCorrupt(f"{self._location}: record {strange[0]} ({strange[1]}) was not written by a program; {advice}")
+        (count,) = self._db.execute("SELECT count(*) FROM records WHERE seq > ?", (last_seq,)).fetchone()
+        if count != newest - last_seq:
+            raise StoreCorrupt(f"{self._location}: expected records {last_seq + 1} to {newest}, found {count}; {advice}")
+        self.begin()
+        self.seal([] if noted is not None else [("", ["no head"], None)])
+
+    def seal(self, said: Iterable[Note] = ()) -> None:
+        """Cover what is new with a seal, if anything is."""
+        position, last_seq, hash = self._db.execute(_LAST).fetchone() or (0, 0, "")
+        notes = [*said, *self._notes()]
+        self._newest = _append(self._db, position + 1, last_seq, hash, notes) or Noted(position, last_seq, hash)
+        self._touched.clear()
+        self._due = time.monotonic() + self._every_s
+
+    def publish(self) -> None:
+        """Note the newest seal in the head: its commit has succeeded."""
+        if self._newest is not None:
+            self._head.write(self._newest)
+            self._newest = None
+
+    def close(self) -> None:
+        """Let go of the head."""
+        self._head.close()
+
+    def _has(self, noted: Noted) -> bool:
+        row = self._db.execute("SELECT hash, last_seq FROM seals WHERE position = ?", (noted.position,)).fetchone()
+        return bool(row == (noted.hash, noted.last_seq))
+
+    def _watch(self) -> None:
+        self._db.create_function("touched", 2, self._touch)
+        self._db.execute("PRAGMA temp_store = MEMORY")
+        for table, columns in self._keys.items():
+            for verb, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+                key = ", ".join(f"{row}.{column}" for column in columns)
+                self._db.execute(
+                    f"CREATE TEMP TRIGGER watch_{table}_{verb} AFTER {verb} ON main.{table} "
+                    f"BEGIN SELECT touched('{table}', json_array({key})); END"
+                )
+
+    def _touch(self, table: str, key: str) -> None:
+        self._touched.add((table, key))
+
+    def _notes(self) -> Iterator[Note]:
+        for table, text in sorted(self._touched):
+            key = json.loads(text)
+            where = " AND ".join(f"{column} = ?" for column in self._keys[table])
+            row = self._db.execute(f"SELECT * FROM {table} WHERE {where}", key).fetchone()
+            yield table, key, None if row is None else row_hash(row)
+
+
+def seal_anew(db: sqlite3.Connection, store: Path, version: int) -> None:
+    """Seal a file that has just been made or brought up to date: all its rows are noted, and what its schema is made of.
+
+    Args:
+        version: of the schema that it had; 0 if it is new.
+    """
+    position, last_seq, hash = db.execute(_LAST).fetchone() or (0, 0, "")
+    notes: list[Note] = [("", ["anew", version], token_hex(16))]
+    notes += [("sqlite_master", [row[1]], row_hash(row)) for row in db.execute(SCHEMA_ROWS).fetchall()]
+    notes.append(("sqlite_master", ["user_version"], row_hash((VERSION,))))
+    for table in WATCHED:
+        columns = key_of(db, table)
+        rows = db.execute(f"SELECT {', '.join(columns)}, * FROM {table} ORDER BY 1")
+        notes += [(table, list(row[: len(columns)]), row_hash(row[len(columns) :])) for row in rows]
+    seal = _append(db, position + 1, last_seq, hash, notes)
+    assert seal is not None
+    if position == 0:
+        begin_head(store, seal)
+
+
+SCHEMA_ROWS = (
+    "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
+)
+
+
+def row_hash(row: tuple[Any, ...]) -> str:
+    """Return the hash of a row. `ascii` writes every value in one way only, in any version of Python."""
+    return sha256(ascii(tuple(row)).encode()).hexdigest()[:32]
+
+
+def trailer(position: int, first_seq: int, last_seq: int, notes: str) -> bytes:
+    """Return what a seal hashes after the records."""
+    return f"\n{position} {first_seq} {last_seq}\n{notes}".encode("utf-8", "surrogateescape")
+
+
+def _append(db: sqlite3.Connection, position: int, after: int, before: str, notes: list[Note]) -> Noted | None:
+    """Write a seal over the records after one, the notes in it; None if there is nothing to cover.
+
+    Where numbers are missing, a seal ends: the next begins after the gap, for all to see.
+    """
+    newest: Noted | None = None
+    while True:
+        digest = sha256(before.encode())
+        first, last, marks, is_all = _take_in(db, after, digest)
+        if last < first and not notes:
+            return newest
+        text = json.dumps(notes, separators=(",", ":"))
+        digest.update(trailer(position, first, last, text))
+        before = digest.hexdigest()
+        db.execute("INSERT INTO seals VALUES (?, ?, ?, ?, ?, ?)", (position, first, last, text, before, marks))
+        newest, after, position, notes = Noted(position, last, before), last, position + 1, []
+        if is_all:
+            return newest
+
+
+def _take_in(db: sqlite3.Connection, after: int, digest: Any) -> tuple[int, int, bytes, bool]:
+    """Hash the records after one, up to a gap; return the first and the last, their marks, and whether it was all there is.
+
+    The text of a few hundred is in memory at a time, of fewer if they are large, and of a large one a piece.
+    """
+    first, last = after + 1, after
+    marks: list[int] = []
+    limit, is_all = _CHUNK, False
+    while not is_all:
+        count, oldest, newest, text = _tail(db, last, limit)
+        if count and not marks:
+            first, last = oldest, oldest - 1
+        if count and oldest != last + 1:
+            break
+        if count and newest - last != count:
+            limit = _in_a_row(db, last, limit)
+            continue
+        if count > 1 and (text is None or text.count(BETWEEN) != count - 1):
+            limit = limit // 2 if text is None else 1
+            continue
+        is_all = count < limit
+        if count:
+            size, found = _hash(db, last, count, text, digest)
+            marks += found
+            last = newest
+            limit = max(1, min(_CHUNK, 2 * limit, limit * _CHUNK_BYTES // max(size, 1)))
+    return first, last, struct.pack(f"<{len(marks)}I", *marks), is_all
+
+
+def _hash(db: sqlite3.Connection, after: int, count: int, text: bytes | None, digest: Any) -> tuple[int, list[int]]:
+    """Add the text of some records to `digest`, or the pieces of a large one; return how many bytes it has, and the marks."""
+    if text is None:
+        size, mark = take_in(next(records(db, after))[1], digest)
+        digest.update(BETWEEN)
+        return size, [mark]
+    digest.update(text)
+    digest.update(BETWEEN)
+    return len(text), [*map(crc32, text.split(BETWEEN) if count > 1 else (text,))]
+
+
+def _tail(db: sqlite3.Connection, after: int, limit: int) -> tuple[int, int, int, bytes | None]:
+    """Return how many records there are after one, the first of them, the last, and their text; None if that is too large."""
+    try:
+        with cap_texts(db):
+            return db.execute(_TAIL, (after, limit)).fetchone()  # type: ignore[no-any-return]
+    except sqlite3.DataError:
+        count, oldest, newest = db.execute(_NUMBERS, (after, limit)).fetchone()
+        return count, oldest, newest, None
+
+
+def _in_a_row(db: sqlite3.Connection, after: int, limit: int) -> int:
+    """Return how many of the next records there are before a gap."""
+    rows = db.execute("SELECT seq FROM records WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
+    return sum(seq == place for place, (seq,) in enumerate(rows, after + 1))
+
+
+def key_of(db: sqlite3.Connection, table: str) -> list[str]:
+    """Return the columns of the primary key, in its order."""
+    columns = [(row[5], row[1]) for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
+    return [name for _, name in sorted(columns)]
+
+
+@contextmanager
+def sealed_transaction(db: Connection, store: Path, seals: Sealer) -> Generator[None]:
+    """Commit what the block writes, with its seal, and then the head; roll it back if the block raises."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.hold_schema(store)
+        seals.begin()
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    seals.publish()

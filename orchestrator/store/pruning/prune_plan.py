@@ -1,0 +1,311 @@
+"""What of a store goes when it is pruned, and what stays. Decisions; the reading that they need is at the end.
+
+stays   every step from a harness's *floor* on: the newest snapshot up to the first step that is wanted. Wanted are the steps
+        that the rule keeps, the last one, and of a harness that can go on those that it may look back at: as many as its
+        last start says, or more. With it all that belongs to these steps: effects, output, what is attached, spends, the
+        messages that they have used up
+stays   what people have said: requests, answers and uses of approvals, kill switches, for ever; what concerns all harnesses
+stays   which harnesses a harness has started, for ever: they are found by it when the program is started again
+stays   a request whose sender still makes the step that asks: cut off, it asks again, and must not be heard twice
+stays   a message that waits, a reservation that is open, the last lifecycle event of each harness and its last start, the
+        newest record; intents and outcomes of an effect of which nobody knows whether it has happened: a person is asked
+goes    the rest: steps below the floor, and what belongs to them; by age also lifecycle events, wherever they are: a harness
+        that has crashed for weeks has many of them, and no steps
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+from attrs import field, frozen
+
+from harnesses.attachments import CHILD
+from harnesses.diagnostics.choices import one_of
+from harnesses.effects.effect import OPEN
+from orchestrator.errors import UnknownHarness, UsageError
+from orchestrator.events import EVENTS, Started
+from orchestrator.lifecycle import Status
+from orchestrator.store.approval_operations import KINDS as APPROVALS
+
+LOOKED_BACK_AT = 100
+"""Steps of a harness that can go on which stay in any case: ten times what `max_context_steps` is unless it is said."""
+LIFECYCLE = frozenset(event.kind for event in EVENTS)
+SAID = frozenset({*APPROVALS, CHILD, "latch", "pruned", "repaired", "forked"})
+"""Kinds of what people have said, and of what harnesses have started: it stays for ever."""
+
+
+@frozen
+class Rule:
+    """What is to be kept: of each harness its last `keep` steps, or the steps since a moment."""
+
+    keep: int | None = None
+    since_us: int | None = None
+    context: int = LOOKED_BACK_AT
+    """Steps that stay of a harness that can go on, if it does not look back at more."""
+
+    def __attrs_post_init__(self) -> None:
+        if (self.keep is None) == (self.since_us is None):
+            raise UsageError("prune: expected either a number of steps to keep or an age; give one of the two")
+        if (self.keep is not None and self.keep < 1) or self.context < 0:
+            raise UsageError(f"prune: expected 1 step or more to keep, was {self.keep!r} and {self.context!r}")
+
+
+class Why(StrEnum):
+    """Why the steps of a harness stay that stay."""
+
+    NOTHING = "nothing goes"
+    RULE = "as asked"
+    SNAPSHOT = "the newest snapshot from which the steps that stay can be derived"
+    CONTEXT = "it can go on, and may look back at its last steps"
+    LAST = "its last step says where it stands"
+
+
+@frozen
+class Floor:
+    """From which step on a harness stays."""
+
+    number: int
+    """The store's, for the harness."""
+    harness: str
+    status: str
+    steps: int
+    """The number of its last step."""
+    oldest: int
+    """The first step that is there now; 0 if there is none."""
+    first: int
+    """The first that stays; 0 if there is none."""
+    why: Why
+
+    @property
+    def goes(self) -> bool:
+        """Whether any of its steps go."""
+        return self.first > self.oldest > 0
+
+
+def floor_of(
+    rule: Rule, *, status: str, last: int, young: int, snapshots: Sequence[int], looks_back: int = 0
+) -> tuple[int, Why]:
+    """Return the first step of a harness that stays, and why.
+
+    Args:
+        last: its last step.
+        young: the first step since the moment of the rule; `last + 1` if there is none.
+        snapshots: the steps of which the whole state was saved, in order. The state before step 1 is always known.
+        looks_back: at how many of its last steps it does.
+    """
+    context = max(rule.context, looks_back)
+    wanted, why = (young, Why.RULE) if rule.keep is None else (last - rule.keep + 1, Why.RULE)
+    if wanted > last:
+        wanted, why = last, Why.LAST
+    if status != Status.COMPLETED and last - context + 1 < wanted:
+        wanted, why = last - context + 1, Why.CONTEXT
+    first = max((step for step in snapshots if step <= wanted), default=1)
+    return first, why if first == wanted else Why.SNAPSHOT
+
+
+@frozen
+class Found:
+    """A record, as far as it matters."""
+
+    seq: int
+    harness: int
+    step: int
+    time_us: int
+    kind: str
+
+
+@frozen
+class Plan:
+    """What stays."""
+
+    floors: Sequence[Floor]
+    last_events: frozenset[int]
+    """Numbers of the last lifecycle event of each harness, and of its last start."""
+    reserved: frozenset[int]
+    """Numbers of the records of open reservations, of intents and outcomes of effects of unknown outcome, and of requests
+    that may be made again."""
+    newest: int
+    """The last record: the next one gets its number from it."""
+    until: int
+    """The last record that may go."""
+    since_us: int = 0
+    """Lifecycle events before that go."""
+    by_number: Mapping[int, int] = field(init=False)
+    """The floor of each harness that is pruned; 0 if none of its steps go."""
+
+    def __attrs_post_init__(self) -> None:
+        floors = {floor.number: floor.first if floor.goes else 0 for floor in self.floors}
+        object.__setattr__(self, "by_number", floors)
+
+    def goes(self, record: Found, used_up: Mapping[int, int]) -> bool:
+        """Return whether a record goes.
+
+        Args:
+            used_up: the step that has used up each message, by its number; one that waits is not in it.
+        """
+        floor = self.by_number.get(record.harness)
+        if floor is None or record.seq > self.until or record.kind in SAID or record.seq == self.newest:
+            return False
+        if record.kind == "message":
+            return used_up.get(record.seq, floor) < floor and record.seq not in self.reserved
+        if record.kind in LIFECYCLE:
+            is_old = record.step + 1 < floor or record.time_us < self.since_us
+            return is_old and record.seq not in self.last_events
+        return 0 < record.step < floor and record.seq not in self.reserved
+
+
+# reading
+
+
+_UNSETTLED = tuple(outcome.value for outcome in OPEN)
+_TAIL = """
+SELECT harness, step, seq, time_us, state IS NOT NULL FROM records
+WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, step
+"""
+_AT = "SELECT seq, time_us FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
+_STAMP = "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?"
+_YOUNG = """
+SELECT min(i.step) FROM step_index i JOIN records r ON r.seq = i.seq
+WHERE i.harness = ? AND i.step BETWEEN ? AND ? AND r.time_us >= ?
+"""
+_EVENTS = f"""
+SELECT harness, max(seq), max(CASE WHEN kind = '{Started.kind}' THEN seq END) FROM records
+WHERE kind IN ({", ".join(map(repr, sorted(LIFECYCLE)))}) GROUP BY harness
+"""
+_OPEN = f"""
+WITH marks AS (
+    SELECT r.seq, r.step, r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq
+    WHERE i.harness = :harness AND i.step < :first
+    UNION ALL
+    SELECT seq, step, kind, body FROM records
+    WHERE seq > (SELECT indexed_seq FROM meta) AND harness = :harness AND step < :first AND kind IN ('intent', 'outcome')
+), said AS (
+    SELECT seq, step, body ->> '$.key' AS key, kind = 'intent' OR body ->> '$.outcome' IN ({", ".join(map(repr, _UNSETTLED))})
+        AS is_open FROM marks WHERE json_valid(body)
+)
+SELECT group_concat(seq) FROM said GROUP BY step, key HAVING max(seq) = max(CASE WHEN is_open THEN seq END)
+"""
+_ASKED = """
+WITH making AS MATERIALIZED (SELECT harness, harness || '/' || (current_step + 1) || '/' AS place FROM harness_status)
+SELECT m.seq FROM mailbox m JOIN making p ON p.harness = m.sender
+WHERE m.kind = 'request' AND m.consumed_step IS NOT NULL AND substr(m.id, 1, length(p.place)) = p.place
+"""
+"""Requests that were heard, of steps that are not recorded yet; their ids begin with the step that asks."""
+
+
+@frozen
+class _Tail:
+    """Steps of one harness that are in no index yet."""
+
+    step: int
+    seq: int
+    time_us: int
+    saved: bool
+
+
+def read_plan(db: sqlite3.Connection, rule: Rule, names: Collection[str] = ()) -> Plan:
+    """Return what stays of a store.
+
+    Args:
+        db: within a transaction.
+        names: the harnesses to prune; none for all.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+    """
+    rows = db.execute("SELECT id, name, status FROM harnesses ORDER BY id").fetchall()
+    if unknown := set(names) - {name for _, name, _ in rows}:
+        known = one_of((name for _, name, _ in rows[:10]), "there is none yet")
+        raise UnknownHarness(f"no harness {min(unknown)!r}: {known}; see `orchestrator status`")
+    tails: dict[int, list[_Tail]] = {}
+    for number, *step in db.execute(_TAIL):
+        tails.setdefault(number, []).append(_Tail(*step))
+    wanted = [row for row in rows if not names or row[1] in names]
+    floors = [_read_floor(db, rule, row, tails.get(row[0], [])) for row in wanted]
+    (newest,) = db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+    old = 0 if rule.since_us is None else _last_before(db, rule.since_us, newest)
+    if not old and not any(floor.goes for floor in floors):
+        return Plan(floors, frozenset(), frozenset(), newest, 0, rule.since_us or 0)
+    # This goes through all records: it is not done where nothing goes.
+    events = {number: seqs for number, *seqs in db.execute(_EVENTS)}
+    backs = [_looks_back(db, events.get(number, [None])[-1]) for number, *_ in wanted]
+    floors = [_read_floor(db, rule, row, tails.get(row[0], []), back) for row, back in zip(wanted, backs, strict=True)]
+    going = [floor for floor in floors if floor.goes]
+    until = max([old, *(_seq_of(db, floor.number, floor.first, tails.get(floor.number, [])) - 1 for floor in going)])
+    last = frozenset(seq for seqs in events.values() for seq in seqs if seq is not None)
+    reserved = {id for (id,) in db.execute("SELECT id FROM open_reservations")}
+    opened = {int(seq) for floor in going for seqs in _open_marks(db, floor) for seq in seqs.split(",")}
+    asked = {seq for (seq,) in db.execute(_ASKED)}
+    return Plan(floors, last, frozenset(reserved | opened | asked), newest, until, rule.since_us or 0)
+
+
+def _looks_back(db: sqlite3.Connection, start: int | None) -> int:
+    """Return at how many of its last steps a harness looks back, as its last start says; 0 if it was never started."""
+    if start is None:
+        return 0
+    (body,) = db.execute("SELECT body FROM records WHERE seq = ?", (start,)).fetchone()
+    return msgspec.json.decode(body, type=Started).max_context_steps
+
+
+def _open_marks(db: sqlite3.Connection, floor: Floor) -> list[str]:
+    """Return the numbers of intents and outcomes of each effect below a floor of which nobody knows whether it happened."""
+    return [seqs for (seqs,) in db.execute(_OPEN, {"harness": floor.number, "first": floor.first})]
+
+
+def _last_before(db: sqlite3.Connection, since_us: int, newest: int) -> int:
+    """Return the last record before a moment: by the stamps, as in a sorted list."""
+    low, high = 0, newest
+    while low < high:
+        middle = (low + high + 1) // 2
+        seq, time_us = db.execute(_AT, (middle,)).fetchone()
+        if time_us < since_us:
+            low = seq
+        else:
+            high = middle - 1
+    return low
+
+
+def _read_floor(
+    db: sqlite3.Connection, rule: Rule, harness: tuple[int, str, str], tail: Sequence[_Tail], looks_back: int = 0
+) -> Floor:
+    number, name, status = harness
+    oldest, last = db.execute("SELECT min(step), max(step) FROM step_index WHERE harness = ?", (number,)).fetchone()
+    oldest = oldest or (tail[0].step if tail else 0)
+    last = tail[-1].step if tail else last or 0
+    if not last:
+        return Floor(number, name, status, 0, 0, 0, Why.NOTHING)
+    indexed = last - len(tail)
+    young = 0 if rule.since_us is None else _young(db, number, rule.since_us, (oldest, indexed), tail)
+    snapshots = [step for (step,) in db.execute("SELECT step FROM snapshots WHERE harness = ? ORDER BY step", (number,))]
+    snapshots += [one.step for one in tail if one.saved]
+    first, why = floor_of(rule, status=status, last=last, young=young, snapshots=snapshots, looks_back=looks_back)
+    if first <= oldest:
+        first, why = oldest, Why.NOTHING
+    return Floor(number, name, status, last, oldest, first, why)
+
+
+def _young(db: sqlite3.Connection, number: int, since_us: int, indexed: tuple[int, int], tail: Sequence[_Tail]) -> int:
+    """Return the first step since a moment, so that all before it are older: by the stamps.
+
+    These are looked up as in a sorted list, and those before what is found one by one: a clock may have been set back.
+    """
+    low, high = indexed
+    while low <= high:
+        middle = (low + high) // 2
+        row = db.execute(_STAMP, (number, middle)).fetchone()
+        if row is None or row[0] >= since_us:
+            high = middle - 1
+        else:
+            low = middle + 1
+    (early,) = db.execute(_YOUNG, (number, indexed[0], low - 1, since_us)).fetchone()
+    if early is not None or low <= indexed[1]:
+        return low if early is None else int(early)
+    return next((one.step for one in tail if one.time_us >= since_us), (tail[-1].step if tail else indexed[1]) + 1)
+
+
+def _seq_of(db: sqlite3.Connection, number: int, step: int, tail: Sequence[_Tail]) -> int:
+    row = db.execute("SELECT seq FROM step_index WHERE harness = ? AND step = ?", (number, step)).fetchone()
+    return int(row[0]) if row else next(one.seq for one in tail if one.step == step)

@@ -1,0 +1,235 @@
+"""Taking away what is old: `prune(path, Rule(keep=1000))`. What goes and what stays, `prune_plan.py` says.
+
+The laws: nothing goes that does not verify, or that a harness may need again; between any two commits the store opens and
+verifies, and says itself how far it was pruned (`residue.py`); a program that runs on it waits for one
+short commit at a time.
+
+    look      which steps of whom have to stay
+    say       a record of who prunes what. All that was there is under seals then, and the head is on disk
+    take      a few seals at a time: each is held against its records, what goes is deleted, what stays goes under a residue
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from harnesses.files.whole_files import sync
+from harnesses.timing.clock import now_us
+from orchestrator.codec import encode
+from orchestrator.errors import StoreBusy, StoreCorrupt
+from orchestrator.store.file.schema import INDEX_EFFECTS, INDEX_SNAPSHOTS, INDEX_STEPS
+from orchestrator.store.file.schema_shape import Connection
+from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.integrity.residue import Base, note_gone, read_base
+from orchestrator.store.integrity.seals import SEAL_EVERY_S, Sealer, sealed_transaction
+from orchestrator.store.pruning.prune_plan import Floor, Plan, Rule, read_plan
+from orchestrator.store.pruning.prune_survey import Latest, Portion, portions
+from orchestrator.store.sqlite.sqlite_file import open_reader, open_writer, translated
+
+_BREATH_S = 0.002
+"""Least time between two commits, in which others get their turn; it is as long as the commit has taken if that was longer."""
+
+_THERE = "SELECT hash FROM seals WHERE position >= ? AND position <= ? ORDER BY position"
+_EMPTY = "DELETE FROM seals WHERE position = ? AND length(marks) = 0"
+_INSERT = "INSERT INTO seals (position, first_seq, last_seq, notes, hash, marks) VALUES (?, ?, ?, ?, ?, ?)"
+
+
+@frozen
+class Pruned:
+    """What goes, or would go, and what stays."""
+
+    floors: Sequence[Floor]
+    steps: Mapping[int, int]
+    """That go, by the store's number for the harness."""
+    records: Mapping[int, int]
+    bytes: Mapping[int, int]
+    """Of what is recorded; the file has more of its own."""
+    kept: Mapping[int, Mapping[str, int]]
+    """Records below the floor that stay all the same, by their kind."""
+    base: Base
+    """Where the chain of seals begins now."""
+
+
+@define
+class _Tally:
+    """What has gone so far."""
+
+    steps: Counter[int] = field(factory=Counter[int])
+    records: Counter[int] = field(factory=Counter[int])
+    bytes: Counter[int] = field(factory=Counter[int])
+    kept: dict[int, Counter[str]] = field(factory=dict[int, Counter[str]])
+
+    def add(self, portion: Portion) -> None:
+        self.records.update(portion.records)
+        self.bytes.update(portion.bytes)
+        for harness, steps in portion.steps.items():
+            self.steps[harness] += len(steps)
+        for (harness, kind), count in portion.kept.items():
+            self.kept.setdefault(harness, Counter())[kind] += count
+
+    def pruned(self, plan: Plan, base: Base) -> Pruned:
+        return Pruned(plan.floors, self.steps, self.records, self.bytes, self.kept, base)
+
+
+def survey(path: str | Path, rule: Rule, names: Collection[str] = ()) -> Pruned:
+    """Return what would go. Nothing is written.
+
+    Raises:
+        StoreError: it is not a store of ours, or it is not what was written.
+        UnknownHarness: there is no such harness.
+    """
+    return _look(path, rule, names)[1]
+
+
+def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str, busy_s: float = 10.0) -> Pruned:
+    """Take away what is old, also while another process runs on the store. Run again after a crash, it goes on.
+
+    Args:
+        names: the harnesses to prune; none for all.
+        by: who has it done; it is recorded.
+
+    Raises:
+        StoreError: it is not a store of ours, it is not what was written, or somebody else prunes it at this moment.
+        UnknownHarness: there is no such harness.
+    """
+    plan, would = _look(path, rule, names)
+    if not would.records:
+        return would
+    store = Path(path).resolve()
+    with closing(open_writer(store, busy_s)) as db:
+        db.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
+        with _explain_errors(path):
+            return _Pruner(db, store, plan, by).run(rule)
+
+
+def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, Pruned]:
+    """Return what has to stay and what would go, every record of it held against its seal."""
+    tally = _Tally()
+    with closing(open_reader(Path(path).resolve())) as db, _explain_errors(path):
+        db.execute("BEGIN")
+        plan, base, latest = read_plan(db, rule, names), read_base(db), Latest()
+        if plan.until:
+            latest.read(db)
+            for portion in portions(db, plan, base, latest):
+                tally.add(portion)
+    return plan, tally.pruned(plan, base)
+
+
+@contextmanager
+def _explain_errors(path: str | Path) -> Generator[None]:
+    """Tell in plain words of a file that cannot be used, and of values in it that nobody of ours has written."""
+    with translated(str(path)):
+        try:
+            yield
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
+            raise StoreCorrupt(
+                f"{path} has something in it that was not written by a program: {error}; run `orchestrator verify` to see "
+                "more, and restore the store from a copy"
+            ) from error
+
+
+class _Pruner:
+    """Carries a plan out.
+
+    Args:
+        db: a connection that writes.
+    """
+
+    def __init__(self, db: Connection, store: Path, plan: Plan, by: str) -> None:
+        self._db = db
+        self._store = store
+        self._plan = plan
+        self._by = by
+        self._seals = Sealer(db, store, SEAL_EVERY_S)
+        self._latest = Latest()
+
+    def run(self, rule: Rule) -> Pruned:
+        tally = _Tally()
+        try:
+            with sealed_transaction(self._db, self._store, self._seals):
+                self._seals.take_up()
+            with sealed_transaction(self._db, self._store, self._seals):
+                self._say(rule)
+            # What the head on disk names is never pruned, so it is in the chain whatever becomes of later ones.
+            sync(head_path(self._store))
+            for portion in self._portions():
+                began = time.monotonic()
+                with sealed_transaction(self._db, self._store, self._seals):
+                    self._take(portion)
+                tally.add(portion)
+                time.sleep(max(_BREATH_S, time.monotonic() - began))
+        finally:
+            self._seals.close()
+        return tally.pruned(self._plan, read_base(self._db))
+
+    def _portions(self) -> Generator[Portion]:
+        """Yield what is to be done in each commit, each looked through outside of it."""
+        after = 0
+        while True:
+            with self._reading():
+                self._latest.read(self._db)
+                base = read_base(self._db)
+                portion = next(portions(self._db, self._plan, base, self._latest, after=after), None)
+            if portion is None:
+                return
+            if portion.changes(base):
+                yield portion
+            after = portion.position
+
+    def _say(self, rule: Rule) -> None:
+        """Record who prunes what, with every step in its index."""
+        for statement in (INDEX_STEPS, INDEX_EFFECTS, INDEX_SNAPSHOTS):
+            self._db.execute(statement)
+        self._db.execute("UPDATE meta SET indexed_seq = (SELECT max(seq) FROM records)")
+        rules = {"keep": rule.keep, "since_us": rule.since_us, "context": rule.context}
+        first = {floor.harness: floor.first for floor in self._plan.floors if floor.goes}
+        said = encode({"by": self._by, **{name: value for name, value in rules.items() if value is not None}, "first": first})
+        self._db.execute(
+            "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind) VALUES (0, 0, 0, 0, ?, ?, 'pruned')",
+            (now_us(), said),
+        )
+        self._seals.seal()
+
+    def _take(self, portion: Portion) -> None:
+        """Delete what goes of a portion, and put a residue over what stays in the place of its seals."""
+        db, old = self._db, portion.base
+        there = db.execute(_THERE, (portion.positions[0], portion.position)).fetchall()
+        if [hash for (hash,) in there] != portion.hashes or read_base(db).position != old.position:
+            raise StoreBusy(f"{self._store} is being pruned by somebody else: wait for the end of that, and try again")
+        self._delete(portion)
+        base = portion.base_after(self._by, now_us())
+        taken = [*portion.residues]
+        if old.position < base.position and db.execute(_EMPTY, (old.position,)).rowcount:
+            taken.append(old.position)
+        notes = [base.note(), *note_gone(taken)]
+        if portion.residue.marks or base.position == portion.position:
+            db.execute(_INSERT, portion.residue.row())
+            notes.append(portion.residue.note())
+        self._latest.read(db)
+        left = {("mailbox", (seq,)) for seq in portion.messages} | {("seals", (position,)) for position in taken}
+        notes += [note for note, place in self._latest.noted_in(portion.whole) if place not in left]
+        self._seals.seal(notes)
+
+    def _delete(self, portion: Portion) -> None:
+        db = self._db
+        db.executemany("DELETE FROM records WHERE seq >= ? AND seq <= ?", portion.runs)
+        reaches = [(harness, min(steps), max(steps)) for harness, steps in portion.steps.items()]
+        for index in ("step_index", "snapshots"):
+            db.executemany(f"DELETE FROM {index} WHERE harness = ? AND step >= ? AND step <= ?", reaches)
+        db.executemany("DELETE FROM effect_index WHERE harness = ? AND step = ? AND seq = ?", portion.marks)
+        db.executemany("DELETE FROM mailbox WHERE seq = ?", [(seq,) for seq in portion.messages])
+        db.execute("DELETE FROM seals WHERE position >= ? AND position <= ?", (portion.positions[0], portion.position))
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")

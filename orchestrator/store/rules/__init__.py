@@ -1,0 +1,1 @@
+"""Rules that every store applies the same way: pure functions of records and values."""

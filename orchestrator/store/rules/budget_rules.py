@@ -1,0 +1,222 @@
+"""How a store accounts for budgets, wherever it keeps their rows.
+
+The law: every pool of a reservation's chain has room for it at the moment it is recorded, in the one order of the store; so
+no crash and no second program can bring a limit to be overshot.
+
+    Reserve ──► open ──SettleSpend──► what was spent is charged, the rest comes back
+                  └──── forfeit ────► all of it is charged: its attempt has ended, and did not say
+    Charge ──► charged in full, past the limit too: an agent reports what it has used
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Protocol, TypeAlias
+
+from attrs import evolve, frozen
+
+from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend
+from harnesses.budgets.charging import Charged, charge_usage, nearing
+from harnesses.budgets.pools import Account, charge, decide, merged, not_open
+from orchestrator.codec import encode_private
+from orchestrator.store.budget_operations import Charge, Fund, Reserve, SettleSpend
+
+
+@frozen
+class Open:
+    """A reservation that is not settled."""
+
+    id: int
+    """The `seq` of the record that says so."""
+    harness: int
+    epoch: int
+    attempt: int
+    step: int
+    pools: tuple[str, ...]
+    amounts: Spend
+
+
+class BudgetRows(Protocol):
+    """Where a store keeps accounts and reservations. Everything is called within the transaction of a commit."""
+
+    def account(self, pool: str) -> Account:
+        """Return where a pool stands; one that nobody has funded has no limits."""
+        ...
+
+    def has(self, pool: str) -> bool:
+        """Return whether there is such a pool."""
+        ...
+
+    def keep(self, pool: str, account: Account, time_us: int) -> None:
+        """Keep where a pool stands now."""
+        ...
+
+    def find(self, id: int) -> Open | None:
+        """Return an open reservation."""
+        ...
+
+    def of(self, harness: int) -> Iterable[Open]:
+        """Return what a harness has open, oldest first."""
+        ...
+
+    def add(self, reservation: Open) -> None:
+        """Keep a reservation."""
+        ...
+
+    def drop(self, id: int) -> None:
+        """Forget a reservation."""
+        ...
+
+    def abandoned(self) -> Iterable[Open]:
+        """Return what is left open by runs that are no more."""
+        ...
+
+
+InsertRecord: TypeAlias = Callable[[int, int, int, int, int, str, str], int]
+"""Called with harness (0 for none), epoch, attempt, step, time_us, body, kind; returns the record's `seq`."""
+
+KIND = "budget"
+"""Of the records."""
+
+
+class BudgetRules:
+    """Carries out the operations on the rows of a store."""
+
+    def __init__(self, rows: BudgetRows, insert_record: InsertRecord) -> None:
+        self._rows = rows
+        self._insert = insert_record
+        self.operations: dict[type[Any], Callable[[Any], Any]] = {
+            Fund: self.fund,
+            Reserve: self.reserve,
+            SettleSpend: self.settle,
+            Charge: self.charge,
+        }
+
+    def fund(self, fund: Fund) -> int:
+        """Set the limits of a pool."""
+        account = self._rows.account(fund.pool)
+        if account.budget == fund.budget and self._rows.has(fund.pool):
+            return 0
+        self._rows.keep(fund.pool, evolve(account, budget=fund.budget), fund.time_us)
+        body = {"change": "funded", "pools": [fund.pool], "limits": fund.budget.plain()}
+        return self._insert(0, 0, 0, 0, fund.time_us, encode_private(body), KIND)
+
+    def reserve(self, ask: Reserve) -> int | Later | Denied:
+        """Reserve, if there is room. Whether the harness is the asker's own has been looked at before.
+
+        What a dead run has left open is charged before anybody is told to wait for it.
+        """
+        verdict = self._judge(ask)
+        if isinstance(verdict, Later) and self._forfeit(self._rows.abandoned(), ask.time_us):
+            verdict = self._judge(ask)
+        if not isinstance(verdict, Granted):
+            return verdict
+        pools = merged(ask.pools)
+        for pool in pools:
+            self._rows.keep(pool, self._rows.account(pool).reserve(ask.amounts), ask.time_us)
+        body = encode_private({"change": "reserved", "pools": pools, "amounts": ask.amounts.plain()})
+        seq = self._insert(ask.harness, ask.epoch, ask.attempt, ask.step, ask.time_us, body, KIND)
+        self._rows.add(Open(seq, ask.harness, ask.epoch, ask.attempt, ask.step, pools, ask.amounts))
+        return seq
+
+    def settle(self, settle: SettleSpend) -> int:
+        """Charge what was spent, and give back the rest.
+
+        Raises:
+            HarnessMisuse: see `SettleSpend`.
+        """
+        reservation = self._rows.find(settle.id)
+        if reservation is None:
+            raise not_open(settle.id)
+        charged, error = charge(settle.id, reservation.amounts, settle.actual)
+        seq = self._close(reservation, charged, settle.time_us, "settled" if error is None else "overspent", settle.actual)
+        if error is not None:
+            raise error
+        return seq
+
+    def charge(self, charge: Charge) -> Charged:
+        """Charge what an agent reports. Whether the harness is the asker's own has been looked at before."""
+        charged = charge_usage(
+            self._rows.account,
+            lambda pool, account: self._rows.keep(pool, account, charge.time_us),
+            charge.pools,
+            charge.teller,
+            charge.usage,
+            turns=charge.turns,
+            thread=charge.thread,
+            settled=charge.settled,
+        )
+        if not charged.usage:
+            return charged
+        body: dict[str, Any] = {"change": "charged", "pools": merged((*charge.pools, charge.teller)), "agent": charge.agent}
+        body |= {"spent": charged.usage.without({"turns", *charge.settled}).spend().plain(), "usage": charged.usage.plain()}
+        optional = {"thread": charge.thread, "settled": charge.settled, "near": charged.near, "over": charged.over}
+        body |= {name: said for name, said in optional.items() if said}
+        place = (charge.harness, charge.epoch, charge.attempt, charge.step, charge.time_us)
+        self._insert(*place, encode_private(body), KIND)
+        return charged
+
+    def forfeit(self, harness: int, time_us: int) -> None:
+        """Charge in full what a harness has open: an attempt begins, or the harness is given up."""
+        self._forfeit(self._rows.of(harness), time_us)
+
+    def _judge(self, ask: Reserve) -> Granted | Later | Denied:
+        chain = {pool: self._rows.account(pool) for pool in ask.pools}
+        held = sum((reservation.amounts for reservation in self._rows.of(ask.harness)), start=NOTHING)
+        return decide(chain, ask.amounts, held)
+
+    def _forfeit(self, reservations: Iterable[Open], time_us: int) -> int:
+        lost = list(reservations)
+        for reservation in lost:
+            self._close(reservation, reservation.amounts, time_us, "forfeited", reservation.amounts)
+        return len(lost)
+
+    def _close(self, reservation: Open, charged: Spend, time_us: int, change: str, actual: Spend) -> int:
+        self._rows.drop(reservation.id)
+        near: list[str] = []
+        for pool in reservation.pools:
+            before = self._rows.account(pool)
+            account = before.settle(reservation.amounts, charged)
+            near += nearing(pool, before, account)
+            self._rows.keep(pool, account, time_us)
+        body: dict[str, Any] = {"change": change, "reservation": reservation.id, "pools": reservation.pools}
+        if near:
+            body["near"] = near
+        text = encode_private({**body, "amounts": reservation.amounts.plain(), "spent": actual.plain()})
+        return self._insert(reservation.harness, reservation.epoch, reservation.attempt, reservation.step, time_us, text, KIND)
+
+
+class MemoryBudgetRows:
+    """The rows of a store that ends with its process."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+        self._open: dict[int, Open] = {}
+
+    def account(self, pool: str) -> Account:
+        return self._accounts.get(pool, Account())
+
+    def has(self, pool: str) -> bool:
+        return pool in self._accounts
+
+    def keep(self, pool: str, account: Account, time_us: int) -> None:
+        self._accounts[pool] = account
+
+    def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
+        """Return where pools stand, all or some, by name."""
+        return {pool: self._accounts[pool] for pool in sorted(self._accounts) if pools is None or pool in pools}
+
+    def find(self, id: int) -> Open | None:
+        return self._open.get(id)
+
+    def of(self, harness: int) -> Iterable[Open]:
+        return [reservation for reservation in self._open.values() if reservation.harness == harness]
+
+    def add(self, reservation: Open) -> None:
+        self._open[reservation.id] = reservation
+
+    def drop(self, id: int) -> None:
+        del self._open[id]
+
+    def abandoned(self) -> Iterable[Open]:
+        return ()

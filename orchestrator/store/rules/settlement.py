@@ -1,0 +1,62 @@
+"""What a person may say of an effect, decided the same way in every store. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harnesses.diagnostics.choices import one_of
+from harnesses.effects.effect import OPEN, EffectOutcome
+from harnesses.effects.effect_journal import Entry, entries_of, operator_outcome
+from orchestrator.errors import UnknownHarness, UsageError
+from orchestrator.store.store_protocol import Settle
+
+
+def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str:
+    """Return the body of the outcome that a person has given.
+
+    Args:
+        step: the step after the last one of the harness: only its effects can be open.
+        marks: what is on record of the effects of that step.
+
+    Raises:
+        UsageError: there is no such effect, or what became of it is known; or the result is not JSON.
+    """
+    entries = entries_of(marks)
+    where = f"harness {settle.name!r}, step {step}"
+    if (entry := entries.get(settle.key)) is None:
+        there = one_of(map(repr, entries), "nothing was begun in it")
+        raise UsageError(f"{where} has no effect {settle.key!r}: {there}; see `orchestrator effects`")
+    if entry.outcome not in OPEN and not _may_be_said_again(settle, entry):
+        raise UsageError(
+            f"{where}: effect {settle.key!r} needs no settling: expected one of unknown outcome, it is {entry.outcome.value}"
+        )
+    try:
+        return operator_outcome(settle.key, result=settle.result if settle.done else None, reason=settle.reason)
+    except ValueError as error:
+        raise UsageError(
+            f"{where}: effect {settle.key!r}: its result is not JSON: {error}; was {settle.result!r:.200}"
+        ) from error
+
+
+def _may_be_said_again(settle: Settle, entry: Entry) -> bool:
+    """Return whether a person may correct what is on record: an earlier word of a person, or a result that is missing."""
+    lacks_result = entry.outcome is EffectOutcome.CONFIRMED and entry.result is None
+    return entry.settled_by == "operator" or (lacks_result and settle.done)
+
+
+def unknown_harness(name: str, location: str) -> UnknownHarness:
+    """Return the error for a name that the store does not know."""
+    return UnknownHarness(f"no harness {name!r} in {location}: start it first, or check the name")
+
+
+def pruned(name: str, step: int, oldest: int) -> UsageError:
+    """Return the error for a step that is gone."""
+    return UsageError(f"harness {name!r}: step {step} was pruned: expected a number from {oldest}, the oldest that is kept")
+
+
+def underivable(name: str, step: int) -> UsageError:
+    """Return the error for a step that is there, but of which the snapshot before it is gone."""
+    return UsageError(
+        f"harness {name!r}: the state after step {step} cannot be derived any more, for pruning was cut short: "
+        "expected a later step; run `orchestrator prune` again"
+    )

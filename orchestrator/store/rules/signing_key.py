@@ -1,0 +1,75 @@
+"""The secret that a store's approvals are signed with: a file beside it, `<store>-key`, that only its user can read.
+
+Whoever can read it can approve in that user's name. In a sandbox it is not there; any other command of a harness finds it
+empty, where the kernel can do that (`reaper.py`); what a harness starts by itself, past `run_bounded`, can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from harnesses.files.key_file import KEY_BYTES, key_in, make_key
+from orchestrator.errors import StoreUnusable, UsageError
+from orchestrator.store.store_capabilities import path_of, secret_of
+
+
+def secret_path(store: str | Path) -> Path:
+    """Return where the secret of a store is kept."""
+    return Path(f"{Path(store).resolve()}-key")
+
+
+class Secret:
+    """The secret of one store; made when it is first needed."""
+
+    def __init__(self, store: object) -> None:
+        path = path_of(store)
+        self._path = None if path is None else secret_path(path)
+        self._bytes = secret_of(store)
+
+    def get(self) -> bytes:
+        """Return it.
+
+        Raises:
+            StoreUnusable: its file cannot be made or read.
+        """
+        if self._bytes is None:
+            self._bytes = secrets.token_bytes(KEY_BYTES) if self._path is None else _make(self._path)
+        return self._bytes
+
+
+def read_secret(store: str | Path) -> bytes:
+    """Return the secret of a store that has one.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    path = secret_path(store)
+    try:
+        return _read(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the key {path} of the store's approvals cannot be read: {error}; restore it, or answer as the user who runs it"
+        ) from error
+
+
+def _make(path: Path) -> bytes:
+    try:
+        make_key(path)
+        return _read(path)
+    except (OSError, ValueError) as error:
+        raise StoreUnusable(f"the key {path} cannot be made or read: {error}; make its folder writable") from error
+
+
+def _read(path: Path) -> bytes:
+    # Not held up by a pipe in its place, and none that somebody else has put there, who knows it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, encoding="ascii") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("expected a plain file")
+        if os.geteuid() != 0 and status.st_uid not in (os.geteuid(), 0):
+            raise ValueError("it belongs to another user")
+        return key_in(file.read(1000))

@@ -1,0 +1,147 @@
+"""The state after many steps, from one before them and what each has changed: as `codec.replay` says, and fast.
+
+The law: what it costs is the size of the state, and a little for each delta, never their product. A window over the latest
+readings loses its first item at every step: what is gone is passed over, and taken out once it is half of the list.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any, cast
+
+import msgspec
+
+from harnesses.data.delta import Delta
+from orchestrator.errors import StoreCorrupt
+from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
+
+
+class _Changed(msgspec.Struct):
+    """Of the body of a step, what counts here; the rest is passed over, and never becomes an object."""
+
+    delta: Delta | str
+    """A text where it is encrypted."""
+
+
+class _Window(list[Any]):
+    """A list of which the first items are gone, and have not been taken out yet."""
+
+    __slots__ = ("gone",)
+    gone: int
+
+
+_UNREAD = object()
+_UNREADABLE = (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError)
+_read_steps = msgspec.json.Decoder(list[_Changed]).decode
+_read = msgspec.json.Decoder().decode
+_write = msgspec.json.Encoder().encode
+
+
+def derive(state: str, pages: Iterable[str], cipher: FieldCipher | None = None) -> str:
+    """Return the JSON of the state after some steps.
+
+    Args:
+        state: JSON of the state before them.
+        pages: the bodies of their records, oldest first, some in each text, with commas between.
+        cipher: of the store; None if nothing in it is ever encrypted.
+
+    Raises:
+        StoreCorrupt: one of them is not what was written.
+    """
+    try:
+        with _no_collection():
+            return _derive(state, pages, cipher or Plain("the store"))
+    except _UNREADABLE as error:
+        raise StoreCorrupt(
+            f"a state cannot be read back: {error}; restore the store from a copy, it was changed from outside"
+        ) from error
+
+
+def _derive(state: str, pages: Iterable[str], cipher: FieldCipher) -> str:
+    data: Any = _UNREAD
+    windows: list[_Window] = []
+    for page in pages:
+        steps = _read_steps(f"[{page}]")
+        if not steps:
+            raise ValueError("a step is empty")
+        for changed in steps:
+            if changed.delta:
+                delta = reveal_delta(cipher, changed.delta)
+                data = _apply_to_state(_read(state) if data is _UNREAD else data, delta, windows)
+    if data is _UNREAD:
+        return state
+    for window in windows:
+        _take_out(window)
+    return str(_write(data), "utf-8")
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Put garbage collection off: thousands of small dicts would set it off again and again, and none is garbage yet."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _apply_to_state(data: Any, delta: Delta, windows: list[_Window]) -> Any:
+    if "value" in delta:
+        return delta["value"]
+    if isinstance(data, dict):
+        return _apply(cast(Any, data), delta, windows)
+    return _apply({"state": data}, delta, windows)["state"]
+
+
+def _apply(data: Any, delta: Delta, windows: list[_Window]) -> Any:
+    """Return `data` with `delta` applied; the grammar is that of `harnesses.data.delta`."""
+    if data.__class__ is not dict:
+        return _apply_to_list(data, delta, windows)
+    for key in delta.get("drop", ()):
+        del data[key]
+    if "set" in delta:
+        data.update(delta["set"])
+    if "in" in delta:
+        for key, inner in delta["in"].items():
+            data[key] = _apply(data[key], inner, windows)
+    if "order" in delta:
+        data = {key: data[key] for key in delta["order"]}
+    return data
+
+
+def _apply_to_list(data: Any, delta: Delta, windows: list[_Window]) -> Any:
+    if "keep" in delta:
+        data = _keep_slice(data, windows, *delta["keep"])
+    gone = data.gone if isinstance(data, _Window) else 0
+    for key, value in delta.get("set", {}).items():
+        data[int(key) + gone] = value
+    for key, inner in delta.get("in", {}).items():
+        at = int(key) + gone
+        data[at] = _apply(data[at], inner, windows)
+    if "append" in delta:
+        data.extend(delta["append"])
+    return data
+
+
+def _keep_slice(data: Any, windows: list[_Window], start: int, stop: int) -> Any:
+    """Return a list of which only `data[start:stop]` is left."""
+    gone = data.gone if isinstance(data, _Window) else 0
+    del data[gone + stop :]
+    if not start:
+        return data
+    if not isinstance(data, _Window):
+        data = _Window(data)
+        windows.append(data)
+    data.gone = gone + start
+    if data.gone * 2 > len(data):
+        _take_out(data)
+    return data
+
+
+def _take_out(window: _Window) -> None:
+    del window[: window.gone]
+    window.gone = 0

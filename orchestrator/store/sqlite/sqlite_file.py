@@ -1,0 +1,217 @@
+"""Opening a store's file, and telling in plain words what is wrong with it. A file that cannot be used is left as it is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
+from orchestrator.store.file.open_files import Writing
+from orchestrator.store.file.read_only_files import connect_reader
+from orchestrator.store.file.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
+from orchestrator.store.file.schema_shape import Connection, harden
+from orchestrator.store.integrity.seals import seal_anew
+from orchestrator.text.command_hints import command
+
+_SMALLEST = 512
+"""Bytes of a database: SQLite takes a smaller file for one that is just being made."""
+
+
+def open_writer(path: Path, busy_s: float) -> Connection:
+    """Open the file for writing, making or migrating it as needed.
+
+    Raises:
+        StoreUnusable: it is not a store of ours, is newer than this program, cannot be written, or is still being read by
+            an analysis in this process.
+    """
+    _look(path)
+    try:
+        db = Writing.to(path, busy_s)
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+            raise _translate(str(path), error) from error
+        raise StoreUnusable(f"{path} cannot be opened: {error}; check that its folder can be written to") from error
+    try:
+        with translated(str(path)):
+            harden(db)
+            _check(db, path)
+            _hold_schema(db, path)
+            _configure(db, path, busy_s)
+            _migrate(db, path)
+            # SQLite opens a file that it may not write without a word, and would say so at the first commit.
+            db.execute("BEGIN IMMEDIATE")
+            db.hold_schema(path)
+            db.execute("UPDATE meta SET ownership = ownership")
+            db.execute("ROLLBACK")
+            db.execute("PRAGMA busy_timeout = 0")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reader(path: Path, *, older: bool = False) -> Connection:
+    """Open an existing file for reading only.
+
+    Args:
+        older: whether one of an older schema version will do; its views are not to be used.
+
+    Raises:
+        StoreUnusable: it is not there, is not a store of ours, or is newer than this program.
+    """
+    if not path.exists():
+        raise StoreUnusable(f"{path} is not there: expected a store; check --store, or run something first")
+    _look(path)
+    db = connect_reader(path, Connection, check_same_thread=False)
+    try:
+        with translated(str(path)):
+            harden(db)
+            _check(db, path)
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                raise StoreUnusable(f"{path} is empty: expected a store; it is just being made, or nothing ran on it yet")
+            if version < VERSION and not older:
+                raise StoreUnusable(
+                    f"{path} has schema version {version}: expected {VERSION}; "
+                    f"`{command(path, 'doctor', '--repair')}` brings it up to date"
+                )
+            _hold_schema(db, path)
+            # SQLite 3.40 takes `->>` in a view for unsafe; from here on every view is known to be ours.
+            db.execute("PRAGMA trusted_schema = ON")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a file that is there is a database of SQLite, of ours or not. It is not opened but by SQLite itself.
+
+    Raises:
+        StoreUnusable: it cannot be read.
+    """
+    _look(path)
+    if path.stat().st_size < _SMALLEST:
+        return False
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as db:
+            db.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB
+    return True
+
+
+@contextmanager
+def translated(location: str) -> Generator[None]:
+    """Turn SQLite's errors into ours, with what to do about them."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(location, error) from error
+
+
+def _translate(location: str, error: sqlite3.Error) -> StoreError:
+    text = str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(f"{location} is locked: another process has been writing for too long; end it, or try again")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(f"{location} is damaged: {text}; restore it from a copy, or start a new store")
+    if code == sqlite3.SQLITE_READONLY:
+        return StoreUnusable(f"{location} cannot be written: {text}; make the file and its folder writable")
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnusable(f"{location} cannot be opened: {text}; check the permissions of the file and its folder")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreError(
+            f"{location} cannot grow: {text}; free some space, then `orchestrator run FILE`; nothing recorded is lost"
+        )
+    return StoreError(
+        f"{location} failed: {text}; what was recorded before is safe, look at the disk, then `orchestrator run FILE`"
+    )
+
+
+def _look(path: Path) -> None:
+    """Look at where the file is to be. It is never opened here: closing any descriptor of a file lets go of all the locks
+    that this process holds on it, SQLite's own too ("How To Corrupt An SQLite Database File", 2.2).
+    """
+    if path.is_dir():
+        raise StoreUnusable(f"{path} is a folder: expected a file")
+    if not path.parent.is_dir():
+        raise StoreUnusable(f"{path} cannot be made: its folder {path.parent} is not there; make it first")
+    if path.exists() and not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise StoreUnusable(f"{path} cannot be read: Permission denied; check its permissions")
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    application, version, tables = _identity(db, path)
+    if tables and application != APPLICATION_ID:
+        raise StoreUnusable(f"{path} is a database of another program: expected a store made by this one")
+    if version > VERSION:
+        raise StoreUnusable(
+            f"{path} has schema version {version}: expected at most {VERSION}; it was written by a newer release, install that"
+        )
+
+
+def _hold_schema(db: Connection, path: Path) -> None:
+    db.execute("BEGIN")
+    db.hold_schema(path)
+    db.execute("COMMIT")
+
+
+def _identity(db: sqlite3.Connection, path: Path) -> tuple[int, int, int]:
+    """Return the application's id, the schema version and the number of tables and views, as of one moment."""
+    try:
+        db.execute("BEGIN")
+        questions = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        application, version, tables = (db.execute(question).fetchone()[0] for question in questions)
+        db.execute("COMMIT")
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
+            raise
+        raise StoreUnusable(
+            f"{path} is not a database: expected a store made by this program; it was left as it is"
+        ) from error
+    return application, version, tables
+
+
+def _configure(db: sqlite3.Connection, path: Path, busy_s: float) -> None:
+    mode = _switch_to_wal(db, time.monotonic() + busy_s)
+    if mode != "wal":
+        raise StoreUnusable(f"{path} cannot use a write-ahead log (journal mode {mode!r}): put it on a local disk")
+    db.execute("PRAGMA synchronous = FULL")
+
+
+def _switch_to_wal(db: sqlite3.Connection, until: float) -> str:
+    """Return the journal mode after asking for WAL. SQLite does not wait for another process that asks at the same time."""
+    while True:
+        try:
+            return str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the schema up to date in one transaction; a second process that comes at the same time finds it done."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        for script in MIGRATIONS[version:]:
+            for statement in statements(script):
+                db.execute(statement)
+        seal_anew(db, path, version)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

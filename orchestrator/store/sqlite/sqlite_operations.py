@@ -1,0 +1,279 @@
+"""What a SQLite store does besides appending steps: claims, events, messages. Each runs within the transaction of a commit."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from harnesses.errors import OrchestratorError
+from orchestrator.codec import decode, encode, kept_of
+from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
+from orchestrator.events import Restarting, Started
+from orchestrator.lifecycle import Status, remembers_restarts
+from orchestrator.store.budget_operations import Reserve
+from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
+from orchestrator.store.file.run_lock import is_alive, pid_of
+from orchestrator.store.file.schema import HEAD, MARKS
+from orchestrator.store.rules.approval_rules import ApprovalRules
+from orchestrator.store.rules.budget_rules import BudgetRules
+from orchestrator.store.rules.fork_rules import Origin, check_fork, check_room, make_fork, origin_in
+from orchestrator.store.rules.settlement import settling, unknown_harness
+from orchestrator.store.rules.version_rules import add_version, check_migrate, goes_on_with, migration_body, versions_until
+from orchestrator.store.sqlite.approval_rows import SqliteApprovalRows
+from orchestrator.store.sqlite.budget_rows import SqliteBudgetRows
+from orchestrator.store.sqlite.child_rows import read_children
+from orchestrator.store.sqlite.mail_rows import SqliteMail
+from orchestrator.store.sqlite.sqlite_states import find_state
+from orchestrator.store.store_protocol import (
+    HELD,
+    Append,
+    Claim,
+    Claimed,
+    Fork,
+    Migrate,
+    Operation,
+    Post,
+    Remark,
+    Settle,
+    VersionRow,
+)
+
+_SAVED = "SELECT max(step) FROM snapshots WHERE harness = ? AND step <= ?"
+
+
+@define
+class Holdings:
+    """What this run holds, as of its last commit; a commit works on a copy, which counts when it has succeeded."""
+
+    ownership: int = -1
+    """`meta.ownership` when we last looked: while it is the same, nothing has changed hands."""
+    epochs: dict[int, int] = field(factory=dict[int, int])
+    """Of our harnesses."""
+    heads: dict[int, int] = field(factory=dict[int, int])
+    """The last step of each."""
+
+    def copy(self) -> Holdings:
+        return Holdings(self.ownership, dict(self.epochs), dict(self.heads))
+
+
+class Operations:
+    """Carries out operations on an open connection, for one run."""
+
+    def __init__(self, db: sqlite3.Connection, path: Path, location: str, run: str, cipher: FieldCipher) -> None:
+        self._db = db
+        self._cipher = cipher
+        self._path = path
+        self._location = location
+        self._run = run
+        self._budget_rules = BudgetRules(SqliteBudgetRows(db, run, partial(is_alive, path)), self._insert_record)
+        self._approval_rules = ApprovalRules(SqliteApprovalRows(db, cipher), self._insert_record)
+        self.mail = SqliteMail(db, location, self._insert_record)
+        self._spenders: set[int] = set()
+        """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
+        self._of_holdings: dict[type[Any], Callable[[Any, Holdings], Any]] = {
+            Claim: self._claim,
+            Append: self._append,
+            Migrate: self._migrate,
+        }
+        self._of_store: dict[type[Any], Callable[[Any], Any]] = {
+            Post: self.mail.put,
+            Settle: self._settle,
+            Remark: self._remark,
+            Fork: self._fork,
+            **self._budget_rules.operations,
+            **self._approval_rules.operations,
+        }
+
+    def do(self, operation: Operation, holdings: Holdings) -> Any:
+        """Return the result of one operation; one that is refused has an exception for a result."""
+        try:
+            if isinstance(operation, HELD):
+                _check_held(operation.harness, operation.epoch, holdings)
+            if isinstance(operation, Reserve):
+                self._spenders.add(operation.harness)
+            of_holdings = self._of_holdings.get(type(operation))
+            return self._of_store[type(operation)](operation) if of_holdings is None else of_holdings(operation, holdings)
+        except OrchestratorError as error:
+            return error
+
+    def _claim(self, claim: Claim, holdings: Holdings) -> Claimed:
+        row = self._db.execute(
+            "SELECT id, owner, epoch, status, attempt, event, supervision FROM harnesses WHERE name = ?", (claim.name,)
+        ).fetchone()
+        if row is None:
+            return self._make(claim, holdings)
+        harness, owner, epoch, status = row[:4]
+        if status == Status.COMPLETED and not claim.reopen:
+            return self._to_claimed(claim.name, epoch, row)
+        if owner is not None and not claim.take_over and (owner == self._run or is_alive(self._path, owner)):
+            raise OwnedElsewhere(_describe_owner(claim.name, pid_of(self._path, owner)))
+        claimed = self._to_claimed(claim.name, epoch + 1, row)
+        self._db.execute(
+            "UPDATE harnesses SET owner = ?, epoch = ?, class = ?, mailbox_limit = ? WHERE id = ?",
+            (self._run, epoch + 1, claim.harness_class, claim.mailbox_limit, harness),
+        )
+        self._spenders.add(harness)
+        self._change_hands(harness, epoch + 1, holdings)
+        holdings.heads[harness] = claimed.step
+        return claimed
+
+    def _change_hands(self, harness: int, epoch: int, holdings: Holdings) -> None:
+        self._db.execute("INSERT INTO claims (harness, epoch, run) VALUES (?, ?, ?)", (harness, epoch, self._run))
+        holdings.ownership += 1
+        holdings.epochs[harness] = epoch
+
+    def _to_claimed(self, name: str, epoch: int, row: tuple[Any, ...]) -> Claimed:
+        harness, _, _, status, attempt, event, supervision = row
+        step, state, unsaved = self._load(harness, name)
+        version, migrated = goes_on_with(self._db, harness, step, self._cipher)
+        return Claimed(
+            harness=harness,
+            epoch=epoch,
+            status=Status(status),
+            attempt=attempt,
+            step=step,
+            state=state if migrated is None else migrated,
+            event=decode(event),
+            supervision=decode(supervision),
+            unsaved_steps=unsaved,
+            marks=self._marks(harness, step + 1),
+            state_version=version,
+            migrated=migrated is not None,
+            kept=self._read_kept(harness, step),
+            children=read_children(self._db, self._cipher, harness),
+        )
+
+    def _make(self, claim: Claim, holdings: Holdings) -> Claimed:
+        cursor = self._db.execute(
+            "INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, time_us, mailbox_limit) "
+            "VALUES (?, ?, ?, ?, 1, 'new', 0, 0, ?)",
+            (claim.name, claim.harness_class, self._cipher.hide("state", claim.initial_state), self._run, claim.mailbox_limit),
+        )
+        harness = cursor.lastrowid
+        assert harness is not None
+        self._change_hands(harness, 1, holdings)
+        holdings.heads[harness] = 0
+        if claim.state_version != 1:
+            add_version(self._db, harness, VersionRow(0, claim.state_version, 0))
+        return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, {}, {}, 0, state_version=claim.state_version)
+
+    def _load(self, harness: int, name: str) -> tuple[int, str, int]:
+        """Return the last step, the state after it, and how many steps ago the last snapshot was taken."""
+        head = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()[0] or 0
+        found = find_state(self._db, harness, head, self._cipher)
+        if found.steps != head - found.saved:
+            raise StoreCorrupt(
+                f"harness {name!r} in {self._location}: expected its steps {found.saved + 1} to {head}, found {found.steps} "
+                "of them; restore the file from a copy"
+            )
+        return head, found.state, found.steps
+
+    def _append(self, append: Append, holdings: Holdings) -> int:
+        _check_held(append.harness, append.epoch, holdings)
+        if append.harness in self._spenders and (append.release or isinstance(append.event, Started)):
+            self._budget_rules.forfeit(append.harness, append.time_us)
+        event, body = append.event, encode(append.event)
+        seq = self._insert_record(append.harness, append.epoch, append.attempt, append.step, append.time_us, body, event.kind)
+        kept = remembers_restarts(event) and not isinstance(event, Restarting)
+        supervision = None if kept else body if isinstance(event, Restarting) else "{}"
+        self._db.execute(
+            "UPDATE harnesses SET status = ?, attempt = ?, event = ?, time_us = ?, supervision = coalesce(?, supervision), "
+            "owner = CASE WHEN ? THEN NULL ELSE owner END WHERE id = ?",
+            (append.status, append.attempt, body, append.time_us, supervision, append.release, append.harness),
+        )
+        if append.release:
+            del holdings.epochs[append.harness]
+            holdings.heads.pop(append.harness, None)
+        return seq
+
+    def _migrate(self, migrate: Migrate, holdings: Holdings) -> int:
+        newest, _ = goes_on_with(self._db, migrate.harness, migrate.step, self._cipher)
+        check_migrate(migrate, holdings.heads[migrate.harness], newest)
+        row = (migrate.harness, migrate.epoch, migrate.attempt, migrate.step, migrate.time_us)
+        seq = self._insert_record(*row, migration_body(migrate), "migrated", self._cipher.hide("state", migrate.state))
+        add_version(self._db, migrate.harness, VersionRow(migrate.step, migrate.to_version, seq))
+        return seq
+
+    def _read_kept(self, harness: int, step: int) -> dict[str, dict[str, Any]]:
+        row = self._db.execute(
+            "SELECT r.body FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?",
+            (harness, step),
+        ).fetchone()
+        return kept_of(row[0]) if row else {}
+
+    def _settle(self, settle: Settle) -> int:
+        row = self._db.execute("SELECT id, owner FROM harnesses WHERE name = ?", (settle.name,)).fetchone()
+        if row is None:
+            raise unknown_harness(settle.name, self._location)
+        harness, owner = row
+        if owner is not None and (owner == self._run or is_alive(self._path, owner)):
+            raise OwnedElsewhere(_describe_owner(settle.name, pid_of(self._path, owner)))
+        step = 1 + self._db.execute(HEAD, {"harness": harness}).fetchone()[0]
+        marks = self._marks(harness, step)
+        return self._insert_record(harness, 0, 0, step, settle.time_us, settling(settle, step, marks), "outcome")
+
+    def _marks(self, harness: int, step: int) -> tuple[tuple[str, str], ...]:
+        """Return kind and body of the intents and outcomes of a step, oldest first."""
+        rows = self._db.execute(MARKS, {"harness": harness, "step": step})
+        return tuple((kind, reveal_body(self._cipher, kind, body)) for kind, body in rows)
+
+    def _remark(self, remark: Remark) -> int:
+        harness = 0
+        if remark.name:
+            row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (remark.name,)).fetchone()
+            if row is None:
+                raise unknown_harness(remark.name, self._location)
+            harness = row[0]
+        return self._insert_record(harness, 0, 0, 0, remark.time_us, remark.body, remark.kind)
+
+    def _fork(self, fork: Fork) -> int:
+        taken = self._db.execute("SELECT 1 FROM harnesses WHERE name = ?", (fork.name,)).fetchone() is not None
+        if fork.past is not None:
+            check_fork(fork, taken=taken, head=fork.step)
+            self._check_room(fork)
+            past = fork.past
+            state = self._cipher.hide("state", past.initial_state)
+            versions = versions_until(past.versions, fork.step)
+            origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run, versions)
+            return make_fork(self._db, fork, self._run, origin, None, self._cipher)
+        row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (fork.origin,)).fetchone()
+        if row is None:
+            raise unknown_harness(fork.origin, self._location)
+        # One at a time: each is one look at the index, both together are a walk along it.
+        (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", row).fetchone()
+        (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", row).fetchone()
+        (saved,) = self._db.execute(_SAVED, (*row, fork.step)).fetchone()
+        check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1, saved=saved or 0)
+        self._check_room(fork)
+        return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0], self._cipher)
+
+    def _check_room(self, fork: Fork) -> None:
+        """Refuse a fork that would keep a living run waiting which has harnesses here, this one too."""
+        for (owner,) in self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL").fetchall():
+            if owner == self._run or is_alive(self._path, owner):
+                check_room(fork, pid_of(self._path, owner), self._location)
+
+    def _insert_record(
+        self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str, state: str | None = None
+    ) -> int:
+        cursor = self._db.execute(
+            "INSERT INTO records (harness, epoch, attempt, step, time_us, body, kind, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (harness, epoch, attempt, step, time_us, hide_body(self._cipher, kind, body), kind, state),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+
+def _check_held(harness: int, epoch: int, holdings: Holdings) -> None:
+    if holdings.epochs.get(harness) != epoch:
+        raise OwnershipLost(f"harness number {harness} was taken over by another run; this one has stopped it")
+
+
+def _describe_owner(name: str, pid: int | None) -> str:
+    holder = f"process {pid}" if pid else "another process"
+    return f"harness {name!r} is owned elsewhere: {holder} runs it; stop that one first, or start under another name"

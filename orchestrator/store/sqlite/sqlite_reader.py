@@ -1,0 +1,382 @@
+"""Reading a SQLite store: from any thread, beside a writer in this or another process, which never waits for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from attrs import evolve
+
+from harnesses.budgets.pools import Account
+from harnesses.diagnostics.choices import one_of
+from harnesses.timing.clock import now_us
+from orchestrator.codec import decode, decode_step, effect_record
+from orchestrator.errors import UnknownHarness
+from orchestrator.lifecycle import Status
+from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
+from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
+from orchestrator.store.file.run_lock import is_alive
+from orchestrator.store.file.schema_shape import Connection
+from orchestrator.store.message_values import unknown_recipient
+from orchestrator.store.rules.approval_rules import approval_records
+from orchestrator.store.rules.effect_history import Mark, effects_of
+from orchestrator.store.rules.version_rules import goes_on_with, versions_of
+from orchestrator.store.sqlite.approval_rows import all_filed
+from orchestrator.store.sqlite.budget_rows import accounts
+from orchestrator.store.sqlite.child_rows import read_children
+from orchestrator.store.sqlite.mail_rows import WAITING
+from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite.sqlite_states import check_found, find_state
+from orchestrator.store.store_protocol import Message, StepRow, VersionRow
+
+_INDEXED = (
+    "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
+    "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?"
+)
+_TAIL = (
+    "SELECT attempt, seq, step, time_us, body FROM records "
+    "WHERE seq > (SELECT indexed_seq FROM meta) AND harness = ? AND kind = 'step' AND step > ? ORDER BY seq LIMIT ?"
+)
+_ROW = "r.harness, r.epoch, r.attempt, r.step, r.time_us, r.body, r.state"
+_ROWS = (
+    f"SELECT {_ROW} FROM step_index i JOIN records r ON r.seq = i.seq "
+    "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?"
+)
+_TAIL_ROWS = (
+    f"SELECT {_ROW} FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) "
+    "AND r.harness = ? AND r.kind = 'step' AND r.step > ? ORDER BY r.seq LIMIT ?"
+)
+_STEP_TIMES = (
+    "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step > ? ORDER BY i.step "
+    "LIMIT 1000",
+    "SELECT r.time_us FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.harness = ? AND r.kind = 'step' "
+    "AND r.step > ? ORDER BY r.seq LIMIT 1000",
+)
+
+_MESSAGE = "seq, sender, body, coalesce(id, ''), kind, coalesce(type, ''), coalesce(deadline_us, 0)"
+_WAITING = (
+    f"SELECT {_MESSAGE} FROM mailbox WHERE harness = (SELECT id FROM harnesses WHERE name = ?) "
+    "AND consumed_step IS NULL AND kind <> 'reply' AND seq > ? ORDER BY seq LIMIT ?"
+)
+_REPLIES = (
+    f"SELECT {_MESSAGE} FROM mailbox INDEXED BY mailbox_replies WHERE harness = ? AND consumed_step IS NULL "
+    "AND kind = 'reply' ORDER BY seq"
+)
+_LARGEST_PAGE = 4_000_000
+"""Characters of messages after which no more are read at once."""
+_ARRIVALS = "SELECT h.name, max(m.seq) FROM mailbox m JOIN harnesses h ON h.id = m.harness WHERE m.seq > ? GROUP BY m.harness"
+
+_EFFECTS = (
+    "SELECT e.harness, e.step_number, e.key, e.attempt, e.seq, r.time_us, e.outcome, e.arguments, e.result, e.reason, "
+    "e.idempotent, e.settled_by FROM effects e JOIN records r ON r.seq = e.seq WHERE ? IS NULL OR e.harness = ? ORDER BY e.seq"
+)
+
+_MARKS = (
+    "SELECT r.seq, r.attempt, r.step, r.time_us, r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq "
+    "WHERE i.harness = ? AND i.step = ? ORDER BY i.seq"
+)
+_TAIL_MARKS = (
+    "SELECT harness, seq, attempt, step, time_us, kind, body FROM records "
+    "WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome') ORDER BY seq"
+)
+
+
+_OUTLINED = {"step": "took_us", "outcome": "outcome", "approval_answered": "verdict"}
+"""What is counted of the body of a record, by its kind; of any other nothing, however large it is."""
+_FIELD = " ".join(f"WHEN '{kind}' THEN '{name}'" for kind, name in _OUTLINED.items())
+_OUTLINES = (
+    "SELECT json_group_array(json_array(seq, name, attempt, step, time_us, kind, "
+    "CASE WHEN said IS NULL THEN '{}' ELSE '{\"' || field || '\":' || said || '}' END, run)) FROM ("
+    "SELECT *, CASE WHEN field IS NOT NULL AND json_valid(body) THEN body -> ('$.' || field) END AS said FROM ("
+    "SELECT r.seq, coalesce(h.name, '') AS name, r.attempt, r.step, r.time_us, r.kind, coalesce(c.run, '') AS run, r.body, "
+    f"CASE r.kind {_FIELD} END AS field FROM records r LEFT JOIN harnesses h ON h.id = r.harness "
+    "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE r.seq > ? ORDER BY r.seq LIMIT ?))"
+)
+_OUTLINE = msgspec.json.Decoder(list[tuple[int, str, int, int, int, str, str, str]])
+
+
+class SqliteReader:
+    """A store in a SQLite file, to read only.
+
+    Args:
+        path: the file; it is opened at the first question.
+        key: of an encrypted store: see `SqliteStore`. Without it, states cannot be read, and of steps and effects what is
+            encrypted is shown as it is stored.
+
+    Raises:
+        UsageError: there is no key in the file.
+    """
+
+    def __init__(self, path: str | Path, *, key: bytes | str | Path | None = None) -> None:
+        # By one name, whatever link it is reached by: locks and the kill switch are files beside it.
+        self.path = Path(path).resolve()
+        self.location = str(path)
+        self._cipher = cipher_of(key, self.location)
+        self._idle: list[Connection] = []
+        self._keep = 4
+
+    def close(self) -> None:
+        """Close the connections that are not in use. It can still be read from."""
+        self._keep = 0
+        while self._idle:
+            self._idle.pop().close()
+
+    def harnesses(self) -> list[HarnessRecord]:
+        """Return every harness, in the order of their first start."""
+        with self._reading() as db:
+            heads = self._heads(db)
+            rows = db.execute(
+                "SELECT id, name, status, attempt, class, owner, time_us, event FROM harnesses ORDER BY id"
+            ).fetchall()
+        alive = {owner: is_alive(self.path, owner) for owner in {row[5] for row in rows} if owner is not None}
+        return [
+            HarnessRecord(
+                name=name,
+                status=Status(status),
+                attempt=attempt,
+                current_step=heads[number],
+                harness_class=harness_class,
+                owned=alive.get(owner, False),
+                last_time_us=time_us,
+                event=decode(event),
+            )
+            for number, name, status, attempt, harness_class, owner, time_us, event in rows
+        ]
+
+    def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
+        """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
+        with self._reading() as db:
+            rows = self._rows(db, self._number(db, name), after, limit)
+        return [
+            decode_step(name, attempt, seq, step, time_us, reveal_body(self._cipher, "step", body))
+            for attempt, seq, step, time_us, body in rows
+        ]
+
+    def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
+        with self._reading() as db:
+            number = self._number(db, name)
+            rows = db.execute(_ROWS, (number, after, limit)).fetchall()
+            if len(rows) < limit:
+                rows += db.execute(_TAIL_ROWS, (number, after, limit - len(rows))).fetchall()
+        return [reveal_row(self._cipher, StepRow(*row)) for row in rows]
+
+    def step_times(self, name: str, *, after: int) -> list[int]:
+        """Return when the steps from number `after + 1` were made, microseconds since 1970; at most a thousand."""
+        with self._reading() as db:
+            at = (self._number(db, name), after)
+            return [us for query in _STEP_TIMES for (us,) in db.execute(query, at)]
+
+    def state_at(self, name: str, step: int) -> str:
+        """Return the JSON of the state after `step`; 0 is the initial one."""
+        with self._reading() as db:
+            harness = self._number(db, name)
+            found = find_state(db, harness, step, self._cipher)
+            (oldest,) = db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (harness,)).fetchone()
+        check_found(name, step, found, oldest)
+        return found.state
+
+    def state_versions(self, name: str) -> list[VersionRow]:
+        """Return where the states of a harness begin to have another version, in order of step and version."""
+        with self._reading() as db:
+            return versions_of(db, self._number(db, name))
+
+    def goes_on_with(self, name: str) -> tuple[int, str]:
+        """Return the state that a harness goes on with when it is started again: its version, and its JSON."""
+        with self._reading() as db:
+            harness = self._number(db, name)
+            head = self._heads(db)[harness]
+            version, migrated = goes_on_with(db, harness, head, self._cipher)
+            return version, migrated or find_state(db, harness, head, self._cipher).state
+
+    def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
+        """Return messages to one harness with `seq > after` that no step has used, oldest first; fewer if they are large."""
+        found: list[Message] = []
+        room = _LARGEST_PAGE
+        # One statement, which sees one moment by itself: the loop's thread passes here for each message that comes alone.
+        with self._borrow() as db, closing(db.execute(_WAITING, (name, after, limit))) as rows:
+            for row in rows:
+                found.append(Message(*row))
+                room -= len(row[2])
+                if room <= 0:
+                    break
+        if not found:
+            with self._reading() as db:
+                self._number(db, name)
+        return found
+
+    def replies(self, name: str) -> list[Message]:
+        """Return the replies to one harness that no step has used, oldest first."""
+        with self._reading() as db:
+            return [Message(*row) for row in db.execute(_REPLIES, (self._number(db, name),))]
+
+    def room(self, name: str) -> int | None:
+        """Return how many more messages the mailbox of a harness takes; None if any number."""
+        with self._reading() as db:
+            row = db.execute("SELECT id, mailbox_limit FROM harnesses WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                known = [other for (other,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 11")]
+                raise unknown_recipient(name, known, self.location)
+            harness, limit = row
+            if limit is None:
+                return None
+            at = harness, now_us(), limit
+            (taken,) = db.execute(WAITING, at).fetchone()
+            return max(0, int(limit) - int(taken))
+
+    def arrivals(self, *, after: int) -> list[tuple[str, int]]:
+        """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
+        with self._reading() as db:
+            return db.execute(_ARRIVALS, (after,)).fetchall()
+
+    def messages_waiting(self) -> int:
+        """Return how many messages no step has used up."""
+        with self._reading() as db:
+            return int(db.execute("SELECT count(*) FROM mailbox WHERE consumed_step IS NULL").fetchone()[0])
+
+    def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
+        """Return all effects, of one harness or of all, in the order in which they were begun last."""
+        if current:
+            return self._current_effects(name)
+        with self._reading() as db:
+            if name is not None:
+                self._number(db, name)
+            rows = db.execute(_EFFECTS, (name, name)).fetchall()
+        return [self._reveal_effect(effect_record(*row)) for row in rows]
+
+    def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
+        """Return all that was asked of people, by one harness or by all, in the order in which it was asked."""
+        with self._reading() as db:
+            if name is not None:
+                self._number(db, name)
+            records = approval_records(all_filed(db, self._cipher))
+        return [record for record in records if name is None or record.harness == name]
+
+    def answers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        """Return at most `limit` answers to requests for approvals with `seq > after`: `seq`, and the id of the request."""
+        with self._reading() as db:
+            return db.execute(
+                "SELECT i.seq, i.id FROM approval_index i JOIN records r ON r.seq = i.seq "
+                "WHERE i.seq > ? AND r.kind = 'approval_answered' ORDER BY i.seq LIMIT ?",
+                (after, limit),
+            ).fetchall()
+
+    def children(self, name: str | None = None) -> tuple[ChildRecord, ...]:
+        """Return the harnesses that one harness, or all of them, have started, in the order in which they were."""
+        with self._reading() as db:
+            return read_children(db, self._cipher, None if name is None else self._number(db, name))
+
+    def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
+        """Return where pools stand, all or some, by name."""
+        with self._reading() as db:
+            return accounts(db, pools)
+
+    def last_seq(self) -> int:
+        """Return the `seq` of the newest record; 0 if there is none."""
+        with self._reading() as db:
+            return int(db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()[0])
+
+    def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
+        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`.
+
+        Encrypted fields are as they are stored, so the log of an encrypted store has none of them in the clear.
+        """
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT r.seq, coalesce(h.name, ''), r.attempt, r.step, r.time_us, r.kind, r.body, coalesce(c.run, '') "
+                "FROM records r LEFT JOIN harnesses h ON h.id = r.harness "
+                "LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch WHERE r.seq > ? ORDER BY r.seq LIMIT ?",
+                (after, limit),
+            ).fetchall()
+        return [Record(*row) for row in rows]
+
+    def outlines(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
+        """Return records as `records` does, but of their bodies only what is counted.
+
+        For who follows a program from one of its own threads: all comes in one row, so the interpreter, which the program
+        needs, is asked for once and not once for each record.
+        """
+        with self._reading() as db:
+            (text,) = db.execute(_OUTLINES, (after, limit)).fetchone()
+        return [Record(*row) for row in _OUTLINE.decode(text)]
+
+    def _current_effects(self, name: str | None) -> list[EffectRecord]:
+        """Return the effects of the steps being made: two small looks for each harness, however many effects there were."""
+        found: list[EffectRecord] = []
+        with self._reading() as db:
+            numbers = (
+                [self._number(db, name)] if name is not None else [id for (id,) in db.execute("SELECT id FROM harnesses")]
+            )
+            names, heads = dict(db.execute("SELECT id, name FROM harnesses")), self._heads(db)
+            tail: dict[int, list[Mark]] = {}
+            for number, *mark in db.execute(_TAIL_MARKS):
+                tail.setdefault(number, []).append(Mark(*mark))
+            for number in numbers:
+                step = heads[number] + 1
+                marks = [Mark(*row) for row in db.execute(_MARKS, (number, step))]
+                marks += [mark for mark in tail.get(number, ()) if mark.step == step]
+                found += map(self._reveal_effect, effects_of(names[number], marks))
+        return sorted(found, key=lambda record: record.seq)
+
+    def _reveal_effect(self, record: EffectRecord) -> EffectRecord:
+        arguments = reveal_value(self._cipher, "arguments", record.arguments)
+        return evolve(record, arguments=arguments, result=reveal_value(self._cipher, "result", record.result))
+
+    def _heads(self, db: sqlite3.Connection) -> dict[int, int]:
+        """Return the last step of every harness."""
+        indexed = db.execute("SELECT id, (SELECT max(step) FROM step_index WHERE harness = id) FROM harnesses")
+        heads = {number: step or 0 for number, step in indexed}
+        heads.update(
+            db.execute(
+                "SELECT harness, max(step) FROM records WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' "
+                "GROUP BY harness"
+            )
+        )
+        return heads
+
+    def _rows(self, db: sqlite3.Connection, harness: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+        rows = db.execute(_INDEXED, (harness, after, limit)).fetchall()
+        if len(rows) < limit:
+            rows += db.execute(_TAIL, (harness, after, limit - len(rows))).fetchall()
+        return rows
+
+    def _number(self, db: sqlite3.Connection, name: str) -> int:
+        row = db.execute("SELECT id FROM harnesses WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            names = [known for (known,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 10")]
+            known = one_of(names, "there is none yet; start one first")
+            raise UnknownHarness(f"no harness {name!r} in {self.location}: {known}")
+        return int(row[0])
+
+    @contextmanager
+    def _reading(self) -> Generator[Connection]:
+        """Give a connection that sees one moment of the store, and is nobody else's until it is given back."""
+        with self._borrow() as db:
+            db.execute("BEGIN")
+            with translated(self.location):
+                db.hold_schema(self.path)
+            yield db
+            db.execute("COMMIT")
+
+    @contextmanager
+    def _borrow(self) -> Generator[Connection]:
+        """Give a connection that is nobody else's until it is given back."""
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = open_reader(self.path)
+        try:
+            with translated(self.location):
+                db.hold_schema(self.path)
+                yield db
+        except BaseException:
+            db.close()
+            raise
+        if len(self._idle) < self._keep:
+            self._idle.append(db)
+        else:
+            db.close()

@@ -1,0 +1,384 @@
+"""The store on SQLite: one file, WAL, `synchronous=FULL`, one writer.
+
+Most commits are steps only. Such a batch is one `INSERT` outside of any transaction: SQLite makes it one, with one `fsync`,
+and the interpreter is let go of once for all of it. So is one of intents and outcomes of effects; both together are two. The
+statement itself looks whether a harness has changed hands since the last look, and then inserts nothing. Whatever else there
+is to do, is done in a transaction of several statements, which ends with a seal over what is new (`integrity.seals`).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from harnesses.errors import OrchestratorError
+from harnesses.processes.fork_safety import keep_for_ever
+from orchestrator.errors import StoreCorrupt, StoreUnusable
+from orchestrator.store.encryption import Plain, hidden_field, hidden_row, hide_body
+from orchestrator.store.file.file_presence import Presence
+from orchestrator.store.file.run_lock import RunLock
+from orchestrator.store.file.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
+from orchestrator.store.integrity.seals import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
+from orchestrator.store.sqlite.mail_rows import Step
+from orchestrator.store.sqlite.sqlite_file import open_writer, translated
+from orchestrator.store.sqlite.sqlite_operations import Holdings, Operations
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.store.store_protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, SentRow, StepRow
+
+_COLUMNS = 7
+_MOST_ROWS = 512
+
+
+def _insert(rows: int, last_column: str) -> str:
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * rows)
+    return (
+        f"INSERT INTO records (harness, epoch, attempt, step, time_us, body, {last_column}) "
+        f"SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL AND (SELECT ownership FROM meta) = ? "
+        "AND (SELECT schema_version FROM pragma_schema_version) = ?"
+    )
+
+
+_INSERT_STEPS = {2**n: _insert(2**n, "state") for n in range(10)}
+_INSERT_EFFECTS = {2**n: _insert(2**n, "kind") for n in range(10)}
+"""Statements for 1, 2, 4 … 512 rows; a batch of another size is filled up with rows of NULL, which are not inserted.
+
+Nothing is inserted, and so no trigger fires, if the schema is not the one that was looked at.
+"""
+
+
+_ENCRYPTED_STATE = "SELECT initial_state FROM harnesses WHERE initial_state GLOB 'encrypted:*' LIMIT 1"
+_ENCRYPTED_LATELY = """
+SELECT kind, body FROM records
+WHERE seq > (SELECT max(seq) FROM records) - 1000 AND instr(body, 'encrypted:v1:') ORDER BY seq DESC
+"""
+"""Of harnesses that are older than the key, states are encrypted in steps alone."""
+
+
+class _Moved(Exception):
+    """A harness has changed hands since the last look: nothing of the transaction may stand."""
+
+
+class SqliteStore(SqliteReader):
+    """A store in one SQLite file, made if it is not there.
+
+    Args:
+        path: the file. Two more, `-wal` and `-shm`, lie beside it while it is open, and one lock file for each run.
+        busy_s: how long to wait for another process that is writing.
+        key: encrypts states, and arguments and results of effects: 32 bytes, or the file of such a key as 64 hexadecimal
+            digits; by default the file that the environment variable `ORCHESTRATOR_STORE_KEY_FILE` names. What was recorded
+            before there was a key stays as it was. Needs the extra `encryption`.
+        seal_every_s: seconds after a seal when the next commit is sealed, whatever is in it; 0 seals each.
+
+    Raises:
+        StoreUnusable: the file is not a store of ours, is newer than this program, cannot be written, or is encrypted with
+            another key.
+        StoreCorrupt: what was sealed in it is gone.
+    """
+
+    blocking = True
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        key: bytes | str | Path | None = None,
+        busy_s: float = 10.0,
+        seal_every_s: float = SEAL_EVERY_S,
+    ) -> None:
+        super().__init__(path, key=key)
+        self._busy_s = busy_s
+        self._db = open_writer(self.path, busy_s)
+        self._check_key()
+        self._seals = self._take_up_seals(seal_every_s)
+        self._presence = Presence(self.path)
+        self._pid = os.getpid()
+        self._run_lock = RunLock(self.path)
+        self._operations = Operations(self._db, self.path, self.location, self.run, self._cipher)
+        self._lock = threading.Lock()
+        self._holdings = Holdings()
+        self._unindexed = INDEX_EVERY
+        self._closed = False
+
+    @property
+    def run(self) -> str:
+        """The name of this run: what owns the harnesses claimed through this object."""
+        return self._run_lock.run
+
+    def commit(
+        self,
+        steps: Sequence[StepRow],
+        operations: Sequence[Operation] = (),
+        *,
+        effects: Sequence[EffectRow] = (),
+        consumed: Sequence[ConsumedRow] = (),
+        sent: Sequence[SentRow] = (),
+        wait: bool = True,
+    ) -> Committed:
+        """Write all of it in one transaction; see `Store.commit`."""
+        if os.getpid() != self._pid:
+            raise StoreUnusable(self._describe_fork())
+        if not isinstance(self._cipher, Plain):
+            steps = [hidden_row(self._cipher, row) for row in steps]
+            effects = [row._replace(body=hide_body(self._cipher, row.kind, row.body)) for row in effects]
+        with self._lock:
+            plain = not operations and not consumed and not sent and len(steps) <= _MOST_ROWS and len(effects) <= _MOST_ROWS
+            plain = plain and not self._seals.is_due and UNSEALED_KINDS.issuperset([row[6] for row in effects])
+            if plain and self._unindexed < INDEX_EVERY:
+                committed = self._commit_rows(steps, effects, wait=wait)
+                if committed is not None:
+                    return committed
+            with self._transaction(wait):
+                self._seals.begin()
+                self._operations.mail.before = {}
+                holdings = self._holdings.copy()
+                self._find_lost(holdings)
+                rows: list[StepRow | EffectRow] = [*steps, *effects]
+                lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
+                refused = self._operations.mail.refused(steps, consumed, sent, holdings.epochs) if sent else {}
+                noted = self._accept(effects, holdings, refused)
+                seqs = self._append_steps(steps, holdings, refused)
+                effect_seqs = self._append_effects(effects, noted, holdings)
+                written = {(row.harness, row.step) for row, seq in zip(steps, seqs, strict=True) if seq}
+                self._operations.mail.consume([row for row in consumed if (row.harness, row.step) in written])
+                sent_seqs = self._operations.mail.send(sent, written)
+                results = self._do(operations, holdings)
+                self._index_if_due(len(rows) + len(operations) + len(sent))
+                self._seals.seal()
+            self._seals.publish()
+            self._holdings = holdings
+            why = {harness: error for (harness, _), error in refused.items()}
+            return Committed(seqs, results, lost, effect_seqs, self._operations.mail.before, sent_seqs, why)
+
+    def check_in_place(self) -> None:
+        """Return if the file is still the one that others find under its name.
+
+        Raises:
+            StoreUnusable: it was deleted, moved or replaced.
+        """
+        self._presence.check()
+
+    def close(self) -> None:
+        """Give back every harness, bring the index up to date and close the file. In a forked process nothing is done."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        try:
+            self.check_in_place()
+        except StoreUnusable:
+            # To close the file would remove, by its name, the write-ahead log of whatever is there now.
+            keep_for_ever(self._db)
+            self._seals.close()
+            super().close()
+        else:
+            self._close_files()
+        self._run_lock.release()
+
+    def _close_files(self) -> None:
+        with self._lock:
+            with suppress(sqlite3.Error, OrchestratorError, OSError):
+                with self._transaction(wait=True):
+                    self._seals.begin()
+                    held = list(self._holdings.epochs.items())
+                    self._db.executemany("UPDATE harnesses SET owner = NULL WHERE id = ? AND epoch = ?", held)
+                    self._index()
+                    self._seals.seal()
+                # Only of what is committed: a head that names a seal which never came to be would keep the store from opening.
+                self._seals.publish()
+            self._seals.close()
+            # The readers first: only the last connection to close folds the write-ahead log into the file.
+            super().close()
+            self._db.close()
+
+    def _describe_fork(self) -> str:
+        return (
+            f"{self.location} was opened by process {self._pid}, and this is process {os.getpid()}, forked off it: expected a "
+            "commit by the process that has the store open; give what was computed back to it"
+        )
+
+    def _check_key(self) -> None:
+        """Refuse an encrypted store without its key, before anything is added to it."""
+        try:
+            with translated(self.location):
+                states = [("state", text) for (text,) in self._db.execute(_ENCRYPTED_STATE)]
+                lately = (hidden_field(*row) for row in self._db.execute(_ENCRYPTED_LATELY))
+                found = next(filter(None, (*states, *lately)), None)
+            if found is not None:
+                self._cipher.reveal(*found)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _take_up_seals(self, every_s: float) -> Sealer:
+        """Return what seals the commits, when what a killed program has left is sealed."""
+        try:
+            with translated(self.location):
+                seals = Sealer(self._db, self.path, every_s)
+            try:
+                with self._transaction(wait=True):
+                    seals.take_up()
+                seals.publish()
+            except BaseException:
+                seals.close()
+                raise
+        except BaseException:
+            self._db.close()
+            raise
+        return seals
+
+    def _commit_rows(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> Committed | None:
+        """Insert rows with one statement for each kind; None if that is not possible, and then nothing was done."""
+        heads, epochs = self._holdings.heads, self._holdings.epochs
+        advanced = {row[0]: row[3] for row in steps}
+        if len(advanced) != len(steps):
+            return None
+        for rows in (steps, effects):
+            for harness, epoch, _, step, *_ in rows:
+                if heads.get(harness) != step - 1 or epochs.get(harness) != epoch:
+                    return None
+        last = self._insert_both(steps, effects, wait=wait) if steps and effects else self._insert_alone(steps, effects)
+        if last is None:
+            return None
+        heads.update(advanced)
+        self._unindexed += len(steps) + len(effects)
+        middle = last - len(effects) + 1
+        return Committed(range(middle - len(steps), middle), (), effects=range(middle, last + 1))
+
+    def _insert_alone(self, steps: Sequence[StepRow], effects: Sequence[EffectRow]) -> int | None:
+        """Insert rows of one kind with a statement that is a transaction by itself; return as `_insert` does."""
+        statements: tuple[Any, Any] = (_INSERT_STEPS, steps) if steps else (_INSERT_EFFECTS, effects)
+        try:
+            return self._insert(*statements, self._holdings.ownership)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                return None
+            with translated(self.location):
+                raise
+        except sqlite3.Error:
+            with translated(self.location):
+                raise
+
+    def _insert_both(self, steps: Sequence[StepRow], effects: Sequence[EffectRow], *, wait: bool) -> int | None:
+        """Insert rows of both kinds in one transaction; return the `seq` of the last, None if nothing was inserted."""
+        with suppress(_Moved), self._transaction(wait):
+            first = self._insert(_INSERT_STEPS, steps, self._holdings.ownership)
+            last = self._insert(_INSERT_EFFECTS, effects, self._holdings.ownership)
+            if first is None or last is None:
+                raise _Moved
+            return last
+        return None
+
+    def _insert(self, statements: dict[int, str], rows: Sequence[StepRow | EffectRow], ownership: int) -> int | None:
+        """Insert up to 512 rows; return the `seq` of the last, None, and none inserted, if ownership or schema has changed."""
+        size = 1 << (len(rows) - 1).bit_length()
+        values = [*chain.from_iterable(rows), *[None] * ((size - len(rows)) * _COLUMNS), ownership, self._db.held]
+        cursor = self._db.execute(statements[size], values)
+        return cursor.lastrowid if cursor.rowcount == len(rows) else None
+
+    @contextmanager
+    def _transaction(self, wait: bool) -> Generator[None]:
+        with translated(self.location):
+            self._begin(wait)
+            try:
+                self._db.hold_schema(self.path)
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _begin(self, wait: bool) -> None:
+        """Take the write lock. The connection itself never waits, so that a commit in the loop's thread does not."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not wait or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            self._db.execute(f"PRAGMA busy_timeout = {int(self._busy_s * 1000)}")
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+            finally:
+                self._db.execute("PRAGMA busy_timeout = 0")
+
+    def _find_lost(self, holdings: Holdings) -> None:
+        """Let go of the harnesses that another run has taken over since the last look."""
+        (ownership,) = self._db.execute("SELECT ownership FROM meta").fetchone()
+        if ownership == holdings.ownership:
+            return
+        holdings.ownership = ownership
+        current = dict(self._db.execute("SELECT id, epoch FROM harnesses").fetchall())
+        kept = {harness: epoch for harness, epoch in holdings.epochs.items() if current.get(harness) == epoch}
+        holdings.epochs = kept
+
+    def _append_steps(self, steps: Sequence[StepRow], holdings: Holdings, refused: Collection[Step]) -> Sequence[int]:
+        """Insert the steps that are the next of harnesses we hold; return their `seq`s, 0 for each that is not."""
+        seqs: list[int] = []
+        accepted: list[StepRow] = []
+        (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+        for row in steps:
+            held = holdings.epochs.get(row.harness) == row.epoch and (row.harness, row.step) not in refused
+            if held and holdings.heads.get(row.harness) == row.step - 1:
+                holdings.heads[row.harness] = row.step
+                accepted.append(row)
+                seqs.append(newest + len(accepted))
+            else:
+                seqs.append(0)
+        for start in range(0, len(accepted), _MOST_ROWS):
+            self._insert(_INSERT_STEPS, accepted[start : start + _MOST_ROWS], holdings.ownership)
+        return seqs
+
+    def _accept(self, effects: Sequence[EffectRow], holdings: Holdings, refused: Collection[Step]) -> list[bool]:
+        """Return of each row whether it belongs to the step after the last one of a harness that we hold."""
+        heads, epochs = holdings.heads, holdings.epochs
+        return [
+            epochs.get(row.harness) == row.epoch
+            and heads.get(row.harness) == row.step - 1
+            and not (refused and row.kind not in UNSEALED_KINDS and (row.harness, row.step) in refused)
+            for row in effects
+        ]
+
+    def _append_effects(self, effects: Sequence[EffectRow], accepted: list[bool], holdings: Holdings) -> Sequence[int]:
+        """Insert the rows that are accepted; return their `seq`s, 0 for each that is not."""
+        rows = [row for row, is_ours in zip(effects, accepted, strict=True) if is_ours]
+        last = 0
+        for start in range(0, len(rows), _MOST_ROWS):
+            last = self._insert(_INSERT_EFFECTS, rows[start : start + _MOST_ROWS], holdings.ownership) or 0
+        seqs = iter(range(last - len(rows) + 1, last + 1))
+        return [next(seqs) if is_ours else 0 for is_ours in accepted]
+
+    def _do(self, operations: Sequence[Operation], holdings: Holdings) -> list[Any]:
+        if any(isinstance(operation, Claim | Fork) for operation in operations):
+            # A claim reads where the harness is: from the index alone, or a thousand claims would read the tail each.
+            self._index()
+        before = holdings.ownership
+        results = [self._operations.do(operation, holdings) for operation in operations]
+        if holdings.ownership != before:
+            self._db.execute("UPDATE meta SET ownership = ?", (holdings.ownership,))
+        if any(isinstance(operation, Fork) for operation in operations):
+            # It has written as many records as its origin has.
+            self._index()
+        return results
+
+    def _index_if_due(self, records: int) -> None:
+        self._unindexed += records
+        if self._unindexed >= INDEX_EVERY:
+            self._index()
+
+    def _index(self) -> None:
+        try:
+            self._db.execute(INDEX_STEPS)
+            self._db.execute(INDEX_EFFECTS)
+            self._db.execute(INDEX_SNAPSHOTS)
+        except sqlite3.IntegrityError as error:
+            raise StoreCorrupt(
+                f"{self.location}: two steps of one harness have the same number; restore the file from a copy"
+            ) from error
+        (newest,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()
+        self._db.execute("UPDATE meta SET indexed_seq = ? WHERE indexed_seq <> ?", (newest, newest))
+        self._unindexed = 0

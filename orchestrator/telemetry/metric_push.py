@@ -1,0 +1,113 @@
+"""The same numbers for OpenTelemetry: families as its SDK has them, pushed through one of its exporters now and then."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import trio
+
+from harnesses.timing.clock import now_us
+from orchestrator.errors import UsageError
+from orchestrator.recording.histogram import SizeHistogram
+from orchestrator.runtime.signals import say
+from orchestrator.telemetry.metric_figures import Family
+from orchestrator.telemetry.otel_sdk import MISSING, resource_of, scope
+from orchestrator.telemetry.telemetry_meter import Meter
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
+
+INTERVAL_S = 60.0
+"""As OpenTelemetry's own readers do."""
+
+
+def pusher(exporter: MetricExporter, run: str) -> Callable[[Sequence[Family]], bytes]:
+    """Return what pushes families through an exporter; it gives nothing back.
+
+    Raises:
+        UsageError: OpenTelemetry is not installed.
+    """
+    try:
+        from opentelemetry.sdk.metrics.export import MetricExportResult
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    resource, begun = resource_of(run), now_us() * 1000
+
+    def push(families: Sequence[Family]) -> bytes:
+        data = metrics_data(families, resource, begun, now_us() * 1000)
+        try:
+            taken = exporter.export(data) is MetricExportResult.SUCCESS
+        except Exception as error:
+            raise UsageError(f"metrics: the exporter has not taken them: {error!r:.300}; the run goes on") from error
+        if not taken:
+            raise UsageError("metrics: the exporter has not taken them; the run goes on")
+        return b""
+
+    return push
+
+
+async def push_for_ever(meter: Meter) -> None:
+    """Push now and then; what fails is said once, until it works again."""
+    said = ""
+    while True:
+        await trio.sleep(INTERVAL_S)
+        try:
+            await meter.text()
+            said = ""
+        except UsageError as error:
+            if str(error) != said:
+                said = str(error)
+                say(said)
+
+
+def metrics_data(families: Sequence[Family], resource: Any, begun_ns: int, now_ns: int) -> MetricsData:
+    """Return families as OpenTelemetry's SDK has them. Counters are totals since `begun_ns`."""
+    from opentelemetry.sdk.metrics.export import Metric, MetricsData, ResourceMetrics, ScopeMetrics
+
+    metrics = [
+        Metric(name=family.name.removesuffix("_total"), description=family.help, unit=_unit(family.name), data=data)
+        for family in families
+        if (data := _data(family, begun_ns, now_ns)) is not None
+    ]
+    scoped = ScopeMetrics(scope=scope(), metrics=metrics, schema_url="")
+    return MetricsData([ResourceMetrics(resource=resource, scope_metrics=[scoped], schema_url="")])
+
+
+def _data(family: Family, begun_ns: int, now_ns: int) -> Any:
+    """Return the numbers of a family; None if it has none."""
+    from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Histogram, NumberDataPoint, Sum
+
+    if family.kind == "histogram":
+        points = [_distribution(family, values, buckets, begun_ns, now_ns) for values, buckets in family.histograms]
+        return Histogram(points, AggregationTemporality.CUMULATIVE) if points else None
+    labelled = [(dict(zip(family.labels, values, strict=True)), number) for values, number in family.samples]
+    numbers = [NumberDataPoint(labels, begun_ns, now_ns, number) for labels, number in labelled]
+    if not numbers:
+        return None
+    if family.kind == "counter":
+        return Sum(numbers, AggregationTemporality.CUMULATIVE, is_monotonic=True)
+    return Gauge(numbers)
+
+
+def _distribution(family: Family, values: tuple[str, ...], buckets: SizeHistogram, begun_ns: int, now_ns: int) -> Any:
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint
+
+    return HistogramDataPoint(
+        attributes=dict(zip(family.labels, values, strict=True)),
+        start_time_unix_nano=begun_ns,
+        time_unix_nano=now_ns,
+        count=sum(buckets.counts),
+        sum=buckets.total,
+        bucket_counts=buckets.counts[:],
+        explicit_bounds=buckets.bounds,
+        # How small the smallest was, and how large the largest, is not kept: OTLP has them optional, the SDK's types do not.
+        min=cast(float, None),
+        max=cast(float, None),
+    )
+
+
+def _unit(name: str) -> str:
+    return "s" if name.removesuffix("_total").endswith("_seconds") else "1"

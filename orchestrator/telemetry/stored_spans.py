@@ -1,0 +1,73 @@
+"""What a store tells of a run afterwards, or from outside: its numbers and its spans, by the same folds over its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from harnesses.errors import OrchestratorError
+from orchestrator.records import Record
+from orchestrator.status import look, pending_approvals, shown_status
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot
+from orchestrator.telemetry.record_counts import Counts
+from orchestrator.telemetry.span import Span
+from orchestrator.telemetry.spans import Traces
+from orchestrator.telemetry.telemetry_meter import own_version
+
+_PAGE = 1000
+
+
+def stored_snapshot(reader: SqliteReader) -> Snapshot:
+    """Return what is known of a store at this moment. Counters are over its whole life, and nothing is told of commits.
+
+    Raises:
+        OrchestratorError: it cannot be read.
+    """
+    counts = Counts()
+    counts.take(_all(reader, reader.outlines))
+    harnesses = [
+        HarnessFigures(at.record.name, shown_status(at.record), at.record.current_step, activity=at.activity, age_s=at.age_s)
+        for at in look(reader, {})
+    ]
+    return Snapshot(
+        store=reader.location,
+        version=own_version(),
+        counts=counts,
+        harnesses=harnesses,
+        messages_waiting=reader.messages_waiting(),
+        approvals_waiting=_pending(reader),
+        accounts=reader.accounts(),
+    )
+
+
+def _pending(reader: SqliteReader) -> int | None:
+    with suppress(OrchestratorError):
+        return pending_approvals(reader)
+    return None
+
+
+def stored_spans(reader: SqliteReader, name: str | None = None, *, after: int = 0) -> Iterator[Span]:
+    """Yield the spans of one harness, or of all, as of now. An attempt whose program is gone has ended with its last record.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+        OrchestratorError: it cannot be read.
+    """
+    if name is not None:
+        reader.steps(name, limit=1)  # raises with the known names
+    traces = Traces()
+    gone = [one.name for one in reader.harnesses() if not one.owned]
+    for record in _all(reader, reader.records):
+        if name is None or record.harness == name:
+            made = traces.take(record)
+            yield from made if record.seq > after else ()
+    yield from traces.interrupt(gone)
+
+
+def _all(reader: SqliteReader, read: Callable[..., list[Record]]) -> Iterator[Record]:
+    """Yield what is recorded now, and nothing that is recorded meanwhile."""
+    after, last = 0, reader.last_seq()
+    while after < last and (records := read(after=after, limit=_PAGE)):
+        yield from (record for record in records if record.seq <= last)
+        after = records[-1].seq

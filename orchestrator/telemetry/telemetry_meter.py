@@ -1,0 +1,192 @@
+"""The numbers of a living program: counted from committed records beside the run, written as text when somebody asks.
+
+The law: it cannot hurt the run. It reads the store in a thread, page by page; how many ask at a time makes no difference, as
+all of them get the same text; and what fails here is said, and ends only this.
+
+    text() ──asked──► the meter's own task: counts what is committed by then, looks at the program, writes ──► all who asked
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
+
+import trio
+from attrs import evolve, frozen
+
+from harnesses.errors import OrchestratorError
+from orchestrator.errors import UsageError
+from orchestrator.recording.condition import Condition
+from orchestrator.recording.recorder import Recorder
+from orchestrator.runtime.signals import say
+from orchestrator.status import pending_approvals
+from orchestrator.store.store_capabilities import Counted
+from orchestrator.store.store_protocol import Store
+from orchestrator.telemetry.metric_figures import Family, HarnessFigures, ProgramFigures, Snapshot, families
+from orchestrator.telemetry.record_counts import Counts
+from orchestrator.telemetry.worker_thread import aside, leaf_of
+
+_PAGE = 1000
+_PAUSE_S = 0.25
+"""Between two looks for what is new, while nobody asks: so that pages are full where steps are quick."""
+_ResultT = TypeVar("_ResultT")
+
+
+@frozen
+class Program:
+    """What the meter looks at, besides the store. Called in the loop's thread."""
+
+    harnesses: Callable[[], Sequence[HarnessFigures]]
+    spans: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    """How many were sent, and how many were dropped."""
+
+
+class Meter:
+    """Counts what a program does from now on.
+
+    Args:
+        write: what makes the answer of the families.
+        eager: whether to count all the time; else only from the first question on, which then takes as long as there is to
+            count. Both come to the same numbers.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        program: Program,
+        write: Callable[[Sequence[Family]], bytes],
+        *,
+        eager: bool = False,
+    ) -> None:
+        store = recorder.store
+        self._recorder = recorder
+        self._store: Store = store
+        self._program = program
+        self._write = write
+        self._counts = Counts(store.run)
+        self._after = store.last_seq()
+        self._follows = eager
+        self._is_due = False
+        self._asked = self._answered = 0
+        self._result: bytes | str = b""
+        """The text, or why there is none."""
+        self._has_ended = False
+        self._bell = Condition()
+        self._thread = trio.CapacityLimiter(1)
+
+    async def text(self) -> bytes:
+        """Return the numbers of a moment after the call.
+
+        Raises:
+            UsageError: they cannot be written.
+        """
+        self._asked += 1
+        mine = self._asked
+        self._bell.ring()
+        await self._bell.until(lambda: self._has_ended or self._answered >= mine)
+        if isinstance(self._result, str):
+            raise UsageError(self._result)
+        return self._result
+
+    async def run(self) -> None:
+        """Count and answer, until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._heed_news)
+                while True:
+                    await self._bell.until(lambda: self._is_due or self._asked > self._answered)
+                    self._is_due, self._follows = False, True
+                    await self._go_on()
+        except Exception as error:
+            self._result, self._has_ended = f"metrics: not counted any further: {leaf_of(error)}; the run goes on", True
+            say(self._result)
+            self._bell.ring()
+
+    async def _go_on(self) -> None:
+        """Count what is new, and answer whoever has asked by now; what fails is told to them, and tried again for the next."""
+        asked, took_s = self._asked, 0.0
+        try:
+            await self._count(self._recorder.last_seq)
+            if asked > self._answered:
+                begin = time.perf_counter()
+                self._result = await self._written()
+                took_s = time.perf_counter() - begin
+        except OrchestratorError as error:
+            self._result = str(error)
+        self._answered = asked
+        self._bell.ring()
+        # However many ask, one after the other, the run has the interpreter at least half of the time.
+        await trio.sleep(min(took_s, _PAUSE_S))
+
+    async def _heed_news(self) -> None:
+        await self._bell.until(lambda: self._follows)
+        while not self._recorder.ended:
+            await self._recorder.wait_news(self._after)
+            self._is_due = True
+            self._bell.ring()
+            await trio.sleep(_PAUSE_S)
+
+    async def _count(self, last: int) -> None:
+        """Count all records up to `last`, those of other programs in between too; not what is written meanwhile."""
+        while self._after < last:
+            read = await aside(self._count_page, self._thread)
+            if read < _PAGE:
+                return
+
+    def _count_page(self) -> int:
+        store = self._store
+        read = store.outlines if isinstance(store, Counted) else store.records
+        records = read(after=self._after, limit=_PAGE)
+        self._counts.take(records)
+        if records:
+            self._after = records[-1].seq
+        return len(records)
+
+    async def _written(self) -> bytes:
+        snapshot = self._look()
+        return await aside(lambda: self._write(list(families(self._complete(snapshot)))), self._thread)
+
+    def _look(self) -> Snapshot:
+        """Return what only the loop's thread may look at."""
+        recorder, (sent, dropped) = self._recorder, self._program.spans()
+        program = ProgramFigures(
+            recorder.queued,
+            recorder.commits_s.copy(),
+            recorder.batches.copy(),
+            max(recorder.last_seq - self._after, 0),
+            sent,
+            dropped,
+        )
+        return Snapshot(
+            store=self._store.location,
+            run=self._store.run,
+            version=own_version(),
+            counts=self._counts,
+            harnesses=self._program.harnesses(),
+            program=program,
+        )
+
+    def _complete(self, snapshot: Snapshot) -> Snapshot:
+        """Add what the store is asked for; of a store that does not say, nothing."""
+        store = self._store
+        accounts = _asked_of(store.accounts) or {}
+        approvals = _asked_of(lambda: pending_approvals(store))
+        messages = _asked_of(store.messages_waiting) if isinstance(store, Counted) else None
+        return evolve(snapshot, approvals_waiting=approvals, messages_waiting=messages, accounts=accounts)
+
+
+def _asked_of(question: Callable[[], _ResultT]) -> _ResultT | None:
+    try:
+        return question()
+    except OrchestratorError:
+        return None
+
+
+def own_version() -> str:
+    """Return which version of this program it is; nothing where it runs from its sources."""
+    try:
+        return version("harness-orchestrator")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,5 @@
+"""Text for terminals and messages: on one line, without secrets, inert."""
+
+from orchestrator.text.terminal_text import inert
+
+__all__ = ["inert"]

@@ -1,0 +1,98 @@
+"""A commit is accepted if the validator passes it every time that is asked for, and only then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harnesses.coding.candidate import LINK, Candidate, Change
+from harnesses.coding.workplace.commit_judging import CommitJudging
+from harnesses.features.feature import Feature, TurnResult, Verdict
+
+FEATURE = Feature("a", "a is there", steps=["look"])
+WORK = TurnResult(base="base", commit="commit", branch="harness/x/a/1")
+
+
+class Place:
+    """Stands for the repositories; keeps what was published."""
+
+    def __init__(self, *, lost: bool = False, links: dict[str, str] | None = None) -> None:
+        self.lost, self.links, self.published = lost, links or {}, []
+
+    @property
+    def judge(self) -> Any:
+        return self
+
+    async def has(self, commit: str) -> bool:
+        return not self.lost
+
+    async def publish(self, branch: str, commit: str) -> None:
+        self.published.append((branch, commit))
+
+    async def changes(self, base: str, commit: str) -> list[Change]:
+        return [Change("A", path, LINK) for path in self.links]
+
+    async def read(self, commit: str, path: str) -> bytes:
+        return self.links[path].encode()
+
+
+class Says:
+    """Passes so many times, and then never again."""
+
+    def __init__(self, passes: int = 99) -> None:
+        self.passes, self.asked = passes, []
+
+    async def validate(self, feature: Feature, work: Candidate) -> Verdict:
+        self.asked.append((work.commit, work.confirmation))
+        return Verdict(passed=len(self.asked) <= self.passes, evidence=f"look {len(self.asked)}", duration_s=1)
+
+
+def judging(place: Place | None = None, says: Says | None = None, confirmations: int = 3) -> Any:
+    return CommitJudging(place or Place(), says or Says(), confirmations)  # type: ignore[arg-type]
+
+
+async def test_it_has_to_pass_every_time_and_its_branch_is_there_before():
+    place, says = Place(), Says()
+
+    verdict = await judging(place, says).judge(FEATURE, WORK)
+
+    assert (verdict.passed, verdict.commit, verdict.duration_s) == (True, "commit", 3)
+    assert "seen 3 times in a row" in verdict.evidence
+    assert says.asked == [("commit", 1), ("commit", 2), ("commit", 3)]
+    assert place.published == [("harness/x/a/1", "commit")]
+
+
+async def test_one_refusal_ends_it_and_says_how_often_it_passed():
+    verdict = await judging(says=Says(passes=1)).judge(FEATURE, WORK)
+
+    assert not verdict.passed
+    assert verdict.evidence == "look 2\nit passed 1 times before: it does not pass every time"
+
+
+@pytest.mark.parametrize(
+    ("work", "place", "said"),
+    [
+        (TurnResult(base="base", stop_reason="the worktree is gone"), Place(), "the worktree is gone"),
+        (WORK, Place(lost=True), "is not there any more"),
+        (WORK, Place(links={"a": "../../etc"}), "leads out of the repository"),
+    ],
+)
+async def test_what_cannot_be_judged_is_refused_without_asking(work, place, said):
+    says = Says()
+
+    verdict = await judging(place, says).judge(FEATURE, work)
+
+    assert not verdict.passed
+    assert said in verdict.evidence
+    assert says.asked == []
+
+
+async def test_the_validator_is_asked_before_the_agent_once_for_each_commit():
+    says = Says(passes=0)
+    judge = judging(says=says)
+
+    seen = [await judge.passes_already(FEATURE, commit) for commit in ("one", "one", "two")]
+
+    assert seen == [False, False, False]
+    assert [commit for commit, _ in says.asked] == ["one", "two"]
