@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import DecodeError
+
 from harnesses.diagnostics.choices import one_of
 from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.effects.effect_journal import Entry, entries_of, operator_outcome
@@ -32,7 +34,7 @@ def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str
         )
     try:
         return operator_outcome(settle.key, result=settle.result if settle.done else None, reason=settle.reason)
-    except ValueError as error:
+    except DecodeError as error:
         raise UsageError(
             f"{where}: effect {settle.key!r}: its result is not JSON: {error}; was {settle.result!r:.200}"
         ) from error
