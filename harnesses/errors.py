@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class OrchestratorError(Exception):
     """Base of every error this project raises on purpose."""
@@ -138,3 +140,13 @@ def located(error: BaseException, where: str) -> BaseException:
     named = type(error)(f"{where}: {text}")
     named.__cause__, named.__traceback__ = error.__cause__, error.__traceback__
     return named
+
+
+def one_of(names: Iterable[object], none: str) -> str:
+    """Return `expected one of` these.
+
+    Args:
+        none: what is said instead where there are none: that, and what to do.
+    """
+    known = ", ".join(map(str, names))
+    return f"expected one of {known}" if known else none

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from attrs import define
 
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.lifecycle import Status

@@ -1,4 +1,4 @@
-"""Times on axes and in words: UTC always, as fine as the span that is shown. Pure.
+"""Times on axes and in words, UTC always, as fine as the span that is shown; and lines with no more points than pixels. Pure.
 
 A span of years and one of microseconds have the same axis, but for its words. Below `FINE_S` the axis counts microseconds from
 the beginning, as what draws knows none that is shorter than a millisecond.
@@ -6,8 +6,9 @@ the beginning, as what draws knows none that is shorter than a millisecond.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import frozen
 
@@ -89,3 +90,22 @@ def moment(time_us: int) -> str:
     """Return a moment in words: day and time, as fine as it is."""
     time = _EPOCH + timedelta(microseconds=time_us)
     return time.strftime("%Y-%m-%d %H:%M:%S") + (f".{time.microsecond:06d}".rstrip("0") if time.microsecond else "")
+
+
+_PointT = TypeVar("_PointT")
+
+
+def thin(points: Sequence[_PointT], most: int, *measures: Callable[[_PointT], float]) -> list[_PointT]:
+    """Return at most `most` points: of each stretch the ends, and where each measure is lowest and highest."""
+    if len(points) <= most:
+        return list(points)
+    stretch = -(-2 * (1 + len(measures)) * len(points) // most)
+    kept: list[_PointT] = []
+    for start in range(0, len(points), stretch):
+        places = range(start, min(start + stretch, len(points)))
+        found = {places[0], places[-1]}
+        for measure in measures:
+            of_place = [measure(points[place]) for place in places]
+            found |= {places[of_place.index(extreme(of_place))] for extreme in (min, max)}
+        kept += [points[place] for place in sorted(found)]
+    return kept

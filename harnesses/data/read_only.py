@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Iterable
+from operator import is_
 from typing import Any, Generic, NoReturn, cast
 
 import msgspec
@@ -49,7 +50,7 @@ class View:
             return kind(value if ATOMS.issuperset(map(type, value)) else map(self._of, value))
         if isinstance(value, tuple):
             items = list(map(self._of, cast(Any, value)))
-            if all(map(_is, items, cast(Any, value))):
+            if all(map(is_, items, cast(Any, value))):
                 return cast(Any, value)
             return tuple(items) if cls is tuple else cls._make(items)
         names = cls.__struct_fields__ if issubclass(cls, msgspec.Struct) else fields_of(cls)
@@ -59,7 +60,7 @@ class View:
         values = field_values(names)(value)
         items = list(map(self._of, values))
         frozen = is_frozen(cls)
-        if frozen and all(map(_is, items, values)):
+        if frozen and all(map(is_, items, values)):
             return value
         if issubclass(cls, msgspec.Struct):
             self.is_guarded = self.is_guarded and frozen
@@ -73,10 +74,6 @@ class View:
 def read_only(value: Any) -> Any:
     """Return a read-only view of a private value."""
     return View(value).value
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _refusal(cls: type, name: str) -> Callable[..., NoReturn]:

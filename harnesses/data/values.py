@@ -26,7 +26,7 @@ from enum import Enum
 from functools import cache, partial
 from itertools import repeat
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -232,13 +232,13 @@ def _tuple(value: tuple[Any, ...], budget: _Budget) -> tuple[Any, ...]:
         budget.charge_texts(value, kinds)
         return value
     items = [_detach(item, budget) for item in value]
-    return value if all(map(_is, items, value)) else tuple(items)
+    return value if all(map(is_, items, value)) else tuple(items)
 
 
 def _named_tuple(value: Any, budget: _Budget) -> Any:
     budget.charge(len(value))
     items = [_detach(item, budget) for item in value]
-    return value if all(map(_is, items, value)) else value.__class__._make(items)
+    return value if all(map(is_, items, value)) else value.__class__._make(items)
 
 
 def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
@@ -264,10 +264,6 @@ def _dict(value: dict[Any, Any], budget: _Budget) -> dict[Any, Any]:
 def _set(value: Any, budget: _Budget) -> Any:
     budget.charge(len(value))
     return value.__class__([_detach(item, budget) for item in value])
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _same(value: Any, budget: _Budget) -> Any:
@@ -322,7 +318,7 @@ def _record_copier(cls: type[Any], names: tuple[str, ...], build: Callable[..., 
             items = values
         else:
             items = [_detach(item, budget) for item in values]
-            if frozen and all(map(_is, items, values)):
+            if frozen and all(map(is_, items, values)):
                 return value
         return build(**dict(zip(names, items, strict=True)))
 

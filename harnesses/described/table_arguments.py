@@ -15,9 +15,8 @@ from msgspec import convert
 
 from harnesses.coding.sources.problems import Problems, meant
 from harnesses.described.table_reading import as_type, placed, tried
-from harnesses.diagnostics.choices import one_of
 from harnesses.diagnostics.object_reference import load_object
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import HarnessMisuse, one_of
 
 MadeT = TypeVar("MadeT")
 Reader: TypeAlias = Callable[[object, str, Problems], object]

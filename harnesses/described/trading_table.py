@@ -43,9 +43,8 @@ from harnesses.trading.exchange.ccxt_feed import CcxtFeed
 from harnesses.trading.feeds.polling_feed import PollingFeed
 from harnesses.trading.feeds.replay_feed import ReplayFeed
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.paper.deferred_broker import PaperBrokerLater
-from harnesses.trading.paper.paper_broker import PaperBroker
-from harnesses.trading.paper.paper_rules import Fees
+from harnesses.trading.paper.paper_books import Fees
+from harnesses.trading.paper.paper_broker import PaperBroker, PaperBrokerLater
 from harnesses.trading.risk import Limits
 from harnesses.trading.strategies import cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.trading_harness import TradingHarness

@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from harnesses.diagnostics.author_frames import near, place_of
-from harnesses.diagnostics.choices import one_of
-from harnesses.errors import HarnessMisuse, OrchestratorError
+from harnesses.errors import HarnessMisuse, OrchestratorError, one_of
 
 _MOST_NAMES = 8
 

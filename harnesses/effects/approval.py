@@ -30,7 +30,7 @@ from attrs import Attribute, asdict, evolve, field, frozen
 from harnesses.data.record_size import check_not_marked
 from harnesses.data.values import detach, explain
 from harnesses.errors import HarnessMisuse, Unstorable
-from harnesses.timing.moment import Ticks
+from harnesses.timing.clock import Ticks
 
 DAY_S = 86_400.0
 MAX_SUMMARY = 300

@@ -24,7 +24,6 @@ from typing import Any
 import trio
 
 from harnesses.data.record_size import CEILING_BYTES, check_size
-from harnesses.diagnostics.choices import one_of
 from harnesses.effects.approval import Action
 from harnesses.effects.effect import OPEN, Effect, EffectOutcome, Journal, Reconcile
 from harnesses.effects.effect_call import EffectCall
@@ -38,7 +37,7 @@ from harnesses.effects.effect_journal import (
     entries_of,
 )
 from harnesses.effects.result_types import as_plain_data, result_decoder
-from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome
+from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, one_of
 
 MAX_EFFECTS = 100_000
 """Of one step: they are all in memory until it is recorded, and again when it is resumed."""

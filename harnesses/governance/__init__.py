@@ -1,19 +1,17 @@
 """Governance: nothing counts as done on words alone. Opt-in for each harness; nothing here calls a model.
 
-contracts      what builders and validators hand in, from and to JSON
-completeness   whether work that is said to be done is complete, and who may say so
-evidence       entries of the ledger: graded, bound to content, stale when that changes
-policy         which evidence a pass needs
-claiming       the attempt under way: what may be handed in for it, and whether another may begin
-judging        the verdict on it
-retry          what follows from the verdict
-guardrails     limits that are held by code; guardrail_tables reads them
-counting       tool calls and messages of an agent, counted by us and stopped at the limit
-watching       a governor that holds them, step by step, for any harness
+contracts           what builders and validators hand in, from and to JSON
+completeness        whether work that is said to be done is complete, and who may say so
+evidence_ledger     entries: graded, bound to content, stale when that changes
+evidence_policy     which evidence a pass needs
+attempt_verdict     the attempt under way, the verdict on it, and what follows from that
+guardrails          limits that are held by code, and how they are read
+counted_agent       tool calls and messages of an agent, counted by us and stopped at the limit
+guardrail_watch     a governor that holds them, step by step, for any harness
 """
 
 from harnesses.governance.contracts.completeness import completeness, file_checks, independent
-from harnesses.governance.contracts.contract_json import (
+from harnesses.governance.contracts.contract import (
     BuilderContract,
     BuilderStatus,
     Check,
@@ -23,10 +21,8 @@ from harnesses.governance.contracts.contract_json import (
     StageSummary,
     ValidatorContract,
     ValidatorStatus,
-    read_builder,
-    read_validator,
-    to_json,
 )
+from harnesses.governance.contracts.contract_json import read_builder, read_validator, to_json
 from harnesses.governance.errors import (
     ContractError,
     EvidenceError,
@@ -35,14 +31,25 @@ from harnesses.governance.errors import (
     NoProgressMade,
     NotClaimed,
 )
-from harnesses.governance.evidence.attempt_verdict import judge, quality, unreadable
-from harnesses.governance.evidence.claims import Claim, check_claimed, refused_claim, stamped
+from harnesses.governance.evidence.attempt_verdict import (
+    Claim,
+    Decision,
+    Retry,
+    TaskStatus,
+    check_claimed,
+    decide,
+    feedback,
+    follow,
+    judge,
+    quality,
+    refused_claim,
+    stamped,
+    unreadable,
+)
 from harnesses.governance.evidence.evidence_ledger import (
-    Bound,
     Evidence,
     EvidenceStatus,
     Grade,
-    bind,
     read_entry,
     read_ledger,
     read_reported,
@@ -50,12 +57,18 @@ from harnesses.governance.evidence.evidence_ledger import (
     stale,
 )
 from harnesses.governance.evidence.evidence_policy import EvidencePolicy
-from harnesses.governance.evidence.retry_rule import Decision, Retry, TaskStatus, decide, feedback, follow
-from harnesses.governance.limits.agent_counts import AgentStopped, Tally, tallying, telemetry_checks
-from harnesses.governance.limits.counted_agent import LimitedAgent, counted, limited
-from harnesses.governance.limits.guardrail_tables import read_guardrails, read_together
+from harnesses.governance.evidence.file_binding import Bound, bind
+from harnesses.governance.limits.counted_agent import (
+    AgentStopped,
+    LimitedAgent,
+    Tally,
+    counted,
+    limited,
+    tallying,
+    telemetry_checks,
+)
 from harnesses.governance.limits.guardrail_watch import Watch, terms
-from harnesses.governance.limits.guardrails import Guardrails, NoProgress
+from harnesses.governance.limits.guardrails import Guardrails, NoProgress, read_guardrails, read_together
 
 __all__ = [
     "AgentStopped",

@@ -37,6 +37,7 @@ from harnesses.guard import (
     read_only_violations,
 )
 from harnesses.guard.bash_parser import load_reader
+from harnesses.guard.command_model import cut
 from harnesses.processes.bounded_command import run_bounded
 from harnesses.redaction.redactor import redact_text
 
@@ -166,7 +167,7 @@ class GovernedCommands:
             raise CommandRefused(f"{_short(shown)!r} may not run where nothing may be changed: {_reasons(found)}")
         return Action(
             found[0].category,
-            _cut(f"{_short(shown, 180)} ({_reasons(found)})", MAX_SUMMARY),
+            cut(f"{_short(shown, 180)} ({_reasons(found)})", MAX_SUMMARY),
             {"command": _plain(command), "cwd": str(self.cwd), "categories": sorted({finding.category for finding in found})},
             self.expires_s,
         )
@@ -262,8 +263,4 @@ def _reasons(found: Sequence[Finding]) -> str:
 
 
 def _short(text: str, most: int = 120) -> str:
-    return _cut(redact_text(" ".join(text.split())), most)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(redact_text(" ".join(text.split())), most)

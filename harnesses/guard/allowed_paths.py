@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from attrs import define, field
 
 from harnesses.guard.command_model import HOLE, RUN_CODE, SECRET_READ, Category, Finding, NotHarmless, Unreadable, Word
-from harnesses.guard.danger_patterns import is_kind
+from harnesses.guard.harmless_table import is_kind
 
 _NOWHERE = re.compile(r"^/dev/(null|zero|stdout|stderr|tty|full|fd/[012])$")
 _SHOWS_NOTHING = re.compile(r"^/dev/(null|zero|stdin|tty|fd/(\d+|\0))$|^-$")

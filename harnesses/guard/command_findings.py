@@ -30,9 +30,8 @@ from harnesses.guard.command_model import (
     cut,
     names,
 )
-from harnesses.guard.danger_patterns import dangers
 from harnesses.guard.git_settings import starts
-from harnesses.guard.harmless_table import row_of
+from harnesses.guard.harmless_table import dangers, row_of
 from harnesses.guard.operand_checks import check
 
 MAX_FINDINGS = 20

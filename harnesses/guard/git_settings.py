@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from harnesses.guard.danger_patterns import is_kind
+from harnesses.guard.harmless_table import is_kind
 
 MAX_CONFIG = 200_000
 """Bytes of a repository's settings that are read."""

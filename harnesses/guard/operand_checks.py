@@ -1,7 +1,8 @@
-"""What the table cannot say of a program in one line: where its operands lead, and which of them it runs.
+"""What the table cannot say of a program in one line: where its operands lead, which of them it runs, and what a script does.
 
 Each check looks at a command whose options are known, and raises `NotHarmless` if an operand is not. The law: a check knows
-every operand that it lets through; what is known only when the command runs is refused, unless no value of it could do harm.
+every operand that it lets through; what is known only when the command runs is refused, unless no value of it could do harm. A
+script of sed, awk or jq passes if it is made only of what is listed here, which reads its input and writes standard output.
 """
 
 from __future__ import annotations
@@ -17,7 +18,49 @@ from attrs import frozen
 from harnesses.guard.allowed_paths import Places
 from harnesses.guard.command_model import Category, NotHarmless, Simple, Unreadable, Word
 from harnesses.guard.harmless_table import Read, Row, read_options
-from harnesses.guard.script_languages import is_plain_awk, is_plain_jq, is_plain_sed
+
+_ADDRESS = r"(?:\d+(?:[~+,]\d+)?|\$|/(?:[^/\\\n]|\\[^\n])+/I?)"
+_SED = re.compile(
+    rf"""(?x)\s*+ (?:{_ADDRESS}(?:\s*+,\s*+[+~]?{_ADDRESS})?)? \s*+ !? \s*+
+    (?: [pdqQDNPnhHgGxl=]
+      | s(?P<mark>[/|,\#@:!%+~])(?:(?!(?P=mark))[^\\\n]|\\[^\n])*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\[^\n])*(?P=mark)[gpiI0-9]*
+    ) [ \t]*+ (?:[;\n]|\Z) """
+)
+_AWK = re.compile(
+    r"""(?x) (?: "(?:[^"\\\n]|\\.)*+" | /(?:[^/"\\\n(){}\[\]<>|@;=]|\[[\w.,:^ -]+\]|\\[^"\n])*+/
+    | (?!getline\b)[a-z]\w*+(?!\s*\() | \d++(?!\w)
+    | (?:BEGIN|END|NR|NF|O?FS|O?RS|FNR|FILENAME|RSTART|RLENGTH)\b | [\s$,;{}()\[\]=+*%!~?:.<>^-] | && | \|\|
+    | (?:length|substr|index|split|g?sub|gensub|match|sprintf|tolower|toupper|int|sqrt|exp|log|if|while|for|print|printf|in)\b
+    )*+ """
+)
+_AWK_NEVER = re.compile("ENVIRON|PROCINFO|SYMTAB|FUNCTAB|ARG[CV]|print.*>|>.*print", re.DOTALL)
+_JQ = re.compile(r"(?i)\b(env|include|import|get_search_list|input_filename)\b|\$__|\$ENV")
+
+
+def is_plain_sed(script: str) -> bool:
+    """Return whether a script of sed only edits what it prints: no `w`, `r`, `e`, and nothing that is not listed."""
+    at = 0
+    while at < len(script):
+        found = _SED.match(script, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
+
+
+def is_plain_awk(program: str) -> bool:
+    """Return whether a program of awk only prints: no command, file, environment or function that is not listed.
+
+    A `/` is read as the beginning of a pattern, in which nothing can be called, quoted or opened: so it may divide as well.
+    Behind a `print`, `>` would name a file.
+    """
+    return _AWK.fullmatch(program) is not None and _AWK_NEVER.search(program) is None
+
+
+def is_plain_jq(text: str) -> bool:
+    """Return whether a filter of jq only looks at its input: it does not show the environment, or read other files."""
+    return _JQ.search(text) is None
+
 
 Judge: TypeAlias = Callable[[Sequence[Word]], str]
 """Judges a command that another one runs: raises `NotHarmless`, or returns the kind of change that it makes."""
@@ -37,7 +80,7 @@ _MODE = re.compile(r"[ua]?\+x|u\+[rwx]+|[67][0-7][0145]|[67]00|[67]44|755|644")
 
 
 @frozen
-class Use:
+class ReadCommand:
     """A command whose options are known."""
 
     command: Simple
@@ -49,14 +92,14 @@ class Use:
     judge: Judge
 
 
-Check: TypeAlias = Callable[[Use], str | None]
+Check: TypeAlias = Callable[[ReadCommand], str | None]
 """Raises `NotHarmless`, or returns the kind of change that a command makes if the table does not say."""
 
 
 def check(command: Simple, words: Sequence[Word], row: Row, places: Places, judge: Judge) -> str:
     """Check the options and operands of a command by its row, and return the kind of change that it makes."""
     is_raw = row.operands == "find" or not (row.letters or row.names)
-    use = Use(command, words, row, Read(operands=list(words)) if is_raw else read_options(row, words), places, judge)
+    use = ReadCommand(command, words, row, Read(operands=list(words)) if is_raw else read_options(row, words), places, judge)
     kind, _, pattern = row.operands.partition(" ")
     if kind[:1] == "~":
         if not re.fullmatch(row.operands[1:], _shape(use.read.operands)):
@@ -80,7 +123,7 @@ def _shape(words: Sequence[Word]) -> str:
     )
 
 
-def _each(use: Use, look: Look, most: int | None = None) -> None:
+def _each(use: ReadCommand, look: Look, most: int | None = None) -> None:
     """Look at all operands, of which there may be `most`."""
     for word in use.read.operands:
         look(use.places, word)
@@ -88,7 +131,7 @@ def _each(use: Use, look: Look, most: int | None = None) -> None:
         raise NotHarmless(f"it has more than {most} operands, which may be written to")
 
 
-def _removes(use: Use) -> None:
+def _removes(use: ReadCommand) -> None:
     is_deep = use.read.values("-r", "-R", "--recursive")
     for word in use.read.operands:
         if is_deep and not use.places.may_go(word):
@@ -96,7 +139,7 @@ def _removes(use: Use) -> None:
         use.places.check_write(word, runs=not is_deep)
 
 
-def _script(use: Use, is_plain: Callable[[str], bool] | None = None, *, options: Sequence[str] = ()) -> None:
+def _script(use: ReadCommand, is_plain: Callable[[str], bool] | None = None, *, options: Sequence[str] = ()) -> None:
     """Check a script, which is the first operand unless an option gives one, and the files, which are read."""
     given = use.read.values(*options)
     scripts = given or use.read.operands[:1]
@@ -106,7 +149,7 @@ def _script(use: Use, is_plain: Callable[[str], bool] | None = None, *, options:
         use.places.check_read(word)
 
 
-def _sed(use: Use) -> str:
+def _sed(use: ReadCommand) -> str:
     _script(use, is_plain_sed, options=_SED_SCRIPTS)
     in_place = use.read.values("-i", "--in-place")
     if any(in_place):
@@ -116,7 +159,7 @@ def _sed(use: Use) -> str:
     return "in-place-edit" if in_place else ""
 
 
-def _find(use: Use) -> str:
+def _find(use: ReadCommand) -> str:
     """Let `find` look, and run a reader for what it finds below the workspace."""
     words, runs = list(use.words), list[list[Word]]()
     while Word("-exec") in words:
@@ -135,14 +178,14 @@ def _find(use: Use) -> str:
     return ""
 
 
-def _go(use: Use) -> None:
+def _go(use: ReadCommand) -> None:
     if len(use.words) == 1 and use.words[0].text not in ("-", ""):
         use.places.go(use.words[0])
     else:
         use.places.folders = {None}
 
 
-def _transfer(use: Use, look: Look) -> None:
+def _transfer(use: ReadCommand, look: Look) -> None:
     """Look at files that go to the last operand, or into it if it is a folder, and check what is written there."""
     *sources, target = use.read.operands or [Word("")]
     if not sources:
@@ -157,20 +200,20 @@ def _transfer(use: Use, look: Look) -> None:
                 use.places.check_write(place)
 
 
-def _mode(use: Use) -> None:
+def _mode(use: ReadCommand) -> None:
     if not use.words or not use.read.operands or not _MODE.fullmatch(use.read.operands[0].text):
         raise NotHarmless("it gives rights to others, or takes them from its owner", Category.PERM_DESTROY)
     for word in use.read.operands[1:]:
         use.places.check_write(word)
 
 
-def _git_paths(use: Use) -> None:
+def _git_paths(use: ReadCommand) -> None:
     for word in use.read.operands:
         for text in {word.text, word.text.rpartition(":")[2]} - {"", "."}:
             use.places.check_read(Word(text, word.splits, word.glob))
 
 
-def _git_checkout(use: Use) -> None:
+def _git_checkout(use: ReadCommand) -> None:
     """Let a branch be made or taken: a path would be overwritten."""
     if not re.fullmatch(r"(?:[\w/.~^@-]+(?: |$))?", _shape(use.read.operands)):
         raise NotHarmless("it may throw away what is not committed", Category.GIT_FORCE)

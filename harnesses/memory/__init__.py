@@ -12,11 +12,30 @@ Opt-in; nothing here calls a model. Secrets are taken out before anything is wri
 from harnesses.memory.embedding import Embedder, bundled_embedder
 from harnesses.memory.episodes import Episode, Fact, StageNote, attempt_id, episode_of
 from harnesses.memory.episodic_memory import EpisodicMemory
-from harnesses.memory.errors import MemoryUnusable
-from harnesses.memory.memory_contents import Contents, Retraction, read_contents
-from harnesses.memory.memory_health import Diagnostics, Problem, diagnose, known_memories, memory_path, memory_root
-from harnesses.memory.memory_model import Affected, Query, Recall, Recalled, Skipped, Written
-from harnesses.memory.memory_settings import MemorySettings, Retrieval, WritePolicy, read_settings
+from harnesses.memory.memory_health import (
+    Contents,
+    Diagnostics,
+    Problem,
+    Retraction,
+    diagnose,
+    known_memories,
+    memory_path,
+    memory_root,
+    read_contents,
+)
+from harnesses.memory.memory_model import (
+    Affected,
+    MemorySettings,
+    MemoryUnusable,
+    Query,
+    Recall,
+    Recalled,
+    Retrieval,
+    Skipped,
+    WritePolicy,
+    Written,
+    read_settings,
+)
 from harnesses.memory.recall import recall_into, refresh
 
 __all__ = [

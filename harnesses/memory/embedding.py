@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from harnesses.diagnostics.extras import load_extra
 from harnesses.errors import NotReady
-from harnesses.memory.errors import EmbedderMissing, MemoryUnusable
+from harnesses.memory.memory_model import EmbedderMissing, MemoryUnusable
 from harnesses.memory.relevance import cosine
 
 MAX_CHARACTERS = 4000

@@ -1,28 +1,101 @@
 """Between episodes and the rows they are kept in: what is signed, and what is read of it.
 
-The law: a row is read only if the signature is that of everything in it. What is not, is dropped and counted, never an error:
-one torn or forged row does not make a memory useless.
+The law: a row is read only if its signature, an HMAC with a key beside the file, is that of everything in it. What is not, is
+dropped and counted, never an error: one torn or forged row does not make a memory useless. The key is a file that only its
+user can read; who has it can write anything, so an agent that is not trusted that far belongs in a sandbox.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import os
+import stat
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from attrs import evolve, field, frozen
 
+from harnesses.files.key_file import key_in, make_key
 from harnesses.memory.episodes import Episode, Fact, moment, problem_of
-from harnesses.memory.row_signing import Signer
+from harnesses.memory.memory_model import MemoryUnusable
+
+
+@frozen
+class Signer:
+    """Signs rows, and verifies them."""
+
+    _key: bytes = field(repr=False)
+
+    @property
+    def key_id(self) -> str:
+        """Tells two keys apart, and says nothing of either."""
+        return hashlib.sha256(b"key of a memory\0" + self._key).hexdigest()[:16]
+
+    def sign(self, kind: str, *parts: str) -> str:
+        """Return the signature of a row: of its kind, and of every part of it in order."""
+        text = "".join(f"{len(part.encode())}:{part}\n" for part in (kind, *parts))
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+    def verifies(self, signature: object, kind: str, *parts: str) -> bool:
+        """Return whether a signature is the one of this row."""
+        if not isinstance(signature, str) or not signature.isascii():
+            return False
+        try:
+            return hmac.compare_digest(signature, self.sign(kind, *parts))
+        except UnicodeEncodeError:
+            return False
+
+
+def key_path(path: Path) -> Path:
+    """Return where the key of a memory is."""
+    return path.with_name(f"{path.name}-key")
+
+
+def signer_of(path: Path, *, make: bool = False) -> Signer:
+    """Return the signer of the memory at `path`.
+
+    Args:
+        make: whether to make its key when there is none.
+
+    Raises:
+        MemoryUnusable: the key is not there, cannot be made or read, or others may read it.
+    """
+    place = key_path(path)
+    try:
+        if make:
+            make_key(place)
+        return Signer(_read(place))
+    except (OSError, ValueError) as error:
+        anew = ", or move it away to begin anew: what was signed with it is not read then" if make else ""
+        raise MemoryUnusable(f"key {place} of the memory cannot be used: {error}; restore it{anew}") from error
+
+
+def _read(place: Path) -> bytes:
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("expected a plain file")
+        if status.st_mode & 0o077:
+            raise ValueError(f"expected that only its user may read it, was {stat.filemode(status.st_mode)}; chmod 600 it")
+        text = os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
+    return key_in(text.decode("ascii"))
+
 
 COLUMNS = "number, id, run_id, task_id, created_us, trusted, retracted, body, content, key_id, signature"
+FACT_COLUMNS = "number, id, retracted, body, key_id, signature"
 _episode: msgspec.json.Decoder[Episode] = msgspec.json.Decoder(Episode)
 _fact: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
 
 
 @frozen
-class Kept:
+class StoredEpisode:
     """An episode that was read, and that is what was written."""
 
     number: int
@@ -54,7 +127,7 @@ class Rows:
         told = (episode.id, episode.run_id, episode.task_id, us(episode.created_at), int(trusted), int(retracted), body)
         return (*told, content_of(episode), self.signer.key_id, self.signer.sign("episode", *signed))
 
-    def episode(self, row: tuple[Any, ...]) -> Kept | Dropped:
+    def episode(self, row: tuple[Any, ...]) -> StoredEpisode | Dropped:
         """Return what a row, with its number, says; or why it is not read."""
         number, id, run_id, task_id, created_us, trusted, retracted, body, _, key_id, signature = row
         signed = self._parts(id, run_id, task_id, created_us, trusted, retracted, body)
@@ -66,7 +139,7 @@ class Rows:
             return Dropped(str(id), "unreadable")
         if problem_of(episode):
             return Dropped(str(id), "unreadable")
-        return Kept(number, episode, bool(trusted), bool(retracted))
+        return StoredEpisode(number, episode, bool(trusted), bool(retracted))
 
     def of_fact(self, fact: Fact, retracted: bool = False) -> tuple[Any, ...]:
         """Return a fact as a row, but for its number."""
@@ -77,7 +150,7 @@ class Rows:
     def fact(self, row: tuple[Any, ...]) -> Fact | Dropped:
         """Return what a row of a fact, with its number, says; or why it is not read."""
         _, id, retracted, body, key_id, signature = row
-        if not self.signer.verifies(signature, "fact", self.project, str(id), str(retracted), str(body)):
+        if not self.signer.verifies(signature, "fact", *self._parts(id, retracted, body)):
             return Dropped(str(id), "invalid_signature" if key_id == self.signer.key_id else "signing_key_drift")
         try:
             return _fact.decode(body)

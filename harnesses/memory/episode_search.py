@@ -16,10 +16,9 @@ from attrs import frozen
 
 from harnesses.memory import relevance as scoring
 from harnesses.memory.embedding import nearest
-from harnesses.memory.episode_rows import COLUMNS, Dropped, Kept, Rows
+from harnesses.memory.episode_rows import COLUMNS, Dropped, Rows, StoredEpisode
 from harnesses.memory.episodes import things_of, words_of
-from harnesses.memory.memory_model import MAX_QUERY, Query, Recalled
-from harnesses.memory.memory_settings import MemorySettings, Retrieval
+from harnesses.memory.memory_model import MAX_QUERY, MemorySettings, Query, Recalled, Retrieval
 from harnesses.memory.search_words import MOST, words
 
 CANDIDATES = 48
@@ -96,12 +95,12 @@ def _read(numbers: list[int], db: sqlite3.Connection) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def _is_open(kept: Kept, query: Query) -> bool:
+def _is_open(kept: StoredEpisode, query: Query) -> bool:
     return not kept.retracted and (kept.trusted or query.untrusted)
 
 
 def _weigh(
-    kept: Kept,
+    kept: StoredEpisode,
     search: Search,
     held: frozenset[str],
     meaning: float | None,

@@ -21,10 +21,9 @@ from attrs import evolve
 
 from harnesses.diagnostics.program_log import get_logger
 from harnesses.errors import HarnessMisuse
-from harnesses.memory import compaction as compacting
-from harnesses.memory import retraction as retracting
+from harnesses.memory import forgetting
 from harnesses.memory.embedding import MAX_CHARACTERS, Embedder, pack
-from harnesses.memory.episode_rows import COLUMNS, Dropped, Rows, us
+from harnesses.memory.episode_rows import COLUMNS, FACT_COLUMNS, Dropped, Rows, signer_of, us
 from harnesses.memory.episode_search import find, search_for
 from harnesses.memory.episodes import (
     MAX_FACT,
@@ -38,10 +37,18 @@ from harnesses.memory.episodes import (
 )
 from harnesses.memory.memory_file import MemoryFile
 from harnesses.memory.memory_health import Diagnostics, diagnose, memory_path
-from harnesses.memory.memory_model import Affected, Query, Recall, Recalled, Skipped, Written
-from harnesses.memory.memory_settings import MemorySettings, Retrieval, WritePolicy
+from harnesses.memory.memory_model import (
+    Affected,
+    MemorySettings,
+    Query,
+    Recall,
+    Recalled,
+    Retrieval,
+    Skipped,
+    WritePolicy,
+    Written,
+)
 from harnesses.memory.recall_text import render
-from harnesses.memory.row_signing import signer_for
 from harnesses.memory.sanitising import plain_text
 from harnesses.memory.search_words import all_words
 from harnesses.timing.clock import utc_now
@@ -85,7 +92,7 @@ class EpisodicMemory:
         self._now = now or utc_now
         self._file = MemoryFile(self.path, project)
         try:
-            self._rows = Rows(project, signer_for(self.path))
+            self._rows = Rows(project, signer_of(self.path, make=True))
         except BaseException:
             self._file.close()
             raise
@@ -121,7 +128,7 @@ class EpisodicMemory:
             known = db.execute(f"SELECT {COLUMNS} FROM episodes WHERE id = ?", (made.id,)).fetchone()
             if known is not None:
                 return self._known(known, made)
-            if retracting.says_what_was_retracted(db, made):
+            if forgetting.says_what_was_retracted(db, made):
                 return Skipped(id=made.id, reason="it was retracted: it says what one says that was")
             names = COLUMNS.removeprefix("number, ")
             row = self._rows.of_episode(made, trusted)
@@ -130,8 +137,8 @@ class EpisodicMemory:
             db.execute("INSERT INTO episode_words (rowid, words) VALUES (?, ?)", (number, " ".join(all_words(words_of(made)))))
             if meaning is not None and self._embedder is not None:
                 db.execute("INSERT INTO vectors VALUES (?, ?, ?)", (number, self._embedder.name, pack(meaning)))
-            if compacting.is_due(db, self.settings):
-                compacting.compact(db, self._rows, self.settings, us(self._now()))
+            if forgetting.is_due(db, self.settings):
+                forgetting.compact(db, self._rows, self.settings, us(self._now()))
         return Written(id=made.id, trusted=trusted)
 
     def _known(self, row: tuple[object, ...], made: Episode) -> Written | Skipped:
@@ -154,14 +161,16 @@ class EpisodicMemory:
             raise HarnessMisuse("fact: expected something to learn, was empty; say it in a sentence")
         with self._file.writing() as db:
             for source in made.derived_from:
-                if not retracting.is_known(db, source) or _is_retracted(db, source):
+                if not forgetting.is_known(db, source) or _is_retracted(db, source):
                     raise HarnessMisuse(
                         f"fact derived from {source!r:.200}: expected the id of an episode or fact that is not retracted; "
                         "leave it out"
                     )
             if not _is_retracted(db, made.id):
                 row = self._rows.of_fact(made)
-                db.execute("INSERT OR IGNORE INTO facts (id, retracted, body, key_id, signature) VALUES (?, ?, ?, ?, ?)", row)
+                db.execute(
+                    f"INSERT OR IGNORE INTO facts ({FACT_COLUMNS.removeprefix('number, ')}) VALUES (?, ?, ?, ?, ?)", row
+                )
             db.executemany(
                 "INSERT OR IGNORE INTO derivations VALUES (?, ?)", [(source, made.id) for source in made.derived_from]
             )
@@ -178,17 +187,17 @@ class EpisodicMemory:
         if not by.strip():
             raise HarnessMisuse(f"retraction of {id!r:.200}: expected who says so, was empty; give `by`")
         with self._file.writing() as db:
-            if not retracting.is_known(db, id):
+            if not forgetting.is_known(db, id):
                 raise HarnessMisuse(
                     f"retraction of {id!r:.200}: expected the id of an episode or fact; look at `recall().ids`"
                 )
-            retracting.retract(db, self._rows, id, plain_text(reason, 300), plain_text(by, 120), us(self._now()))
-            return retracting.find_affected(db, id)
+            forgetting.retract(db, self._rows, id, plain_text(reason, 300), plain_text(by, 120), us(self._now()))
+            return forgetting.find_affected(db, id)
 
     def compact(self) -> int:
         """Throw away what is not to be kept, whether it is due or not; return how many episodes that were."""
         with self._file.writing() as db:
-            return compacting.compact(db, self._rows, self.settings, us(self._now()))
+            return forgetting.compact(db, self._rows, self.settings, us(self._now()))
 
     # reading
 
@@ -216,8 +225,8 @@ class EpisodicMemory:
         found: list[Fact] = []
         with self._file.reading() as db:
             rows = db.execute(
-                "SELECT number, id, retracted, body, key_id, signature FROM facts WHERE retracted = 0 AND id NOT IN "
-                "(SELECT id FROM retractions) ORDER BY number DESC LIMIT ?",
+                f"SELECT {FACT_COLUMNS} FROM facts WHERE retracted = 0 AND id NOT IN (SELECT id FROM retractions) "
+                "ORDER BY number DESC LIMIT ?",
                 (_FACTS_READ,),
             )
             for row in rows:
@@ -231,7 +240,7 @@ class EpisodicMemory:
     def affected_by(self, id: str) -> Affected:
         """Return who has used an episode or a fact, and what came of it."""
         with self._file.reading() as db:
-            return retracting.find_affected(db, id)
+            return forgetting.find_affected(db, id)
 
     def diagnostics(self) -> Diagnostics:
         """Return what is in the memory, and what is not in order."""

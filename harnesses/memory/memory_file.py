@@ -14,8 +14,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from harnesses.files.private_files import conceal_file, conceal_key
-from harnesses.memory.errors import MemoryUnusable
-from harnesses.memory.row_signing import key_path
+from harnesses.memory.episode_rows import key_path
+from harnesses.memory.memory_model import MemoryUnusable
 
 APPLICATION_ID = 0x48726D6D
 """Says that a SQLite file is a memory."""

@@ -1,7 +1,7 @@
-"""Where memories are, and whether one is in order.
+"""Where memories are, everything that is in one, and whether it is in order, for people and programs that look at it.
 
-The law: to ask changes nothing, and never fails: a memory that is not there yet is in order, one that cannot be read is a
-problem like any other.
+The law: to ask changes nothing, and makes no file. To `diagnose` never fails: a memory that is not there yet is in order, one
+that cannot be read is a problem like any other. A row that is not what was written is listed by its id and the reason.
 """
 
 from __future__ import annotations
@@ -16,13 +16,82 @@ from pathlib import Path
 
 from attrs import frozen
 
-from harnesses.memory.episode_rows import Dropped, Kept, Rows, time_of, us
-from harnesses.memory.errors import MemoryUnusable
-from harnesses.memory.memory_contents import read_rows
-from harnesses.memory.memory_file import check_schema, connect_read_only
-from harnesses.memory.memory_settings import MemorySettings
-from harnesses.memory.row_signing import signer_of
+from harnesses.memory.episode_rows import COLUMNS, FACT_COLUMNS, Dropped, Rows, StoredEpisode, signer_of, time_of, us
+from harnesses.memory.episodes import Fact
+from harnesses.memory.memory_file import check_schema, connect_read_only, unusable
+from harnesses.memory.memory_model import MemorySettings, MemoryUnusable
 from harnesses.timing.clock import utc_now
+
+
+@frozen
+class Retraction:
+    """What is not to be believed any more."""
+
+    id: str
+    reason: str
+    by: str
+    at: datetime
+    because_of: str
+    """Id of what it was derived from, if that was retracted; empty otherwise."""
+
+
+@frozen(kw_only=True)
+class Contents:
+    """What is in a memory, oldest first."""
+
+    path: Path
+    project: str
+    episodes: tuple[StoredEpisode, ...]
+    facts: tuple[Fact, ...]
+    retractions: tuple[Retraction, ...]
+    dropped: tuple[Dropped, ...]
+    """Rows that cannot be trusted, and so are not read."""
+
+    def retraction_of(self, id: str) -> Retraction | None:
+        """Return the retraction of an episode or a fact; None if it was not retracted."""
+        return next((one for one in self.retractions if one.id == id), None)
+
+
+def read_contents(path: str | Path) -> Contents:
+    """Return everything that is in the memory at `path`.
+
+    Raises:
+        MemoryUnusable: there is no file, or it is not a memory.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise MemoryUnusable(f"memory {place}: expected a file, there is none; correct the path or the project")
+    try:
+        with closing(connect_read_only(place)) as db:
+            check_schema(db, place)
+            db.execute("BEGIN")
+            project = str(db.execute("SELECT value FROM meta WHERE name = 'project'").fetchone()[0])
+            episodes, facts, dropped = read_rows(db, Rows(project, signer_of(place)))
+            retractions = db.execute(
+                "SELECT id, reason, by, at_us, because_of FROM retractions WHERE id NOT LIKE 'text:%' ORDER BY at_us, id"
+            ).fetchall()
+    except (sqlite3.Error, OSError) as error:
+        raise unusable(place, error) from error
+    return Contents(
+        path=place,
+        project=project,
+        episodes=tuple(episodes),
+        facts=tuple(facts),
+        retractions=tuple(Retraction(id, reason, by, time_of(at), cause) for id, reason, by, at, cause in retractions),
+        dropped=tuple(dropped),
+    )
+
+
+def read_rows(db: sqlite3.Connection, rows: Rows) -> tuple[list[StoredEpisode], list[Fact], list[Dropped]]:
+    """Return episodes, facts, and what is not read of both."""
+    episodes = [rows.episode(row) for row in db.execute(f"SELECT {COLUMNS} FROM episodes ORDER BY number")]
+    facts = [rows.fact(row) for row in db.execute(f"SELECT {FACT_COLUMNS} FROM facts ORDER BY number")]
+    return (
+        [one for one in episodes if isinstance(one, StoredEpisode)],
+        [one for one in facts if isinstance(one, Fact)],
+        [one for one in (*episodes, *facts) if isinstance(one, Dropped)],
+    )
+
 
 _SLUG = re.compile(r"[^a-z0-9._-]+")
 _ERRORS = ("unusable", "signature_failure", "invalid_signature", "signing_key_drift", "unreadable")
@@ -142,7 +211,9 @@ def _broken(dropped: list[Dropped], read: int) -> list[Problem]:
     return problems
 
 
-def _untidy(db: sqlite3.Connection, read: list[Kept], size: int, settings: MemorySettings, now: datetime) -> list[Problem]:
+def _untidy(
+    db: sqlite3.Connection, read: list[StoredEpisode], size: int, settings: MemorySettings, now: datetime
+) -> list[Problem]:
     problems: list[Problem] = []
     double = db.execute(
         "SELECT coalesce(sum(n - 1), 0) FROM "

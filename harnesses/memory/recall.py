@@ -16,8 +16,7 @@ from attrs import frozen
 
 from harnesses.base import BaseHarness
 from harnesses.memory.episodic_memory import EpisodicMemory
-from harnesses.memory.errors import MemoryUnusable
-from harnesses.memory.memory_model import Query, Recall
+from harnesses.memory.memory_model import MemoryUnusable, Query, Recall
 from harnesses.processes.threads import aside
 
 

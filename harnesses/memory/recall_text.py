@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from harnesses.memory.episodes import Episode, is_approved
-from harnesses.memory.memory_model import Recalled
-from harnesses.memory.memory_settings import MemorySettings
+from harnesses.memory.memory_model import MemorySettings, Recalled
 from harnesses.memory.sanitising import cut, sanitise
 
 HEADER = (

@@ -22,8 +22,7 @@ from math import log, log2, sqrt
 from attrs import frozen
 
 from harnesses.memory.episodes import Episode
-from harnesses.memory.memory_model import Query
-from harnesses.memory.memory_settings import MemorySettings
+from harnesses.memory.memory_model import MemorySettings, Query
 
 SAME_AGENT, SAME_STAGE, SAME_BRANCH = 0.2, 0.2, 0.1
 IMPORTANCE, QUALITY, FRESHNESS = 0.2, 0.2, 0.15

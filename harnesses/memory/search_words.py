@@ -19,75 +19,35 @@ _WORD = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)*")
 _PARTS = re.compile(r"[-_.]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _VOWEL = re.compile(r"[aeiouy]")
-STOP = frozenset(
-    (
-        *("a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do", "does", "for", "from"),
-        *(
-            "had",
-            "has",
-            "have",
-            "how",
-            "if",
-            "in",
-            "into",
-            "is",
-            "it",
-            "its",
-            "may",
-            "more",
-            "most",
-            "must",
-            "no",
-            "not",
-            "of",
-        ),
-        *("on", "or", "our", "out", "over", "shall", "should", "so", "some", "such", "than", "that", "the", "their", "them"),
-        *("then", "there", "these", "they", "this", "those", "to", "too", "under", "up", "was", "we", "were", "what", "when"),
-        *(
-            "where",
-            "which",
-            "while",
-            "who",
-            "why",
-            "will",
-            "with",
-            "would",
-            "you",
-            "your",
-            "also",
-            "all",
-            "any",
-            "each",
-            "per",
-        ),
-    )
+_STOP = (
+    "a an and are as at be been but by can could did do does for from had has have how if in into is it its may more most "
+    "must no not of on or our out over shall should so some such than that the their them then there these they this those "
+    "to too under up was we were what when where which while who why will with would you your also all any each per"
 )
+STOP = frozenset(_STOP.split())
 """Words that say nothing of what a text is about."""
 _ROUNDS = 3
 """Endings that are cut off one word: `reminders` and `remind` meet."""
-_ENDINGS = (
-    ("izations", "ize"),
-    ("ization", "ize"),
-    ("isation", "ize"),
-    ("ational", "ate"),
-    ("fulness", "ful"),
-    ("ousness", "ous"),
-    ("iveness", "ive"),
-    ("ations", "ate"),
-    ("ation", "ate"),
-    ("ators", "ate"),
-    ("ator", "ate"),
-    ("ments", "ment"),
-    ("ities", "ity"),
-    ("ically", "ic"),
-    ("ances", "ance"),
-    ("ences", "ence"),
-    ("nesses", ""),
-    ("ness", ""),
-    ("ises", "ize"),
-    ("ise", "ize"),
-    ("ings", "ing"),
-)
+_ENDINGS = {
+    ending: instead
+    for endings, instead in (
+        ("izations ization isation", "ize"),
+        ("ational ations ation ators ator", "ate"),
+        ("fulness", "ful"),
+        ("ousness", "ous"),
+        ("iveness", "ive"),
+        ("ments", "ment"),
+        ("ities", "ity"),
+        ("ically", "ic"),
+        ("ances", "ance"),
+        ("ences", "ence"),
+        ("nesses ness", ""),
+        ("ises ise", "ize"),
+        ("ings", "ing"),
+    )
+    for ending in endings.split()
+}
+"""What endings become; of those that fit, the first."""
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -124,7 +84,7 @@ def stem(word: str) -> str:
 
 
 def _shorter(word: str) -> str:
-    for ending, instead in _ENDINGS:
+    for ending, instead in _ENDINGS.items():
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)] + instead
     return _without_verb_ending(word)

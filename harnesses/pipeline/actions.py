@@ -22,10 +22,10 @@ from harnesses.features.agent_text import last_part, one_line
 from harnesses.features.turn_results import describe_error
 from harnesses.governance.contracts.contract import Recommendation, ValidatorStatus, failed
 from harnesses.governance.contracts.contract_json import read_builder, read_validator
+from harnesses.governance.evidence.attempt_verdict import TaskStatus, follow
 from harnesses.governance.evidence.evidence_ledger import Evidence, EvidenceStatus
 from harnesses.governance.evidence.evidence_policy import EvidencePolicy
 from harnesses.governance.evidence.file_binding import Bound, changed
-from harnesses.governance.evidence.retry_rule import TaskStatus, follow
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.guard import NETWORK, RUN_CODE, SECRET_READ, UNKNOWN, classify
 from harnesses.pipeline.judging.case_judge import Now

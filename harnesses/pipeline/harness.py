@@ -38,9 +38,8 @@ from harnesses.base import BaseHarness
 from harnesses.budgets.charging import spent_up
 from harnesses.errors import BudgetExhausted, HarnessMisuse, Stopping, Waiting
 from harnesses.features.agent_text import one_line
-from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.evidence.attempt_verdict import Claim, TaskStatus
 from harnesses.governance.evidence.evidence_policy import EvidencePolicy
-from harnesses.governance.evidence.retry_rule import TaskStatus
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.actions import Actions, begun_action
 from harnesses.pipeline.agent_table import Agents, Validators, assign_agents

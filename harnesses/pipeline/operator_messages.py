@@ -12,9 +12,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from harnesses.features.agent_text import one_line
-from harnesses.governance.evidence.retry_rule import TaskStatus
+from harnesses.governance.evidence.attempt_verdict import TaskStatus
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.pipeline_state import PipelineState, note_of, record_of

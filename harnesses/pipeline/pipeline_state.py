@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
-from harnesses.governance.evidence.claims import Claim
-from harnesses.governance.evidence.evidence_ledger import Bound, Evidence
-from harnesses.governance.evidence.retry_rule import TaskStatus
+from harnesses.governance.evidence.attempt_verdict import Claim, TaskStatus
+from harnesses.governance.evidence.evidence_ledger import Evidence
+from harnesses.governance.evidence.file_binding import Bound
 from harnesses.governor import Finding
 from harnesses.pipeline.plan.ids import StageId, TaskId
 from harnesses.step import StepYield

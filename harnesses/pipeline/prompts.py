@@ -15,8 +15,7 @@ from harnesses.features.agent_text import last_part
 from harnesses.governance.contracts.contract import BuilderContract, MemorySummary, StageSummary
 from harnesses.governance.contracts.contract_json import read_builder
 from harnesses.governance.errors import ContractError
-from harnesses.governance.evidence.claims import Claim
-from harnesses.governance.evidence.retry_rule import TaskStatus
+from harnesses.governance.evidence.attempt_verdict import Claim, TaskStatus
 from harnesses.memory.sanitising import sanitise
 from harnesses.pipeline.pipeline_state import (
     MAX_PROMPT,

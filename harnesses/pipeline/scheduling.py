@@ -20,8 +20,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from harnesses.governance.evidence.claims import refused_claim
-from harnesses.governance.evidence.retry_rule import TaskStatus
+from harnesses.governance.evidence.attempt_verdict import TaskStatus, refused_claim
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.governor import Finding
 from harnesses.pipeline.pipeline_state import Mode, PipelineState, TaskNote, TaskRecord

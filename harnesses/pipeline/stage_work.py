@@ -23,10 +23,11 @@ from harnesses.features.agent_text import storable
 from harnesses.features.feature import Feature, TurnResult
 from harnesses.features.feature_record import Assignment
 from harnesses.features.turn_results import describe_error
+from harnesses.governance.contracts.contract import BuilderContract, ValidatorContract
 from harnesses.governance.contracts.contract_fields import MAX_DOCUMENT
-from harnesses.governance.contracts.contract_json import BuilderContract, ValidatorContract, plain, read_builder
+from harnesses.governance.contracts.contract_json import plain, read_builder
 from harnesses.governance.errors import ContractError, EvidenceError
-from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.evidence.attempt_verdict import Claim
 from harnesses.governance.evidence.file_binding import Bound, bind
 from harnesses.pipeline.judging.inspection import read_below
 from harnesses.pipeline.judging.read_only_copy import ReadOnly

@@ -10,8 +10,7 @@ from datetime import datetime
 
 from harnesses.features.agent_text import one_line
 from harnesses.governance.contracts.contract import Recommendation, ValidatorStatus
-from harnesses.governance.evidence.claims import Claim
-from harnesses.governance.evidence.retry_rule import decide
+from harnesses.governance.evidence.attempt_verdict import Claim, decide
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.pipeline_state import (
     MAX_PROMPT,

@@ -12,9 +12,8 @@ from typing import Any
 
 from attrs import evolve
 
-from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.evidence.attempt_verdict import Claim, TaskStatus
 from harnesses.governance.evidence.evidence_ledger import Evidence
-from harnesses.governance.evidence.retry_rule import TaskStatus
 from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.pipeline_state import (
     MAX_ANSWER,

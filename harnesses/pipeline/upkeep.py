@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harnesses.features.turn_results import describe_error
 from harnesses.governance.contracts.contract_json import read_builder, read_validator
+from harnesses.governance.evidence.attempt_verdict import TaskStatus
 from harnesses.governance.evidence.file_binding import changed
-from harnesses.governance.evidence.retry_rule import TaskStatus
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.operator_messages import follow_message
 from harnesses.pipeline.pipeline_memory import Asked, Finished, PipelineMemory, Recalled

@@ -11,10 +11,8 @@ from datetime import datetime
 from harnesses.features.agent_text import one_line
 from harnesses.governance.contracts.contract import BuilderContract, Recommendation, ValidatorContract, ValidatorStatus, failed
 from harnesses.governance.contracts.contract_json import to_json
-from harnesses.governance.evidence.attempt_verdict import quality
-from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.evidence.attempt_verdict import Claim, Decision, Retry, TaskStatus, follow, quality
 from harnesses.governance.evidence.evidence_ledger import Evidence
-from harnesses.governance.evidence.retry_rule import Decision, Retry, TaskStatus, follow
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.governor import Finding
 from harnesses.pipeline.judging.case_judge import BY_RULES

@@ -16,9 +16,8 @@ from attrs import evolve, frozen
 
 from harnesses.features.feature_record import Assignment
 from harnesses.features.turn_results import find_order
-from harnesses.governance.evidence.claims import Claim
-from harnesses.governance.limits.agent_counts import AgentStopped, tallying
-from harnesses.governance.limits.counted_agent import limited
+from harnesses.governance.evidence.attempt_verdict import Claim
+from harnesses.governance.limits.counted_agent import AgentStopped, limited, tallying
 from harnesses.pipeline.agent_table import AgentTable
 from harnesses.pipeline.judging.case_judge import Case, CaseJudge, Judged, Now
 from harnesses.pipeline.pipeline_state import Built, PipelineState, TaskNote, note_of, record_of

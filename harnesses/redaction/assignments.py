@@ -9,9 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harnesses.redaction.secret_names import SAID, STAGES, Strength, strength
 from harnesses.redaction.secret_rules import rules
-from harnesses.redaction.secret_values import Span, is_drawn, is_placeholder, is_secret, is_varied
+from harnesses.redaction.secret_values import (
+    SAID,
+    STAGES,
+    Span,
+    Strength,
+    is_drawn,
+    is_placeholder,
+    is_secret,
+    is_varied,
+    strength,
+)
 
 _OPEN = r"(?:[\"'`\\*]|%22|%27|&quot;|&#34;)"
 _AFTER = re.compile(

@@ -24,8 +24,8 @@ from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
-from harnesses.redaction.secret_names import SAID, STAGES
 from harnesses.redaction.secret_rules import Rule, rules
+from harnesses.redaction.secret_values import SAID, STAGES
 
 _WINDOW = 1 << 20
 """Bytes that one call of the engine looks at: 3 ms."""

@@ -9,7 +9,7 @@ that is not text stay. What was redacted once is not changed again, and the time
     suspects(texts)         the same for many texts in one pass
     LineRedactor()          lines that come one by one, with keys that go over several of them
 
-A secret is known by the name beside it (`secret_names`) or by its own look or by what stands around it (`secret_rules`).
+A secret is known by the name beside it (`secret_values`) or by its own look or by what stands around it (`secret_rules`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from harnesses.data.values import field_values, fields_of
 from harnesses.redaction.detect import cut, spans
 from harnesses.redaction.prefilter import may_hold_secret, suspects
 from harnesses.redaction.private_keys import begins_key, ends_key, key_line
-from harnesses.redaction.secret_names import BESIDE_SECRETS, Strength, strength
-from harnesses.redaction.secret_values import MARK, is_secret, is_secret_number
+from harnesses.redaction.secret_values import BESIDE_SECRETS, MARK, Strength, is_secret, is_secret_number, strength
 
 __all__ = ["MARK", "LineRedactor", "may_hold_secret", "redact", "redact_text", "suspects"]
 

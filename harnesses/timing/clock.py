@@ -19,8 +19,18 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import trio
+from attrs import frozen
 
-from harnesses.timing.moment import Ticks
+
+@frozen
+class Ticks:
+    """A moment by a clock that cannot be set; two of them can be compared if they are of one era."""
+
+    era: str
+    """One boot of a machine, as far as its processes share a clock; where that is not known, one process."""
+    us: int
+    """Microseconds since some moment before the era's first; where the system can tell, time asleep included."""
+
 
 _ORIGINS: WeakKeyDictionary[Any, tuple[float, float]] = WeakKeyDictionary()
 """Wall time and Trio's time when a virtual clock was first seen: all who ask under one clock are told the same."""

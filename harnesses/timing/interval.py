@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from weakref import ref
 
 import attrs
@@ -25,7 +25,6 @@ from harnesses.timing.schedule import (
     Missed,
     Next,
     Steady,
-    Times,
     WallTimes,
     check_times,
     coming,
@@ -172,7 +171,7 @@ class Every:
         self._missed = _policy(missed)
         self._book = book
         self._pace = _Pace(book, sleep, clock, self.name, f"{harness}/{self.name}", period_s, anchor, jitter_s)
-        self._ruler: _Ruler | None = None
+        self._ruler: _ByTrio | _ByWall | None = None
         self._late = True
 
     def __aiter__(self) -> Every:
@@ -187,7 +186,7 @@ class Every:
             raise
 
     async def _next(self) -> Tick:
-        ruler = self._ruler = self._ruler or _ruler(self._pace)
+        ruler = self._ruler = self._ruler or self._pace.ruler()
         at = self._book.position(self.name)
         last = -1 if at is None else at.number
         number = await self._wait(ruler, next_tick(self._missed, last, ruler.now(), ruler.times, late=self._late))
@@ -196,7 +195,7 @@ class Every:
         self._book.taken[self.name] = TickPosition(number, due)
         return Tick(number, datetime.fromtimestamp(due, UTC), number - last - 1)
 
-    async def _wait(self, ruler: _Ruler, tick: Next) -> int:
+    async def _wait(self, ruler: _ByTrio | _ByWall, tick: Next) -> int:
         """Wait for the tick, or the one to take its place if the clock was set forward meanwhile; return its number."""
         waits = tick.moment > ruler.now()
         await ruler.wait(tick.moment)
@@ -254,28 +253,9 @@ class _Pace:
     anchor: datetime | None
     jitter_s: float
 
-
-class _Ruler(Protocol):
-    """The clock that a ticker goes by."""
-
-    can_be_set: bool
-
-    @property
-    def times(self) -> Times:
-        """When each tick comes on this clock."""
-        ...
-
-    def now(self) -> float: ...
-
-    async def wait(self, moment: float) -> None: ...
-
-    def wall_due(self, number: int) -> float:
-        """Return when a tick is due, or was, by the wall."""
-        ...
-
-
-def _ruler(pace: _Pace) -> _Ruler:
-    return _ByTrio(pace) if pace.anchor is None else _ByWall(pace, pace.anchor)
+    def ruler(self) -> _ByTrio | _ByWall:
+        """Return the clock that the ticker goes by."""
+        return _ByTrio(self) if self.anchor is None else _ByWall(self, self.anchor)
 
 
 class _ByWall:
@@ -301,6 +281,7 @@ class _ByWall:
         await self._pace.clock.sleep_until(moment, self._pace.sleep)
 
     def wall_due(self, number: int) -> float:
+        """Return when a tick is due, or was, by the wall."""
         return self.times.due(number)
 
 
@@ -347,6 +328,7 @@ class _ByTrio:
         await self._pace.sleep(max(0.0, moment - trio.current_time()))
 
     def wall_due(self, number: int) -> float:
+        """Return when a tick is due, or was, by the wall."""
         line = self._at
         # in whole microseconds, so that what floats lose does not add up over many runs
         counted = round(line.wall + (number - line.times.number) * line.times.period_s, 6)

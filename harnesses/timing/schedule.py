@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from math import floor
-from typing import Protocol
+from typing import ClassVar, TypeAlias
 
 import attrs
 
@@ -34,23 +34,6 @@ class Missed(StrEnum):
     """One tick at once stands for all of them; it has the number of the latest."""
     CATCH_UP = "catch_up"
     """Each of them comes, one after the other, at once."""
-
-
-class Times(Protocol):
-    """When each tick comes, in seconds on one clock."""
-
-    @property
-    def slack_s(self) -> float:
-        """How far past a moment still counts as that moment: what floats may lose."""
-        ...
-
-    def moment(self, number: int) -> float:
-        """Return when the tick comes."""
-        ...
-
-    def latest(self, now: float) -> int:
-        """Return the number of the last tick whose moment has come; below all numbers in use if there is none."""
-        ...
 
 
 @attrs.frozen
@@ -177,18 +160,19 @@ class WallTimes:
     name: str
     jitter_s: float
 
-    @property
-    def slack_s(self) -> float:
-        return 1e-6
+    slack_s: ClassVar[float] = 1e-6
+    """How far past a moment still counts as that moment: what floats may lose."""
 
     def due(self, number: int) -> float:
         """Return when the tick is due."""
         return self.schedule.due(number - self.shift).timestamp()
 
     def moment(self, number: int) -> float:
+        """Return when the tick comes."""
         return self.due(number) + jitter(self.name, number, self.jitter_s)
 
     def latest(self, now: float) -> int:
+        """Return the number of the last tick whose moment has come; below all numbers in use if there is none."""
         now += self.slack_s
         number = self.schedule.index_at(datetime.fromtimestamp(now, UTC)) + self.shift
         return number if self.moment(number) <= now else number - 1
@@ -206,6 +190,7 @@ class Steady:
 
     @property
     def slack_s(self) -> float:
+        """How far past a moment still counts as that moment: what floats may lose."""
         return min(1e-6, self.period_s / 1_000)
 
     def due(self, number: int) -> float:
@@ -213,9 +198,15 @@ class Steady:
         return self.start + (number - self.number) * self.period_s
 
     def moment(self, number: int) -> float:
+        """Return when the tick comes."""
         return self.due(number) + jitter(self.name, number, self.jitter_s)
 
     def latest(self, now: float) -> int:
+        """Return the number of the last tick whose moment has come; below all numbers in use if there is none."""
         now += self.slack_s
         number = self.number + floor((now - self.start) / self.period_s)
         return number if self.moment(number) <= now else number - 1
+
+
+Times: TypeAlias = WallTimes | Steady
+"""When each tick comes, in seconds on one clock."""

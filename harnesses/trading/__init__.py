@@ -20,8 +20,8 @@ from harnesses.trading.market.feed import Feed, FeedUnavailable
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
 from harnesses.trading.order_screening import Refusal
+from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker
-from harnesses.trading.paper.paper_rules import Fees
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, RiskState
 from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy

@@ -19,7 +19,7 @@ from decimal import Decimal, localcontext
 from attrs import evolve
 
 from harnesses.trading.account_model import Execution, OpenOrder, Price, TradingState
-from harnesses.trading.indicators.indicator import Indicators, after_price, after_split, values
+from harnesses.trading.indicators import Indicators, after_price, after_split, values
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT, Instrument
@@ -27,7 +27,7 @@ from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderReport, Placed
 from harnesses.trading.order_screening import Exposure
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, Risk, after_loss
-from harnesses.trading.strategies.strategy_view import Market, Quote
+from harnesses.trading.strategies import Market, Quote
 
 _LATE = 10
 """Slices for which fills are waited for that the venue has counted, in its last word on an order, and has not told."""

@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 
 from attrs import field, frozen
 
-from harnesses.trading.indicators.indicator import Standing
+from harnesses.trading.indicators import Standing
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import EXACT
@@ -180,3 +180,25 @@ class TradingOutput:
     """The account that was taken over as it is; source: venue."""
     latched: str = ""
     """Why no effect could begin, if none could."""
+
+
+def figures(state: TradingState) -> Mapping[str, Decimal]:
+    """Return `equity`, and `position:SYMBOL` for each that is held, as a part of the equity; nothing before the books open.
+
+    A position without a price that is believed yet counts nothing, as in the equity itself.
+    """
+    if state.book is None:
+        return {}
+    equity, held = state.equity, {symbol: one.units for symbol, one in state.book.positions.items() if one.units}
+    with localcontext(EXACT):
+        parts = {
+            f"position:{symbol}": units * state.prices[symbol].mark / equity
+            for symbol, units in held.items()
+            if symbol in state.prices and equity > 0
+        }
+    return {"equity": equity, **parts}
+
+
+def moment(state: TradingState) -> datetime | None:
+    """Return the time of the last slice: the day of a replay is that of its data."""
+    return state.time

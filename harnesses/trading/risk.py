@@ -36,8 +36,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.market.exact_numbers import make_exact
-from harnesses.trading.market.orders import ONE, ZERO
+from harnesses.trading.market.orders import ONE, ZERO, make_exact
 
 
 class RiskState(StrEnum):
@@ -171,11 +170,6 @@ class Risk:
     def drawdown(self) -> Decimal:
         """The part of the highest equity that is lost now."""
         return ONE - self.equity / self.high_water if self.high_water > 0 else ZERO
-
-
-def open_risk(equity: Decimal) -> Risk:
-    """Return where an account stands that begins with `equity`."""
-    return Risk(high_water=equity, equity=equity)
 
 
 def assess(risk: Risk, limits: Limits, *, equity: Decimal, time: datetime) -> Risk:

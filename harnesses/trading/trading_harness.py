@@ -26,21 +26,18 @@ from harnesses.base import BaseHarness
 from harnesses.errors import Stopping, Waiting
 from harnesses.step import Constraints, StepYield
 from harnesses.trading.account import ask, average_costs, exposures, free_cash, take_slice, with_splits
-from harnesses.trading.account_figures import figures, moment
-from harnesses.trading.account_model import Command, Decision, TradingOutput, TradingState
-from harnesses.trading.feed_poller import Lookout
+from harnesses.trading.account_model import Command, Decision, TradingOutput, TradingState, figures, moment
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable
-from harnesses.trading.market.feed import Feed
+from harnesses.trading.market.feed import Feed, FeedPoller
 from harnesses.trading.market.orders import ONE, OrderReport
 from harnesses.trading.market_turn import Turn
 from harnesses.trading.order_desk import TRIES, Desk
 from harnesses.trading.order_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.paper.paper_broker import PaperBroker
 from harnesses.trading.position_book import Book
-from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_from, watch
-from harnesses.trading.strategies import Strategy, rsi_strategy
-from harnesses.trading.strategies.strategy_view import StrategyAgent
+from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
+from harnesses.trading.strategies import Strategy, StrategyAgent, rsi_strategy
 from harnesses.trading.trading_checks import check_parts, check_seconds, orders_from
 from harnesses.trading.trading_messages import Verb, command_from, obey
 
@@ -93,7 +90,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._desk = Desk(self, broker or PaperBroker(cash), tuple(feed.symbols), self._limits)
         self._inbox: list[Command] = []
         self._foreign: tuple[OrderReport, ...] = ()
-        self._lookout = Lookout(feed, period_s, patience_s)
+        self._poller = FeedPoller(feed, period_s, patience_s)
         self._reached = 0.0
         """When the venue answered last, by Trio's clock."""
 
@@ -122,7 +119,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         if self.is_complete():
             return
         self._reached = trio.current_time()
-        self._lookout.begin()
+        self._poller.begin()
         async for _ in self.every(self._period_s):
             found = await self._reaching()
             if found is None and self.is_complete():
@@ -235,7 +232,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         """Return what is next; nothing before the books are open, nor when told to stop: it waits for the next start."""
         if state.book is None or self._is_stopping():
             return None
-        return await self._lookout.next_slice(state.time)
+        return await self._poller.next_slice(state.time)
 
     def _is_stopping(self) -> bool:
         return any(command.do == Verb.STOP for command in self._inbox)
@@ -264,14 +261,15 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             await self._desk.adopt(turn)
         if self.current_step == 0:
             # A recording has a clock of its own, so that a backtest is the same to the last bit.
-            await self._desk.salt(turn, uuid4() if self._lookout.is_live else "")
+            await self._desk.salt(turn, uuid4() if self._poller.is_live else "")
         await self._desk.refresh(turn)
         await self._desk.take_fills(turn, until_decision=turn.resumed)
 
     def _judge(self, turn: Turn) -> None:
         """Assess the risk, then do what operators say."""
         risk, state = turn.state.risk, turn.state
-        turn.limits = self._lookout.limits(self._limits, state.gaps_s)
+        live, bar_s = self._poller.is_live, self._poller.bar_s
+        turn.limits = limits_for(self._limits, live=live, bar_s=bar_s, gaps_s=state.gaps_s, period_s=self._period_s)
         if turn.market is not None:
             risk = assess(risk, self._limits, equity=turn.state.equity, time=turn.time)
         risk = watch(risk, turn.limits, age_s=turn.age_s, time=turn.time)

@@ -21,7 +21,7 @@ from typing import Any
 import trio
 from attrs import field, frozen
 
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from orchestrator.child_spec import check_name, check_seconds
 from orchestrator.control.control_messages import JSON_LINES, Request, Response, answered, refusal
 from orchestrator.control.live_questions import QUESTIONS, answer_question

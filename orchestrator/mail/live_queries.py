@@ -15,7 +15,7 @@ import msgspec
 
 from harnesses.base import BaseHarness
 from harnesses.data.values import detach
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from harnesses.messages.requests import queries_of
 from orchestrator.errors import UsageError
 

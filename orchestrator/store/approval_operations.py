@@ -11,7 +11,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from harnesses.effects.approval import Request, Standing
-from harnesses.timing.moment import Ticks
+from harnesses.timing.clock import Ticks
 
 REQUESTED, ANSWERED, USED = "approval_requested", "approval_answered", "approval_used"
 KINDS = (REQUESTED, ANSWERED, USED)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from orchestrator.codec import decode, encode
 from orchestrator.errors import MailboxFull, UnknownHarness
 

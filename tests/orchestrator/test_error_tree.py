@@ -37,7 +37,7 @@ harnesses.governance.errors:GuardrailTripped                 Waiting HarnessErro
 harnesses.trading.trading_harness:BooksDiffer                Waiting HarnessError
 harnesses.agents.errors:AgentFailed                          HarnessError
 harnesses.agents.errors:AgentTimedOut                        AgentFailed HarnessError
-harnesses.governance.limits.agent_counts:AgentStopped        AgentFailed HarnessError
+harnesses.governance.limits.counted_agent:AgentStopped       AgentFailed HarnessError
 harnesses.agents.errors:AgentMissing                         AgentFailed NotReady Waiting HarnessError
 harnesses.features.errors:FeatureError                       HarnessError
 harnesses.features.errors:ChatFailed                         FeatureError HarnessError
@@ -52,8 +52,8 @@ harnesses.governance.errors:ContractError                    HarnessError
 harnesses.governance.errors:NotClaimed                       ContractError HarnessError
 harnesses.governance.errors:EvidenceError                    HarnessError
 harnesses.governance.errors:NoProgressMade                   HarnessError
-harnesses.memory.errors:MemoryUnusable                       HarnessError
-harnesses.memory.errors:EmbedderMissing                      MemoryUnusable NotReady Waiting HarnessError
+harnesses.memory.memory_model:MemoryUnusable                 HarnessError
+harnesses.memory.memory_model:EmbedderMissing                MemoryUnusable NotReady Waiting HarnessError
 harnesses.errors:UsageError
 harnesses.errors:UnknownHarness                              UsageError
 orchestrator.errors:AlreadyRunning                           UsageError

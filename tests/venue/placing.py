@@ -21,10 +21,9 @@ import trio
 from harnesses import BaseHarness
 from harnesses.effects.effect import Answer, Confirmed, NotDone
 from harnesses.errors import Refused
-from harnesses.trading.exchange.ccxt_answers import CallFailed
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
-from harnesses.trading.exchange.ccxt_translation import parse_report
+from harnesses.trading.exchange.ccxt_translation import CallFailed, parse_report
 from harnesses.trading.market.broker import BrokerUnavailable
 from harnesses.trading.market.orders import Order, OrderReport, PlacedOrder, Side, Source, client_id_for
 from orchestrator import Backoff, Orchestrator, SqliteStore

@@ -9,9 +9,9 @@ import pytest
 import trio
 from attrs import evolve
 
-from harnesses.trading.exchange.ccxt_answers import CallFailed, Verdict
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.exchange.ccxt_translation import CallFailed, Verdict
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused
 from harnesses.trading.market.orders import OrderStatus, PlacedOrder
 

@@ -62,10 +62,6 @@ def _maybe(items: Json | None) -> Json | None:
     return None if items is None else dict(items)
 
 
-def _nothing() -> Json:
-    return {}
-
-
 @frozen
 class Identity:
     """Who has done something, or judged it."""
@@ -74,7 +70,7 @@ class Identity:
     harness: str = ""
     """The program, such as "claude-code"."""
     model: str = ""
-    more: Json = field(factory=_nothing, converter=_more, kw_only=True)
+    more: Json = field(factory=dict[str, object], converter=_more, kw_only=True)
     """Fields that are not known here: kept, written back, never acted on."""
 
 
@@ -86,7 +82,7 @@ class Check:
     status: ValidatorStatus = field(converter=ValidatorStatus)
     evidence: str = ""
     """What was seen."""
-    more: Json = field(factory=_nothing, converter=_more, kw_only=True)
+    more: Json = field(factory=dict[str, object], converter=_more, kw_only=True)
 
     @property
     def ok(self) -> bool:
@@ -114,7 +110,7 @@ class StageSummary:
     evidence: tuple[EvidenceItem, ...] = field(default=(), converter=_items)
     context_to_keep: tuple[str, ...] = field(default=(), converter=_texts)
     context_to_drop: tuple[str, ...] = field(default=(), converter=_texts)
-    more: Json = field(factory=_nothing, converter=_more, kw_only=True)
+    more: Json = field(factory=dict[str, object], converter=_more, kw_only=True)
 
 
 @frozen
@@ -127,7 +123,7 @@ class MemorySummary:
     context_to_keep: tuple[str, ...] = field(default=(), converter=_texts)
     context_to_drop: tuple[str, ...] = field(default=(), converter=_texts)
     next_agent_hints: tuple[str, ...] = field(default=(), converter=_texts)
-    more: Json = field(factory=_nothing, converter=_more, kw_only=True)
+    more: Json = field(factory=dict[str, object], converter=_more, kw_only=True)
 
 
 def _stages(items: Iterable[StageSummary]) -> tuple[StageSummary, ...]:
@@ -162,7 +158,7 @@ class BuilderContract:
     routing: Json | None = field(default=None, converter=_maybe)
     nonce: str = ""
     """Of the claim that it was built under."""
-    more: Json = field(factory=_nothing, converter=_more)
+    more: Json = field(factory=dict[str, object], converter=_more)
 
 
 @frozen(kw_only=True)
@@ -177,4 +173,4 @@ class ValidatorContract:
     retry_recommendation: Recommendation = field(default=Recommendation.NONE, converter=Recommendation)
     identity: Identity | None = None
     nonce: str = ""
-    more: Json = field(factory=_nothing, converter=_more)
+    more: Json = field(factory=dict[str, object], converter=_more)

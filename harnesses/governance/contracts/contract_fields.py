@@ -79,23 +79,13 @@ class Fields:
 
     def free(self, name: str) -> dict[str, object] | None:
         """Return an object of whatever fields; None if there is none."""
-        value = self._take(name, False, "an object")
-        if value is _ABSENT:
-            return None
-        if not isinstance(value, Mapping):
-            self.refuse(f"{self.path}.{name}", "an object", value)
-            return None
-        return self._check_object(f"{self.path}.{name}", cast(Mapping[object, object], value))
+        value = self._object(name)
+        return None if value is None else self._check_object(f"{self.path}.{name}", value)
 
     def inner(self, name: str) -> Fields | None:
         """Return an object to be read field by field; None if there is none."""
-        value = self._take(name, False, "an object")
-        if value is _ABSENT:
-            return None
-        if not isinstance(value, Mapping):
-            self.refuse(f"{self.path}.{name}", "an object", value)
-            return None
-        return Fields(cast(Mapping[object, object], value), f"{self.path}.{name}", self._problems)
+        value = self._object(name)
+        return None if value is None else Fields(value, f"{self.path}.{name}", self._problems)
 
     def inners(self, name: str, *, required: bool = False) -> list[Fields]:
         """Return a list of objects to be read field by field."""
@@ -126,6 +116,13 @@ class Fields:
                 self._problems.append(f"{self.path}.{name}: expected {wanted}, was {was}; add it")
             return _ABSENT
         return _ABSENT if value is None else value
+
+    def _object(self, name: str) -> Mapping[object, object] | None:
+        value = self.raw(name)
+        if value is None or isinstance(value, Mapping):
+            return cast("Mapping[object, object] | None", value)
+        self.refuse(f"{self.path}.{name}", "an object", value)
+        return None
 
     def _list(self, name: str, wanted: str, required: bool) -> list[tuple[str, object]]:
         value, path = self._take(name, required, wanted), f"{self.path}.{name}"

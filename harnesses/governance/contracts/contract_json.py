@@ -28,40 +28,15 @@ from harnesses.governance.contracts.contract import (
     BuilderContract,
     BuilderStatus,
     Check,
-    EvidenceItem,
     Identity,
-    Json,
     MemorySummary,
     Recommendation,
     StageSummary,
     ValidatorContract,
     ValidatorStatus,
-    failed,
-    passed,
 )
 from harnesses.governance.contracts.contract_fields import MAX_DOCUMENT, Fields, is_number, read_document
 from harnesses.governance.errors import ContractError
-
-__all__ = [
-    "BuilderContract",
-    "BuilderStatus",
-    "Check",
-    "ContractError",
-    "EvidenceItem",
-    "Identity",
-    "Json",
-    "MemorySummary",
-    "Recommendation",
-    "StageSummary",
-    "ValidatorContract",
-    "ValidatorStatus",
-    "failed",
-    "passed",
-    "plain",
-    "read_builder",
-    "read_validator",
-    "to_json",
-]
 
 _MONEY = ("estimated_usd", "actual_usd")
 _COUNTS = ("tool_calls", "messages")

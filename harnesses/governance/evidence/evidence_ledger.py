@@ -15,7 +15,7 @@ Limits: 20,000 characters of evidence, 200 of an id or a kind, 10,000 files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -26,7 +26,7 @@ from attrs import Attribute, evolve, field, frozen
 from harnesses.features.agent_text import is_storable
 from harnesses.governance.contracts.contract import BuilderContract
 from harnesses.governance.errors import EvidenceError
-from harnesses.governance.evidence.file_binding import MAX_BOUND, Bound, bind, changed
+from harnesses.governance.evidence.file_binding import MAX_BOUND, Bound, changed
 
 
 class Grade(IntEnum):
@@ -53,20 +53,6 @@ def grade_of(value: object) -> Grade | None:
         return Grade(value) if value in tuple(Grade) else None
     return next((grade for grade in Grade if grade.word == value), None)
 
-
-__all__ = [
-    "Bound",
-    "Evidence",
-    "EvidenceError",
-    "EvidenceStatus",
-    "Grade",
-    "bind",
-    "read_entry",
-    "read_ledger",
-    "read_reported",
-    "reported",
-    "stale",
-]
 
 MAX_EVIDENCE = 20_000
 MAX_NAME = 200
@@ -100,50 +86,35 @@ def _bounds(items: Iterable[Bound]) -> tuple[Bound, ...]:
     return tuple(items)
 
 
-def _check_moment(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
+def _is_moment(value: object) -> bool:
     try:
-        aware = isinstance(value, str) and len(value) <= 64 and datetime.fromisoformat(value).tzinfo is not None
+        return isinstance(value, str) and len(value) <= 64 and datetime.fromisoformat(value).tzinfo is not None
     except ValueError:
-        aware = False
-    if not aware:
-        _refuse(entry, "ts", "a moment with its time zone, such as '2026-01-31T12:00:00Z'", value)
+        return False
 
 
-def _check_name(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
-    optional = attribute.default == ""
-    if not isinstance(value, str) or not is_storable(value) or len(value) > MAX_NAME or not (value.strip() or optional):
-        _refuse(entry, attribute.name, f"text of 1 to {MAX_NAME} characters", value)
+def _is_text(value: object, most: int) -> bool:
+    return is_storable(value) and len(value) <= most
 
 
-def _check_evidence(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
-    if not is_storable(value) or not value.strip() or len(value) > MAX_EVIDENCE:
-        _refuse(entry, "evidence", f"text of 1 to {MAX_EVIDENCE} characters: what was seen, or where it is", value)
+def _are_bounds(value: tuple[object, ...]) -> bool:
+    return len(value) <= MAX_BOUND and all(isinstance(one, Bound) for one in value)
 
 
-def _check_status(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, EvidenceStatus):
-        _refuse(entry, "status", "PASS, FAIL, BLOCKED or INFO", value)
+def _rule(wanted: str, is_right: Callable[[Any], bool]) -> Any:
+    def check(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
+        if not is_right(value):
+            task = getattr(entry, "task_id", "")
+            told = f"{attribute.name}: expected {wanted}, was {value!r:.100}"
+            raise EvidenceError(f"evidence of task {task!r:.100}: {told}; it is not entered")
+
+    return check
 
 
-def _check_grade(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, Grade):
-        _refuse(entry, "grade", "reported, observed or rerun", value)
-
-
-def _check_attempt(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
-    if type(value) is not int or not 0 <= value < 2**31:
-        _refuse(entry, "attempt", "a whole number from 0 up", value)
-
-
-def _check_subject(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
-    bounds = cast(tuple[object, ...], value)
-    if len(bounds) > MAX_BOUND or not all(isinstance(one, Bound) for one in bounds):
-        _refuse(entry, "subject", f"at most {MAX_BOUND} files as bind() gives them", value)
-
-
-def _refuse(entry: Evidence, name: str, wanted: str, value: object) -> None:
-    task = getattr(entry, "task_id", "")
-    raise EvidenceError(f"evidence of task {task!r:.100}: {name}: expected {wanted}, was {value!r:.100}; it is not entered")
+_MOMENT = "a moment with its time zone, such as '2026-01-31T12:00:00Z'"
+_SEEN = f"text of 1 to {MAX_EVIDENCE} characters: what was seen, or where it is"
+_NAME = f"text of 1 to {MAX_NAME} characters"
+_IS_NAME = _rule(_NAME, lambda value: _is_text(value, MAX_NAME) and value.strip())
 
 
 @frozen(kw_only=True)
@@ -154,18 +125,30 @@ class Evidence:
         EvidenceError: a field that is needed is missing, blank or of another kind.
     """
 
-    ts: str = field(default="", converter=_moment, validator=_check_moment)
+    ts: str = field(default="", converter=_moment, validator=_rule(_MOMENT, _is_moment))
     """When, in ISO 8601 with its time zone; an aware datetime is converted."""
-    task_id: str = field(default=None, validator=_check_name)
-    kind: str = field(default=None, validator=_check_name)
+    task_id: str = field(default=None, validator=_IS_NAME)
+    kind: str = field(default=None, validator=_IS_NAME)
     """Any word: `validation`, `tests`, `build`."""
-    status: EvidenceStatus = field(default=None, converter=_status, validator=_check_status)
-    evidence: str = field(default=None, validator=_check_evidence)
+    status: EvidenceStatus = field(
+        default=None,
+        converter=_status,
+        validator=_rule("PASS, FAIL, BLOCKED or INFO", lambda value: isinstance(value, EvidenceStatus)),
+    )
+    evidence: str = field(default=None, validator=_rule(_SEEN, lambda value: _is_text(value, MAX_EVIDENCE) and value.strip()))
     """What was seen, or the path of what shows it."""
-    grade: Grade = field(default=Grade.REPORTED, converter=_grade, validator=_check_grade)
-    attempt: int = field(default=0, validator=_check_attempt)
-    stage_id: str = field(default="", validator=_check_name)
-    subject: tuple[Bound, ...] = field(default=(), converter=_bounds, validator=_check_subject)
+    grade: Grade = field(
+        default=Grade.REPORTED,
+        converter=_grade,
+        validator=_rule("reported, observed or rerun", lambda value: isinstance(value, Grade)),
+    )
+    attempt: int = field(
+        default=0, validator=_rule("a whole number from 0 up", lambda value: type(value) is int and 0 <= value < 2**31)
+    )
+    stage_id: str = field(default="", validator=_rule(_NAME, lambda value: _is_text(value, MAX_NAME)))
+    subject: tuple[Bound, ...] = field(
+        default=(), converter=_bounds, validator=_rule(f"at most {MAX_BOUND} files as bind() gives them", _are_bounds)
+    )
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON can carry it: a line of `evidence.jsonl`, and the body of its record."""

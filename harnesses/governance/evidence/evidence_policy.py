@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from attrs import field, frozen
 
@@ -26,13 +27,12 @@ from harnesses.governance.contracts.contract import Check, failed, passed
 from harnesses.governance.evidence.evidence_ledger import Evidence, EvidenceStatus, Grade
 from harnesses.governance.evidence.file_binding import Bound, Content, below
 
+Ledger: TypeAlias = Sequence[tuple[Evidence, Sequence[str]]]
+"""Entries in order, each with the paths that it speaks of whose content is another now."""
+
 
 def _grades(items: Mapping[str, Grade]) -> Mapping[str, Grade]:
     return {name: Grade(grade) for name, grade in items.items()}
-
-
-def _none() -> Mapping[str, Grade]:
-    return {}
 
 
 @frozen
@@ -40,9 +40,9 @@ class EvidencePolicy:
     """What grade of evidence a pass needs."""
 
     needed: Grade = field(default=Grade.OBSERVED, converter=Grade)
-    by_kind: Mapping[str, Grade] = field(factory=_none, converter=_grades)
+    by_kind: Mapping[str, Grade] = field(factory=dict[str, Grade], converter=_grades)
     """Kinds of which there must be evidence, and of what grade."""
-    by_stage: Mapping[str, Grade] = field(factory=_none, converter=_grades)
+    by_stage: Mapping[str, Grade] = field(factory=dict[str, Grade], converter=_grades)
     """Stages for which there must be evidence, if the task has them, and of what grade."""
 
     def met_by(
@@ -63,83 +63,69 @@ class EvidencePolicy:
             attempt: the one that is judged; entries of others do not count. None takes all.
             covering: paths that must be spoken of, such as the files that were modified.
         """
-        ledger = [one for one in entries if attempt is None or one.attempt == attempt]
         changed = Content(root).changed if root else _unseen
-        stales = {place: changed(one.subject) for place, one in enumerate(ledger)}
-        checks = [_check("evidence", self.needed, ledger, stales)]
+        ledger = [(one, changed(one.subject)) for one in entries if attempt is None or one.attempt == attempt]
+        checks = [_check("evidence", self.needed, ledger)]
         for kind, grade in self.by_kind.items():
-            some = {place: stales[place] for place, one in enumerate(ledger) if one.kind == kind}
-            checks.append(_check(f"evidence:{kind}", grade, ledger, some))
+            checks.append(_check(f"evidence:{kind}", grade, [seen for seen in ledger if seen[0].kind == kind]))
         for stage, grade in self.by_stage.items():
             if stage in stages:
-                some = {place: stales[place] for place, one in enumerate(ledger) if one.stage_id == stage}
-                checks.append(_check(f"evidence:{stage}", grade, ledger, some))
+                checks.append(_check(f"evidence:{stage}", grade, [seen for seen in ledger if seen[0].stage_id == stage]))
         paths = [below(Path(root), path) or path for path in covering] if root else covering
-        return (*checks, *_check_coverage(paths, self.needed, ledger, stales))
+        return (*checks, *_check_coverage(paths, self.needed, ledger))
 
 
 def _unseen(subject: Iterable[Bound]) -> tuple[str, ...]:
     return tuple(one.path for one in subject)
 
 
-def _check(name: str, needed: Grade, ledger: Sequence[Evidence], stales: Mapping[int, tuple[str, ...]]) -> Check:
-    """Return whether one of the entries at these places counts, and none after it undoes it."""
-    good = _counting(needed, ledger, stales)
-    against = _against(needed, ledger, stales)
+def _check(name: str, needed: Grade, ledger: Ledger) -> Check:
+    """Return whether one of these entries counts, and none after it undoes it."""
+    against = _against(needed, ledger)
     if against is not None:
         said = one_line(against.evidence, 100)
         return failed(
             name, f"{against.kind} says {against.status}, {against.grade.word}: {said!r}; nothing since says otherwise"
         )
+    good = [entry for entry, stale in ledger if _counts(needed, entry, stale)]
     if good:
-        best = max((ledger[place] for place in good), key=lambda one: one.grade)
+        best = max(good, key=lambda one: one.grade)
         return passed(name, f"{best.kind}, {best.grade.word}: {one_line(best.evidence, 100)!r}")
-    saying = [place for place in stales if ledger[place].status is EvidenceStatus.PASS]
-    old = next((place for place in saying if ledger[place].grade >= needed and stales[place]), None)
+    saying = [(entry.grade, stale) for entry, stale in ledger if entry.status is EvidenceStatus.PASS]
+    old = next((stale for grade, stale in saying if grade >= needed and stale), None)
     if old is not None:
-        paths = ", ".join(repr(path) for path in stales[old][:5])
+        paths = ", ".join(repr(path) for path in old[:5])
         return failed(
             name,
             f"stale: expected {needed.word} evidence of what is there now, but {paths:.300} has changed since; look again",
         )
-    best_grade = max((ledger[place].grade for place in saying), default=None)
-    was = "none" if best_grade is None else f"only {best_grade.word}"
+    was = f"only {max(grade for grade, _ in saying).word}" if saying else "none"
     return failed(name, f"expected evidence that is {needed.word} or better and says PASS, was {was}; look for yourself")
 
 
-def _counting(needed: Grade, ledger: Sequence[Evidence], stales: Mapping[int, tuple[str, ...]]) -> list[int]:
-    return [
-        place
-        for place, old in stales.items()
-        if ledger[place].status is EvidenceStatus.PASS and ledger[place].grade >= needed and not old
-    ]
+def _counts(needed: Grade, entry: Evidence, stale: Sequence[str]) -> bool:
+    return entry.status is EvidenceStatus.PASS and entry.grade >= needed and not stale
 
 
-def _against(needed: Grade, ledger: Sequence[Evidence], stales: Mapping[int, tuple[str, ...]]) -> Evidence | None:
+def _against(needed: Grade, ledger: Ledger) -> Evidence | None:
     """Return an entry that says otherwise, and that nothing that counts has undone since."""
     standing: dict[tuple[str, str], Evidence] = {}
-    good = set(_counting(needed, ledger, stales))
-    for place in stales:
-        entry = ledger[place]
+    for entry, stale in ledger:
+        about = entry.kind, entry.stage_id
         if entry.status in (EvidenceStatus.FAIL, EvidenceStatus.BLOCKED):
-            standing[entry.kind, entry.stage_id] = entry
-        elif place in good and (other := standing.get((entry.kind, entry.stage_id))) and entry.grade >= other.grade:
-            del standing[entry.kind, entry.stage_id]
+            standing[about] = entry
+        elif _counts(needed, entry, stale) and about in standing and entry.grade >= standing[about].grade:
+            del standing[about]
     return next(iter(standing.values()), None)
 
 
-def _check_coverage(
-    paths: Sequence[str], needed: Grade, ledger: Sequence[Evidence], stales: Mapping[int, tuple[str, ...]]
-) -> tuple[Check, ...]:
+def _check_coverage(paths: Sequence[str], needed: Grade, ledger: Ledger) -> tuple[Check, ...]:
     if not paths:
         return ()
-    spoken = {one.path for place in _counting(needed, ledger, stales) for one in ledger[place].subject}
+    name = "evidence_covers_files"
+    spoken = {one.path for entry, stale in ledger if _counts(needed, entry, stale) for one in entry.subject}
     missing = [path for path in paths if path not in spoken]
     if not missing:
-        return (passed("evidence_covers_files", f"{len(set(paths))} files"),)
+        return (passed(name, f"{len(set(paths))} files"),)
     named = ", ".join(repr(path) for path in missing[:5])
-    return (
-        failed(
-            "evidence_covers_files", f"expected {needed.word} evidence of every file, {named:.300} has none; look at it, too"
-        ),
-    )
+    return (failed(name, f"expected {needed.word} evidence of every file, {named:.300} has none; look at it, too"),)

@@ -17,6 +17,7 @@ from datetime import date
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
+import msgspec
 from attrs import evolve, frozen
 
 from harnesses.governance.limits.guardrails import Guardrails
@@ -42,19 +43,8 @@ class AccountStatus:
     """Whether the loss of this day was."""
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON can carry it."""
-        amounts = {"high": self.high, "begin": self.begin, "last": self.last}
-        made: dict[str, Any] = {name: str(amount) for name, amount in amounts.items() if amount is not None}
-        if self.day is not None:
-            made["day"] = self.day.isoformat()
-        return made | {name: True for name in ("fallen", "lost") if getattr(self, name)}
-
-
-def read_account_status(plain: Mapping[str, Any]) -> AccountStatus:
-    """Return what `AccountStatus.plain` has made these data of."""
-    amounts: dict[str, Any] = {name: Decimal(plain[name]) for name in ("high", "begin", "last") if name in plain}
-    day = date.fromisoformat(plain["day"]) if "day" in plain else None
-    return AccountStatus(day=day, fallen=bool(plain.get("fallen")), lost=bool(plain.get("lost")), **amounts)
+        """Return it as JSON can carry it, without what is not known."""
+        return {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, False)}
 
 
 def numbers(figures: Mapping[str, object]) -> Figures:

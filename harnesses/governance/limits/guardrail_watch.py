@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from decimal import InvalidOperation
 from typing import Any
 
+import msgspec
 from attrs import evolve
 
 from harnesses.base import BaseHarness
@@ -33,10 +33,9 @@ from harnesses.budgets.budget import Budget
 from harnesses.data.delta import Delta
 from harnesses.features.agent_text import one_line
 from harnesses.governance.errors import GuardrailTripped, NoProgressMade
-from harnesses.governance.limits.account_limits import AccountStatus, Figures, assess, numbers, reached, read_account_status
+from harnesses.governance.limits.account_limits import AccountStatus, Figures, assess, numbers, reached
 from harnesses.governance.limits.guardrails import Guardrails, NoProgress
-from harnesses.governance.limits.loop_detection import Loops, loops_of
-from harnesses.governance.limits.step_fingerprints import Fingerprints
+from harnesses.governance.limits.loop_detection import Fingerprints, Loops, loops_of
 from harnesses.governor import Finding
 from harnesses.step import Step
 
@@ -243,8 +242,8 @@ def _no_progress(guard: NoProgress, period: int, fruitless: int) -> Finding:
 
 def _stood(kept: Mapping[str, Any]) -> AccountStatus:
     try:
-        return read_account_status(kept)
-    except (InvalidOperation, ValueError, TypeError):
+        return msgspec.convert(kept, AccountStatus)
+    except msgspec.ValidationError:
         # It was not written by us. What is not known is not in anybody's favour.
         return evolve(AccountStatus(), fallen=True)
 

@@ -1,4 +1,4 @@
-"""Guardrails: limits that are held by code. Nouns.
+"""Guardrails: limits that are held by code, and how they are read from tables.
 
     guardrail                                             default   held by
     max_task_attempts                                     2         `attempts_for`: counted from the store before a claim
@@ -15,13 +15,16 @@
     max_drawdown, max_daily_loss, max_position            none      `watching.Watch`, from figures of the state
     no_progress                                           none      `watching.Watch`
 
-The law: a limit that cannot be is an error that names it, never a default in its place. How they are read from tables, and
-what several tables say together: see `guardrail_tables`.
+The laws: a limit that cannot be is an error that names it, never a default in its place. In tables, of a run file or of a
+program, nothing is guessed or let pass: an unknown name, a word for a number, `"true"` for true are errors, and all of them
+are told at once, in one line; and of what two tables name, such as those of all harnesses and of one, the tighter holds.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
 from math import isfinite
 from typing import Any, cast
 
@@ -34,48 +37,46 @@ MOST = 1_000_000_000
 POLICIES = ("tell", "restart", "block")
 
 
-def _count(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    optional = value is None and attribute.default is None
-    if not optional and (type(value) is not int or not 0 <= value <= MOST):
-        _refuse(owner, attribute.name, f"a whole number from 0 to {MOST}", value)
+def _rule(wanted: str, is_right: Callable[[Any], bool]) -> Any:
+    """Return a validator, for whose fields None is right where it is the default."""
+
+    def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
+        if not (is_right(value) or (value is None and attribute.default is None)):
+            subject = "no_progress" if isinstance(owner, NoProgress) else "guardrails"
+            raise GuardrailError(f"{subject}: {attribute.name}: expected {wanted}, was {shown(value)}; correct it")
+
+    return check
 
 
-def _flag(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if type(value) is not bool:
-        _refuse(owner, attribute.name, "true or false", value)
+def _is_part(value: object) -> bool:
+    return isinstance(value, Decimal) and value.is_finite() and 0 < value <= 1
 
 
-def _part(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if value is not None and not (isinstance(value, Decimal) and value.is_finite() and 0 < value <= 1):
-        _refuse(owner, attribute.name, 'a part above 0 and at most 1, such as "0.2"', value)
-
-
-def _amount(owner: Any, attribute: Attribute[Any], value: object) -> None:
+def _is_amount(value: object) -> bool:
     right = isinstance(value, Decimal) and value.is_finite() and 0 <= value < 10**24
-    if value is not None and not (right and cast(int, cast(Decimal, value).as_tuple().exponent) >= -18):
-        _refuse(owner, attribute.name, 'an amount from 0 up, such as "10.00"', value)
+    return right and cast(int, cast(Decimal, value).as_tuple().exponent) >= -18
 
 
-def _seconds(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if value is not None and not (
-        type(value) in (int, float) and isfinite(cast(float, value)) and 0 < cast(float, value) <= 1e9
-    ):
-        _refuse(owner, attribute.name, "a number of seconds above 0", value)
+def _is_seconds(value: Any) -> bool:
+    return type(value) in (int, float) and isfinite(value) and 0 < value <= 1e9
 
 
-def _word(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
-        _refuse(owner, attribute.name, "text of at most 200 characters, on one line", value)
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= 200 and value.isprintable()
 
 
-def _guard(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if value is not None and not isinstance(value, NoProgress):
-        _refuse(owner, attribute.name, 'a table such as { steps = 5, policy = "block" }', value)
+def _are_names(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, str) and one for one in cast("tuple[object, ...]", value))
 
 
-def _refuse(owner: Any, name: str, wanted: str, value: object) -> None:
-    subject = "no_progress" if isinstance(owner, NoProgress) else "guardrails"
-    raise GuardrailError(f"{subject}: {name}: expected {wanted}, was {shown(value)}; correct it")
+def _is_guard(value: object) -> bool:
+    return isinstance(value, NoProgress)
+
+
+_FLAG = _rule("true or false", lambda value: type(value) is bool)
+_COUNT = _rule(f"a whole number from 0 to {MOST}", lambda value: type(value) is int and 0 <= value <= MOST)
+_PART = _rule('a part above 0 and at most 1, such as "0.2"', _is_part)
+_AMOUNT = _rule('an amount from 0 up, such as "10.00"', _is_amount)
 
 
 def shown(value: object) -> str:
@@ -89,42 +90,22 @@ def _names(value: object) -> Any:
     return tuple(cast("list[object]", value)) if isinstance(value, list | tuple) else value
 
 
-def _check_policy(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if value not in POLICIES:
-        _refuse(owner, "policy", "tell, restart or block", value)
-
-
-def _check_ignore(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    names: Any = value
-    if not isinstance(names, tuple) or not all(isinstance(one, str) and one for one in cast("tuple[object, ...]", names)):
-        _refuse(owner, "ignore", 'names of fields of the state, such as ["count"]', value)
-
-
-def _check_steps(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    if type(value) is not int or not 1 <= value <= MOST:
-        _refuse(owner, "steps", f"a whole number from 1 to {MOST}", value)
-
-
 @frozen
 class NoProgress:
     """What is done about a harness that does the same again and again. What the same is: see `fingerprints`."""
 
-    steps: int = field(validator=_check_steps)
+    steps: int = field(
+        validator=_rule(f"a whole number from 1 to {MOST}", lambda value: type(value) is int and 1 <= value <= MOST)
+    )
     """How many steps may show again what was there before."""
-    policy: str = field(default="block", validator=_check_policy)
+    policy: str = field(default="block", validator=_rule("tell, restart or block", POLICIES.__contains__))
     """`tell`: it is a finding, and a line of output. `restart`: the attempt ends, and a fresh one begins, as the harness's
     supervision allows. `block`: a person has to decide."""
-    ignore: tuple[str, ...] = field(default=(), converter=_names, validator=_check_ignore)
+    ignore: tuple[str, ...] = field(
+        default=(), converter=_names, validator=_rule('names of fields of the state, such as ["count"]', _are_names)
+    )
     """Fields of the state that are no progress, such as counters and times; of input and output as `input.at` and `output.at`,
     all of it as `output.*`."""
-
-
-def _attempts(default: int | None) -> Any:
-    return field(default=default, validator=_count)
-
-
-def _true() -> Any:
-    return field(default=True, validator=_flag)
 
 
 @frozen(kw_only=True)
@@ -135,27 +116,29 @@ class Guardrails:
         GuardrailError: one of them is none.
     """
 
-    max_task_attempts: int = _attempts(2)
-    max_destructive_task_attempts: int = _attempts(1)
-    max_tool_calls_per_task: int = _attempts(40)
-    max_messages_per_task: int = _attempts(25)
-    require_builder_contract: bool = _true()
-    require_validator_contract: bool = _true()
-    require_evidence_for_pass: bool = _true()
-    require_user_approval_for_destructive_actions: bool = _true()
-    require_user_approval_for_publish_deploy_or_force_push: bool = _true()
-    max_steps: int | None = _attempts(None)
-    max_cost: Decimal | None = field(default=None, validator=_amount)
+    max_task_attempts: int = field(default=2, validator=_COUNT)
+    max_destructive_task_attempts: int = field(default=1, validator=_COUNT)
+    max_tool_calls_per_task: int = field(default=40, validator=_COUNT)
+    max_messages_per_task: int = field(default=25, validator=_COUNT)
+    require_builder_contract: bool = field(default=True, validator=_FLAG)
+    require_validator_contract: bool = field(default=True, validator=_FLAG)
+    require_evidence_for_pass: bool = field(default=True, validator=_FLAG)
+    require_user_approval_for_destructive_actions: bool = field(default=True, validator=_FLAG)
+    require_user_approval_for_publish_deploy_or_force_push: bool = field(default=True, validator=_FLAG)
+    max_steps: int | None = field(default=None, validator=_COUNT)
+    max_cost: Decimal | None = field(default=None, validator=_AMOUNT)
     """In the currency of the harness's spends."""
-    max_drawdown: Decimal | None = field(default=None, validator=_part)
+    max_drawdown: Decimal | None = field(default=None, validator=_PART)
     """The part of the highest equity that may be lost."""
-    max_daily_loss: Decimal | None = field(default=None, validator=_part)
+    max_daily_loss: Decimal | None = field(default=None, validator=_PART)
     """The part of the equity at the end of the day before (UTC) that may be lost in a day."""
-    max_position: Decimal | None = field(default=None, validator=_amount)
+    max_position: Decimal | None = field(default=None, validator=_AMOUNT)
     """The most that any position may come to, long or short, in the unit of the figures."""
-    deadline_s: float | None = field(default=None, validator=_seconds)
-    no_progress: NoProgress | None = field(default=None, validator=_guard)
-    reset: str = field(default="", validator=_word)
+    deadline_s: float | None = field(default=None, validator=_rule("a number of seconds above 0", _is_seconds))
+    no_progress: NoProgress | None = field(
+        default=None, validator=_rule('a table such as { steps = 5, policy = "block" }', _is_guard)
+    )
+    reset: str = field(default="", validator=_rule("text of at most 200 characters, on one line", _is_word))
     """A person's word that the high-water mark and the day begin anew: any text that is another than the last one."""
 
     def attempts_for(self, *, destructive: bool = False) -> int:
@@ -189,18 +172,110 @@ def _format(value: object) -> str:
 
 
 TASK_LIMITS = frozenset(
-    {
-        "max_task_attempts",
-        "max_destructive_task_attempts",
-        "max_tool_calls_per_task",
-        "max_messages_per_task",
-        "require_builder_contract",
-        "require_validator_contract",
-        "require_evidence_for_pass",
-        "require_user_approval_for_destructive_actions",
-        "require_user_approval_for_publish_deploy_or_force_push",
-    }
+    each.name
+    for each in fields(Guardrails)
+    if each.name.startswith("require_") or each.name.endswith(("_attempts", "_per_task"))
 )
 """What a harness has to hold itself, for it alone knows its tasks."""
 MONEY_LIMITS = frozenset({"max_drawdown", "max_daily_loss", "max_position"})
 """What is held by figures of the state."""
+
+
+_DECIMALS = frozenset({"max_cost"}) | MONEY_LIMITS
+
+
+def read_guardrails(table: object) -> Guardrails:
+    """Return the guardrails that a table names; the others have their defaults. Strict: nothing is guessed or let pass.
+
+    Amounts may be text, so that nothing is rounded: `max_cost = "5.00"`.
+
+    Raises:
+        GuardrailError: in one line, with everything that is wrong.
+    """
+    if not isinstance(table, Mapping):
+        raise GuardrailError(
+            f"guardrails: expected a table such as {{ max_task_attempts = 3 }}, was {shown(table)}; correct it"
+        )
+    given = cast("Mapping[object, object]", table)
+    known = {each.name: each for each in fields(Guardrails)}
+    read: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, value in given.items():
+        try:
+            if name not in known:
+                raise GuardrailError(_describe_unknown(name, tuple(known), "guardrails"))
+            one: dict[str, Any] = {str(name): _value(str(name), value)}
+            Guardrails(**one)
+            read |= one
+        except GuardrailError as error:
+            text = str(error)
+            problems.append(text if text.startswith("guardrails: ") else f"guardrails: {text}")
+    if problems:
+        raise GuardrailError("; ".join(problems)[:2000])
+    return Guardrails(**read)
+
+
+def _value(name: str, value: object) -> object:
+    if name == "no_progress":
+        return read_no_progress(value)
+    if name in _DECIMALS and (isinstance(value, str) or type(value) in (int, float)):
+        try:
+            return Decimal(str(value))
+        except (InvalidOperation, ValueError):
+            return value
+    return value if name != "deadline_s" or type(value) is not int else _float(value)
+
+
+def _float(value: int) -> object:
+    return float(value) if value.bit_length() < 60 else value
+
+
+def read_no_progress(table: object) -> NoProgress:
+    """Return the guard that a table describes.
+
+    Raises:
+        GuardrailError: it describes none.
+    """
+    if isinstance(table, NoProgress):
+        return table
+    if not isinstance(table, Mapping):
+        wanted = 'a table such as { steps = 5, policy = "block" }'
+        raise GuardrailError(f"guardrails: no_progress: expected {wanted}, was {shown(table)}; correct it")
+    given = cast("Mapping[object, Any]", table)
+    known = ("steps", "policy", "ignore")
+    for name in given:
+        if name not in known:
+            raise GuardrailError(_describe_unknown(name, known, "no_progress"))
+    if "steps" not in given:
+        raise GuardrailError("no_progress: steps: expected a whole number from 1 up, was missing; add it")
+    return NoProgress(**{str(name): value for name, value in given.items()})
+
+
+def _describe_unknown(name: object, known: tuple[str, ...], where: str) -> str:
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in str(name)[:100])
+    near = get_close_matches(snake, known, 1)
+    wanted = repr(near[0]) if near else f"one of {', '.join(known)}"
+    return f"{where}: unknown key {shown(name)}: expected {wanted}; correct or remove it"
+
+
+def read_together(*tables: object) -> Guardrails:
+    """Return what several tables say together, such as those of all harnesses and of one: the tighter of what is named twice.
+
+    What none of them names has its default. Of two `no_progress` guards the last one holds: they are of different kinds.
+
+    Raises:
+        GuardrailError: one of them cannot be read.
+    """
+    made: dict[str, Any] = {}
+    for table in tables:
+        read = read_guardrails(table)
+        for name in map(str, cast("Mapping[object, object]", table)):
+            value = getattr(read, name)
+            made[name] = _tighter(name)(made[name], value) if made.get(name) is not None and value is not None else value
+    return Guardrails(**made)
+
+
+def _tighter(name: str) -> Callable[[Any, Any], Any]:
+    if name in ("no_progress", "reset"):
+        return lambda one, other: other or one
+    return max if name.startswith("require_") else min

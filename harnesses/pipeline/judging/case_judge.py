@@ -28,11 +28,11 @@ from harnesses.governance.contracts.completeness import completeness, file_check
 from harnesses.governance.contracts.contract import BuilderContract, Check, ValidatorContract, failed, passed
 from harnesses.governance.contracts.contract_json import read_validator
 from harnesses.governance.errors import ContractError, NotClaimed
-from harnesses.governance.evidence.attempt_verdict import judge, unreadable
-from harnesses.governance.evidence.claims import Claim, check_claimed
-from harnesses.governance.evidence.evidence_ledger import Bound, Evidence, reported
+from harnesses.governance.evidence.attempt_verdict import Claim, check_claimed, judge, unreadable
+from harnesses.governance.evidence.evidence_ledger import Evidence, reported
 from harnesses.governance.evidence.evidence_policy import EvidencePolicy
-from harnesses.governance.limits.agent_counts import telemetry_checks
+from harnesses.governance.evidence.file_binding import Bound
+from harnesses.governance.limits.counted_agent import telemetry_checks
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.judging.check_runs import CheckRun, run_check
 from harnesses.pipeline.judging.copies import MAX_COPY_BYTES, Copy, begin_copy, differences, digests, remove_copy

@@ -10,8 +10,9 @@ from attrs import evolve
 from harnesses.attachments import MAX_CHARACTERS
 from harnesses.features.agent_text import one_line, storable
 from harnesses.governance.contracts.contract import Check, ValidatorContract, failed, passed
-from harnesses.governance.evidence.claims import Claim
-from harnesses.governance.evidence.evidence_ledger import MAX_EVIDENCE, Bound, Evidence, EvidenceStatus, Grade
+from harnesses.governance.evidence.attempt_verdict import Claim
+from harnesses.governance.evidence.evidence_ledger import MAX_EVIDENCE, Evidence, EvidenceStatus, Grade
+from harnesses.governance.evidence.file_binding import Bound
 from harnesses.pipeline.judging.check_runs import CheckRun
 from harnesses.pipeline.plan.ids import StageId
 from harnesses.redaction.redactor import redact_text

@@ -17,8 +17,8 @@ from harnesses.governance.contracts.contract import BuilderContract, Check, fail
 from harnesses.governance.contracts.contract_json import read_builder
 from harnesses.governance.errors import ContractError, EvidenceError
 from harnesses.governance.evidence.attempt_verdict import unreadable
-from harnesses.governance.evidence.evidence_ledger import Bound, bind
-from harnesses.governance.limits.agent_counts import Tally
+from harnesses.governance.evidence.file_binding import Bound, bind
+from harnesses.governance.limits.counted_agent import Tally
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.pipeline_state import Built, PipelineState, TaskNote, artifact_paths, builder_name
 from harnesses.pipeline.plan.artifacts import MAX_ARTIFACT_BYTES, MAX_FILE_BYTES, MAX_FILES, Artifact, read_artifact

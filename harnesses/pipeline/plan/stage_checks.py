@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
-from harnesses.governance.agent_words import is_meaningful
+from harnesses.governance.contracts.completeness import is_meaningful
 from harnesses.governance.contracts.contract import Check, failed, passed
 from harnesses.pipeline.plan.artifacts import Artifact
 from harnesses.redaction.redactor import redact_text

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from attrs import frozen
 
 from harnesses.diagnostics.control_characters import inert_json
-from harnesses.governance.evidence.retry_rule import TaskStatus
+from harnesses.governance.evidence.attempt_verdict import TaskStatus
 from harnesses.pipeline.pipeline_state import PipelineState, run_status
 
 MANIFEST, STAGES, EVENTS, EVIDENCE = "manifest.json", "pipeline-state.json", "events.jsonl", "evidence.jsonl"

@@ -18,9 +18,17 @@ import trio
 from attrs import evolve
 
 from harnesses.errors import HarnessMisuse, UnknownOutcome
-from harnesses.trading.exchange.ccxt_answers import CallFailed, Verdict
 from harnesses.trading.exchange.ccxt_client import LAPSING, CcxtClient, CcxtOptions, Raw
-from harnesses.trading.exchange.ccxt_translation import exact, in_order, parse_fill, parse_instrument, parse_report, undeclared
+from harnesses.trading.exchange.ccxt_translation import (
+    CallFailed,
+    Verdict,
+    exact,
+    in_order,
+    parse_fill,
+    parse_instrument,
+    parse_report,
+    undeclared,
+)
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.instruments import Instrument

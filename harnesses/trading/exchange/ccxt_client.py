@@ -23,11 +23,10 @@ import trio
 from attrs import field, frozen
 from attrs.validators import ge, gt
 
-from harnesses.diagnostics.choices import one_of
 from harnesses.diagnostics.extras import load_extra
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import HarnessMisuse, one_of
 from harnesses.timing.clock import now_s
-from harnesses.trading.exchange.ccxt_answers import CallFailed, Verdict, judge, parse_retry_after
+from harnesses.trading.exchange.ccxt_translation import CallFailed, Verdict, judge, parse_retry_after
 
 LAPSING = frozenset({"binance", "binanceus"})
 """Exchanges whose requests say how long they are valid (`timestamp` and `recvWindow`, in ms), and that refuse them later."""

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.exchange.ccxt_answers import CallFailed
 from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
+from harnesses.trading.exchange.ccxt_translation import CallFailed
 from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice, parse_bar
 from harnesses.trading.market.feed import FeedUnavailable
 

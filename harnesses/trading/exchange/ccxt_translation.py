@@ -1,13 +1,27 @@
-"""What ccxt says of orders, executions and markets, as our nouns. Pure.
+"""What ccxt says of orders, executions and markets, as our nouns; and what its errors mean. Pure; knows names of ccxt only.
 
-The law: money and units are the venue's own text, never a float; see `number` in `ccxt_client`.
+The laws: money and units are the venue's own text, never a float; see `number` in `ccxt_client`. An order counts as refused
+only if nothing was sent, or if the exchange itself has answered that it was not taken. No answer, half an answer, an answer of
+a machine in between, and "duplicate order" all leave it open.
+
+    nothing was sent                               refused
+    status 5xx, a timeout, a broken connection     unknown: Binance says so of its own 5xx
+    "duplicate"                                    unknown: one of that id is there already, perhaps this very order
+    418, 429, RateLimitExceeded, DDoSProtection    not now: not taken, may be asked again later
+    InvalidNonce (-1021)                           wrong time: not taken, our idea of the venue's clock is off
+    OrderNotFound                                  not found
+    a definite error of ccxt's, with no status or 4xx   refused
+    anything else                                  unknown
+
+Source: https://developers.binance.com/docs/binance-spot-api-docs/rest-api/general-api-information, "HTTP Return Codes".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 from harnesses.errors import HarnessMisuse
@@ -132,3 +146,69 @@ def in_order(series: Sequence[Sequence[Fill]]) -> list[Fill]:
             latest = max(latest, fill.time)
             stamped.append((latest, fill))
     return [fill for _, fill in sorted(stamped, key=lambda pair: pair[0])]
+
+
+_DEFINITE = frozenset(
+    {"ArgumentsRequired", "AuthenticationError", "BadRequest", "InsufficientFunds", "InvalidOrder", "NotSupported"}
+) | frozenset({"OperationRejected"})
+_LATER = frozenset({"DDoSProtection", "RateLimitExceeded"})
+
+
+class Verdict(StrEnum):
+    """What an error says of what was asked for."""
+
+    REFUSED = "refused"
+    """It was not done, and would not be if it were asked again."""
+    NOT_NOW = "not now"
+    """It was not done; asked too often."""
+    WRONG_TIME = "wrong time"
+    """It was not done; it came too early or too late by the venue's clock."""
+    NOT_FOUND = "not found"
+    """The venue does not know what it was asked about."""
+    UNKNOWN = "unknown"
+    """It may have been done."""
+
+
+class CallFailed(Exception):
+    """A request to an exchange came to nothing, or nobody knows what it came to."""
+
+    def __init__(self, verdict: Verdict, text: str, retry_after_s: float | None = None) -> None:
+        super().__init__(text)
+        self.verdict = verdict
+        self.text = text
+        self.retry_after_s = retry_after_s
+        """What the venue wants us to wait; None if it does not say."""
+
+
+def judge(kinds: Collection[str], text: str, *, status: int | None, sent: bool) -> Verdict:
+    """Return what an error of ccxt means.
+
+    Args:
+        kinds: the names of the error's class and of those above it.
+        text: what it says.
+        status: of the HTTP response; None if there was none, or if it was not an error's.
+        sent: whether anything was sent.
+    """
+    names = frozenset(kinds)
+    if not sent:
+        return Verdict.REFUSED
+    if status is not None and not 400 <= status < 500:
+        return Verdict.UNKNOWN
+    if "DuplicateOrderId" in names or "duplicate" in text.lower():
+        return Verdict.UNKNOWN
+    if status in (418, 429) or (status is not None and names & _LATER):
+        return Verdict.NOT_NOW
+    if "InvalidNonce" in names and status is not None:
+        return Verdict.WRONG_TIME
+    if "OrderNotFound" in names:
+        return Verdict.NOT_FOUND
+    return Verdict.REFUSED if names & _DEFINITE else Verdict.UNKNOWN
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Return the seconds that a `Retry-After` header says; None if it says none that can be waited for."""
+    try:
+        seconds = float(value or "nan")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

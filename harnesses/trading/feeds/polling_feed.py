@@ -13,9 +13,8 @@ from trio.lowlevel import checkpoint
 
 from harnesses.errors import HarnessMisuse
 from harnesses.timing.clock import WallClock
-from harnesses.trading.feeds.bars_in_body import TimedBar, in_order, parse_bars
 from harnesses.trading.feeds.feed_request import Answer, Http, Later, judge
-from harnesses.trading.feeds.slices import Gathering
+from harnesses.trading.feeds.polled_bars import SliceBuilder, TimedBar, in_order, parse_bars
 from harnesses.trading.market.bars import BadMarketData, MarketSlice
 from harnesses.trading.market.feed import FeedUnavailable
 
@@ -83,7 +82,7 @@ class PollingFeed:
         self._rate_limited_s = rate_limited_s
         self._clock = clock or WallClock()
         self._lock = trio.Lock()
-        self._gathering = Gathering(self.symbols, None, wait_s)
+        self._slices = SliceBuilder(self.symbols, None, wait_s)
         self._seconds: trio.abc.Clock | None = None
         self._not_before_s = float("-inf")
         self._statistics = PollingStatistics()
@@ -94,12 +93,12 @@ class PollingFeed:
         await checkpoint()
         async with self._lock:
             self._begin(after)
-            found = self._gathering.first(after, trio.current_time())
+            found = self._slices.first(after, trio.current_time())
             if found is None and trio.current_time() < self._not_before_s:
                 self._check()
             elif found is None:
                 await self._poll(after)
-                found = self._gathering.first(after, trio.current_time())
+                found = self._slices.first(after, trio.current_time())
             return found
 
     def is_at_end(self, after: datetime | None) -> bool:
@@ -122,12 +121,12 @@ class PollingFeed:
 
         So it does in another run of Trio, whose seconds are others.
         """
-        known, seconds = self._gathering.after, trio.lowlevel.current_clock()
+        known, seconds = self._slices.after, trio.lowlevel.current_clock()
         if seconds is not self._seconds:
             self._seconds, self._not_before_s = seconds, float("-inf")
         elif known is None or (after is not None and after >= known):
             return
-        self._gathering = Gathering(self.symbols, after, self._wait_s)
+        self._slices = SliceBuilder(self.symbols, after, self._wait_s)
 
     async def _poll(self, after: datetime | None) -> None:
         """Ask once for each symbol, and keep what came."""
@@ -139,7 +138,7 @@ class PollingFeed:
             if isinstance(judged, Later):
                 failed.append((where, judged))
             else:
-                late += self._gathering.add(symbol, self._bars(where, judged), trio.current_time())
+                late += self._slices.add(symbol, self._bars(where, judged), trio.current_time())
         self._count(failed, late)
 
     async def _ask(self, after: datetime | None) -> dict[str, tuple[str, Answer | Later]]:

@@ -11,8 +11,7 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Con
 from attrs import frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.market.exact_numbers import make_exact
-from harnesses.trading.market.orders import ZERO
+from harnesses.trading.market.orders import ZERO, make_exact
 
 EXACT = Context(prec=80)
 """Room for every sum and product that comes up: prices, units and fees have 20 digits before and after the point at most."""

@@ -1,4 +1,4 @@
-"""Orders, and what a venue says of them. Pure values; money and units are `Decimal`.
+"""Orders, and what a venue says of them. Pure values; money and units are `Decimal`, whoever made them.
 
 Order          made by an agent      what a strategy wants
 PlacedOrder    made by the harness   the same, with the id it goes under and who wants it
@@ -17,9 +17,41 @@ from hashlib import blake2b
 from attrs import frozen
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.market.exact_numbers import make_exact
 
 ZERO, ONE = Decimal(0), Decimal(1)
+
+
+def exact(what: str, value: object) -> Decimal:
+    """Return a number as a `Decimal`. An int is exact already; a float is not, so it is refused.
+
+    Args:
+        what: the subject of the complaint.
+
+    Raises:
+        HarnessMisuse: it is neither.
+    """
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Decimal(value)
+    if isinstance(value, float):
+        way_out = f"write Decimal('{value!r}'): floats are not exact"
+        raise HarnessMisuse(f"{what}: expected a Decimal, was the float {value!r}; {way_out}")
+    hint = f"Decimal({value!r:.80})" if isinstance(value, str) else "Decimal('0.1'), for instance"
+    raise HarnessMisuse(f"{what}: expected a Decimal, was {value!r:.80}; write {hint}")
+
+
+def make_exact(noun: object, *names: str, optional: bool = False) -> None:
+    """See to it that fields of a frozen noun are exact, while it is being made.
+
+    Args:
+        optional: whether they may be None.
+    """
+    for name in names:
+        value = getattr(noun, name)
+        if not isinstance(value, Decimal) and not (optional and value is None):
+            # Frozen for everybody else: it has not left its constructor yet.
+            object.__setattr__(noun, name, exact(f"{type(noun).__name__}: {name}", value))
 
 
 class Side(StrEnum):

@@ -24,8 +24,7 @@ from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import OrderRefused
 from harnesses.trading.market.instruments import EXACT, Instrument, split_units
 from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
-from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Quote, reserved_cash, reserved_units
-from harnesses.trading.paper.paper_rules import Rules
+from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Quote, Rules, reserved_cash, reserved_units
 
 _PRICES = {OrderKind.MARKET: (False, False), OrderKind.LIMIT: (True, False), OrderKind.STOP: (False, True)}
 """Whether an order of a kind has a limit price, and a stop price."""

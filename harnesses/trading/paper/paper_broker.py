@@ -11,21 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from trio.lowlevel import checkpoint
 
-from harnesses.diagnostics.choices import one_of
-from harnesses.errors import HarnessMisuse
+from harnesses.errors import HarnessMisuse, one_of
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import VenueAccount
-from harnesses.trading.market.exact_numbers import exact
 from harnesses.trading.market.instruments import Instrument
-from harnesses.trading.market.orders import ZERO, Fill, OrderReport, PlacedOrder
+from harnesses.trading.market.orders import ZERO, Fill, OrderReport, PlacedOrder, exact
 from harnesses.trading.paper.order_matching import accept, cancel, match
-from harnesses.trading.paper.paper_books import Books, Matched
+from harnesses.trading.paper.paper_books import Books, Fees, Matched, Rules
 from harnesses.trading.paper.paper_ledger import FileLedger, Ledger, MemoryLedger
-from harnesses.trading.paper.paper_rules import Fees, Rules
 
 
 class PaperBroker:
@@ -63,7 +61,13 @@ class PaperBroker:
             raise HarnessMisuse(f"PaperBroker: cash: expected a number from 0 up, was {cash}")
         self.name = name
         self.rules = Rules(instruments, fees, slippage_bps, max_share, fill_at)
-        self._ledger: Ledger = MemoryLedger(Books(cash)) if path is None else FileLedger(Path(path), Books(cash))
+        self._ledger: Ledger = MemoryLedger(Books(cash))
+        if path is not None:
+            self._open(Path(path))
+
+    def _open(self, path: Path) -> None:
+        """Deal by the books in a file, made of those there are if it is not there."""
+        self._ledger = FileLedger(path, self._ledger.books())
 
     @property
     def accepted(self) -> int:
@@ -111,7 +115,7 @@ class PaperBroker:
     async def fills(self, symbols: Sequence[str], after: Mapping[str, str]) -> Sequence[Fill]:
         await checkpoint()
         found = [fill for symbol in set(symbols) for fill in self._ledger.fills(symbol, self._number(symbol, after))]
-        return sorted(found, key=_number_of)
+        return sorted(found, key=lambda fill: int(fill.fill_id))
 
     async def account(self, symbols: Sequence[str]) -> VenueAccount:
         await checkpoint()
@@ -135,5 +139,33 @@ class PaperBroker:
         )
 
 
-def _number_of(fill: Fill) -> int:
-    return int(fill.fill_id)
+_OPENED: WeakValueDictionary[tuple[str, str], PaperBroker] = WeakValueDictionary()
+"""By file and owner, in this process."""
+
+
+class PaperBrokerLater(PaperBroker):
+    """A `PaperBroker` whose file is opened when a harness connects: what is only looked at, as a run file is, makes no file.
+
+    Args:
+        path: the venue's file.
+        owner: the harness that trades there. One that is made anew under that name takes the file over from the one before.
+        arguments: what else `PaperBroker` is called with.
+
+    Raises:
+        HarnessMisuse: an argument is none that a venue can have.
+    """
+
+    def __init__(self, path: str | Path, cash: Decimal = Decimal(10_000), *, owner: str = "", **arguments: Any) -> None:
+        super().__init__(cash, **arguments)
+        self.path = Path(path)
+        self._owner = owner
+        self._is_opened = False
+
+    async def connect(self, symbols: Sequence[str]) -> Mapping[str, Instrument]:
+        if not self._is_opened:
+            key = (str(self.path.resolve()), self._owner)
+            if (before := _OPENED.pop(key, None)) is not None and self._owner:
+                before.close()
+            self._open(self.path)
+            self._is_opened, _OPENED[key] = True, self
+        return await super().connect(symbols)

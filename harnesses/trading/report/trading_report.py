@@ -2,21 +2,181 @@
 
     report(steps(reader, "paper"), "reports/paper")
 
-Works on a run that has ended and on one that goes on: it shows what is recorded.
+Works on a run that has ended and on one that goes on: it shows what is recorded. The picture (equity above, drawdown below,
+and when trading was held up shaded) needs the extra `report`. What agents write (reasons) is data: what could move a
+terminal's cursor, or be taken for a formula, is made harmless.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from attrs import frozen
 
-from harnesses.trading.report.report_chart import draw
-from harnesses.trading.report.report_figures import Account, Recorded, account_of
-from harnesses.trading.report.report_text import as_csv, as_text
+from harnesses.charts.chart_theme import CONFIG, DEEP, FAINT, INK, SHADES, WIDTH
+from harnesses.charts.time_axis import Span, span_of, thin
+from harnesses.diagnostics.extras import load_extra
+from harnesses.trading.report.report_figures import Account, Figures, Interval, Point, Recorded, TradeRow, account_of
+
+COLUMNS = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted_by", "reason", "client_id", "fill_id")
+_HEAD = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted by", "reason")
+_RIGHT = frozenset({"units", "price", "fee", "gain"})
+_FORMULA = ("=", "+", "-", "@")
+"""What a spreadsheet takes for a formula at the beginning of a cell. Source: OWASP, CSV Injection."""
+
+
+def as_csv(trades: Iterable[TradeRow]) -> str:
+    """Return the trades as CSV, numbers exact."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in trades:
+        fill = row.fill
+        exact = (f"{number:f}" for number in (fill.units, fill.price, fill.fee, row.gain))
+        texts = (row.wanted_by or "", row.reason, fill.client_id, fill.fill_id)
+        writer.writerow((fill.time.isoformat(), _cell(fill.symbol), fill.side, *exact, *map(_cell, texts)))
+    return out.getvalue()
+
+
+def as_text(title: str, account: Account) -> str:
+    """Return the whole report as text."""
+    parts = [title, "", *_figures(account.figures), "", *_intervals(account.intervals), "", *_trades(account.trades)]
+    return "\n".join(parts) + "\n"
+
+
+def _figures(figures: Figures) -> list[str]:
+    yearly = "" if figures.yearly_gain is None else f", {figures.yearly_gain:+.2%} a year"
+    rows = [
+        ("time", f"{figures.begin:%Y-%m-%d %H:%M} to {figures.end:%Y-%m-%d %H:%M}" if figures.begin else "nothing yet"),
+        ("steps", f"{figures.steps:,}"),
+        ("equity", f"{figures.first_equity:,.2f} to {figures.last_equity:,.2f}: {figures.gain:+.2%}{yearly}"),
+        ("drawdown", f"{figures.drawdown:.2%} now, {figures.max_drawdown:.2%} at most"),
+        ("turnover", f"{figures.turnover:,.2f}, {figures.turns:.2f} times the mean equity"),
+        ("fees", f"{figures.fees:,.2f}"),
+        ("trades", f"{figures.trades:,}; {figures.refused:,} orders, or parts of them, were not placed"),
+    ]
+    return [f"{name:<10}{value}" for name, value in rows]
+
+
+def _intervals(intervals: Sequence[Interval]) -> list[str]:
+    if not intervals:
+        return ["Trading was never held up."]
+    rows = [
+        (one.kind, f"{one.begin:%Y-%m-%d %H:%M}", f"{one.end:%Y-%m-%d %H:%M}" if one.is_over else "now", _inert(one.why))
+        for one in intervals
+    ]
+    return ["Held up", *_table(("what", "from", "to", "why"), rows)]
+
+
+def _trades(trades: Sequence[TradeRow]) -> list[str]:
+    if not trades:
+        return ["No trades."]
+    rows = [
+        (
+            f"{row.fill.time:%Y-%m-%d %H:%M}",
+            _inert(row.fill.symbol),
+            row.fill.side.value,
+            f"{row.fill.units:f}",
+            f"{row.fill.price:f}",
+            f"{row.fill.fee:.2f}",
+            f"{row.gain:.2f}",
+            row.wanted_by.value if row.wanted_by else "",
+            _inert(row.reason),
+        )
+        for row in trades
+    ]
+    return ["Trades", *_table(_HEAD, rows)]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    aligned = [
+        [
+            cell.rjust(width) if name in _RIGHT else cell.ljust(width)
+            for name, cell, width in zip(head, row, widths, strict=True)
+        ]
+        for row in (head, *rows)
+    ]
+    return ["  ".join(cells).rstrip() for cells in aligned]
+
+
+def _inert(text: str) -> str:
+    """Return one line of printable characters."""
+    return "".join(character if character.isprintable() else " " for character in text)[:200]
+
+
+def _cell(text: str) -> str:
+    inert = _inert(text)
+    return f"'{inert}" if inert.startswith(_FORMULA) else inert
+
+
+_MOST_POINTS = 2000
+"""More than a picture has pixels for."""
+_HEIGHT, _LOWER = 260, 110
+
+
+def draw(title: str, account: Account) -> tuple[bytes, str]:
+    """Return the picture as PNG and as SVG.
+
+    Raises:
+        NotReady: what draws is not installed.
+    """
+    altair, converter = (load_extra(name, "report", "a picture", "say picture=False") for name in ("altair", "vl_convert"))
+    spec = {**_chart(altair, title, account).to_dict(), "config": CONFIG}
+    return converter.vegalite_to_png(spec, scale=2), converter.vegalite_to_svg(spec)
+
+
+def _chart(altair: Any, title: str, account: Account) -> Any:
+    times = [round(point.time.timestamp() * 1e6) for point in account.points]
+    span = span_of(min(times, default=None), max(times, default=None))
+    rows = [_row(span, point) for point in thin(account.points, _MOST_POINTS, attrgetter("equity"), attrgetter("drawdown"))]
+    points = altair.Chart(altair.Data(values=rows))
+    equity = points.mark_line(color=DEEP, strokeWidth=1.5).encode(
+        x=altair.X.from_dict(span.x(is_written=False)), y=altair.Y("equity:Q", title="equity", scale=altair.Scale(zero=False))
+    )
+    below = altair.Y(
+        "drawdown:Q", title="drawdown", axis=altair.Axis(format=".0%"), scale=altair.Scale(reverse=True, domainMin=0)
+    )
+    area = {"color": FAINT, "opacity": 0.5, "line": {"color": INK, "strokeWidth": 1}}
+    drawdown = points.mark_area(**area).encode(x=altair.X.from_dict(span.x()), y=below)
+    shades = _shades(altair, span, account.intervals)
+    upper = altair.layer(*shades, equity).properties(width=WIDTH, height=_HEIGHT)
+    lower = altair.layer(*shades, drawdown).properties(width=WIDTH, height=_LOWER)
+    whole = altair.vconcat(upper, lower, spacing=10, bounds="flush")
+    return whole.properties(title=altair.TitleParams(title, subtitle=_subtitle(account)))
+
+
+def _shades(altair: Any, span: Span, intervals: Sequence[Interval]) -> list[Any]:
+    if not intervals:
+        return []
+    rows = [
+        {"at": span.at(one.begin.timestamp() * 1e6), "end": span.at(one.end.timestamp() * 1e6), "held up": one.kind}
+        for one in intervals
+    ]
+    kinds = [kind for kind in SHADES if any(one.kind == kind for one in intervals)]
+    colours = altair.Scale(domain=kinds, range=[SHADES[kind] for kind in kinds])
+    shade = altair.Color("held up:N", scale=colours, legend=altair.Legend(title=None, symbolType="square"))
+    bands = altair.Chart(altair.Data(values=rows)).mark_rect(opacity=1)
+    return [bands.encode(x=altair.X.from_dict(span.x()), x2="end", color=shade)]
+
+
+def _subtitle(account: Account) -> str:
+    figures = account.figures
+    return (
+        f"{figures.gain:+.2%} · drawdown {figures.max_drawdown:.2%} at most, {figures.drawdown:.2%} now · "
+        f"{figures.trades:,} trades · turnover {figures.turnover:,.0f} · fees {figures.fees:,.2f}"
+    )
+
+
+def _row(span: Span, point: Point) -> dict[str, object]:
+    return {"at": span.at(point.time.timestamp() * 1e6), "equity": point.equity, "drawdown": point.drawdown}
+
 
 _PAGE = 1000
 

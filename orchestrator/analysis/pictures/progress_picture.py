@@ -7,8 +7,7 @@ from operator import itemgetter
 from attrs import frozen
 
 from harnesses.charts.chart_theme import FAINT, WIDTH, Spec
-from harnesses.charts.thinning import thin
-from harnesses.charts.time_axis import Span, span_of
+from harnesses.charts.time_axis import Span, span_of, thin
 from orchestrator.analysis.answers.answer_wording import times
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.pictures.chart_layers import LEFT, MOST_LINES, MOST_POINTS, channel, drawn, layer

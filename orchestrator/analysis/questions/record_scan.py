@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.gathered import FIELDS, HEARD, LIFE, gather, say
 from orchestrator.analysis.sources import StoreSource

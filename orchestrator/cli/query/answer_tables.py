@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from orchestrator.analysis.answers.answer import Answer, Cell, Table
 from orchestrator.analysis.answers.answer_wording import cell, is_figure
 from orchestrator.cli.export.export_verb import harmless

@@ -18,12 +18,11 @@ from harnesses.base import BaseHarness
 from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.config import HarnessConfig
 from harnesses.data.values import fields_of
-from harnesses.diagnostics.choices import one_of
 from harnesses.enforceable_limits import unheld
-from harnesses.errors import Unstorable
+from harnesses.errors import Unstorable, one_of
 from harnesses.governance.limits.guardrail_watch import telling, terms
 from harnesses.governance.limits.guardrails import MONEY_LIMITS, Guardrails
-from harnesses.governance.limits.step_fingerprints import SIDES
+from harnesses.governance.limits.loop_detection import SIDES
 from harnesses.runtime import ApprovalRule
 from orchestrator.cli.parsing import DEFAULT_STORE
 from orchestrator.cli.run.code_loading import call_guarded, load_attribute

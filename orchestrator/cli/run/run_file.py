@@ -46,8 +46,7 @@ from harnesses.data.record_size import CEILING_BYTES, MAX_RECORD_BYTES
 from harnesses.described.memory_table import memory_of
 from harnesses.errors import HarnessMisuse
 from harnesses.governance.errors import GuardrailError
-from harnesses.governance.limits.guardrail_tables import read_guardrails, read_together
-from harnesses.governance.limits.guardrails import Guardrails
+from harnesses.governance.limits.guardrails import Guardrails, read_guardrails, read_together
 from orchestrator.cli.run.ready_made import READY_MADE, take_word, way_out
 from orchestrator.cli.run.supervisor_tables import Groups, PoolTable, SupervisorTable, in_order
 from orchestrator.errors import UsageError

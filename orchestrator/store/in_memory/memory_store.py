@@ -13,8 +13,7 @@ from attrs import define, evolve, field
 
 from harnesses.attachments import CHILD
 from harnesses.budgets.pools import Account
-from harnesses.diagnostics.choices import one_of
-from harnesses.errors import OrchestratorError
+from harnesses.errors import OrchestratorError, one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, UsageError

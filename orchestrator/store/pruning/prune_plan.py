@@ -23,8 +23,8 @@ import msgspec
 from attrs import field, frozen
 
 from harnesses.attachments import CHILD
-from harnesses.diagnostics.choices import one_of
 from harnesses.effects.effect import OPEN
+from harnesses.errors import one_of
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.events import EVENTS, Started
 from orchestrator.lifecycle import Status

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from harnesses.effects.approval import VERDICTS, Answer, Case, Request, Standing, Use, Word, left_us, read, signed, stand
 from harnesses.redaction.redactor import redact_text
-from harnesses.timing.moment import Ticks
+from harnesses.timing.clock import Ticks
 from orchestrator.errors import UsageError
 from orchestrator.records import ApprovalRecord
 from orchestrator.store.approval_operations import ANSWERED, KINDS, REQUESTED, USED, Ask, Asked, Respond, Taken, TakeUp

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from msgspec import DecodeError
 
-from harnesses.diagnostics.choices import one_of
 from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.effects.effect_journal import Entry, entries_of, operator_outcome
+from harnesses.errors import one_of
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.store.store_protocol import Settle
 

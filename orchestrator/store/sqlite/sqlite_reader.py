@@ -12,7 +12,7 @@ import msgspec
 from attrs import evolve
 
 from harnesses.budgets.pools import Account
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, decode_step, effect_record
 from orchestrator.errors import UnknownHarness

@@ -8,7 +8,7 @@ import pytest
 
 from harnesses.coding.sources.problems import Problems
 from harnesses.described.table_arguments import arguments_from
-from harnesses.diagnostics.choices import one_of
+from harnesses.errors import one_of
 from orchestrator import MemoryStore, SqliteStore
 from orchestrator.errors import UnknownHarness
 

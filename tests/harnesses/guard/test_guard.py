@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harnesses.guard import RUN_CODE, UNKNOWN, UNREADABLE, Category, classify, protected_path, read_only_violations
 from harnesses.guard import bash_parser as bash
 from harnesses.guard.bash_parser import MAX_READ, MAX_TEXT
-from harnesses.guard.script_languages import is_plain_awk, is_plain_sed
+from harnesses.guard.operand_checks import is_plain_awk, is_plain_sed
 from harnesses.pipeline.plan.pipeline_plan import FOLDER
 
 NAMED = (

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.memory import MemorySettings, Query
-from harnesses.memory.compaction import Weighed, select_kept
+from harnesses.memory.forgetting import WeighedEpisode, select_kept
 from harnesses.memory.relevance import Parts, freshness, is_recalled, lexical, rarity, relevance, scope
 from harnesses.memory.search_words import stem, words
 from tests.remembering import NOW, Clock, episode, memory
@@ -91,8 +91,8 @@ def test_names_are_found_whole_and_by_their_parts() -> None:
     assert words("Übergrößen 價格") == ("übergrössen", "價格")
 
 
-def _weighed(number: int, *, content: str = "", value: float = 1.0) -> Weighed:
-    return Weighed(number, f"ep{number}", content or str(number), number, value)
+def _weighed(number: int, *, content: str = "", value: float = 1.0) -> WeighedEpisode:
+    return WeighedEpisode(number, f"ep{number}", content or str(number), number, value)
 
 
 def test_the_newest_and_the_best_are_kept() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from harnesses.governance import Guardrails, ValidatorContract
 from harnesses.governance.contracts.contract import failed, passed
-from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.evidence.attempt_verdict import Claim
 from harnesses.pipeline import PipelineState, TaskId, each_stage
 from harnesses.pipeline.pipeline_state import Built
 from harnesses.pipeline.plan.pipeline_plan import PipelinePlan, make_plan

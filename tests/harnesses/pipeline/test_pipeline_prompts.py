@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harnesses.governance.evidence.claims import Claim
+from harnesses.governance.evidence.attempt_verdict import Claim
 from harnesses.pipeline.pipeline_state import MAX_PROMPT, PipelineState, StageNote, TaskNote, TaskRecord
 from harnesses.pipeline.plan.ids import StageId, TaskId
 from harnesses.pipeline.prompts import builder_prompt, validator_prompt

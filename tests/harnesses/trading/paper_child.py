@@ -14,8 +14,8 @@ import trio
 
 from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.orders import Order, PlacedOrder, Side, Source
+from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker
-from harnesses.trading.paper.paper_rules import Fees
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

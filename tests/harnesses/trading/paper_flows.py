@@ -16,7 +16,7 @@ from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import VenueAccount
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Fill, Order, OrderKind, PlacedOrder, Side, Source
-from harnesses.trading.paper.paper_rules import Fees, Rules
+from harnesses.trading.paper.paper_books import Fees, Rules
 from harnesses.trading.position_book import Book
 
 SYMBOLS = ("A", "B")

@@ -28,7 +28,7 @@ from harnesses.trading import (
     VenueAccount,
 )
 from harnesses.trading.account import adopt, ask, average_costs, exposures, free_cash, take_fills, take_slice, with_report
-from harnesses.trading.indicators.relative_strength import Rsi
+from harnesses.trading.indicators import Rsi
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 HALF = Limits(max_drawdown=Decimal("0.5"))

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from harnesses.errors import HarnessMisuse
-from harnesses.trading.exchange.ccxt_answers import Verdict, judge, parse_retry_after
 from harnesses.trading.exchange.ccxt_client import CcxtClient, CcxtOptions
 from harnesses.trading.exchange.ccxt_feed import CcxtFeed
-from harnesses.trading.exchange.ccxt_translation import in_order
-from harnesses.trading.market.feed import bar_s
+from harnesses.trading.exchange.ccxt_translation import Verdict, in_order, judge, parse_retry_after
+from harnesses.trading.market.feed import FeedPoller
 from harnesses.trading.market.orders import ONE, ZERO, Fill, Side
 
 ccxt: Any = pytest.importorskip("ccxt")
@@ -87,4 +86,4 @@ def test_fills_keep_the_order_of_the_venue_though_its_clock_is_set_back() -> Non
 
 
 def test_the_feed_of_an_exchange_says_how_long_its_bars_are() -> None:
-    assert bar_s(CcxtFeed("binance", ["BTC/USDT"], "15m")) == 900.0
+    assert FeedPoller(CcxtFeed("binance", ["BTC/USDT"], "15m"), 60.0, 300.0).bar_s == 900.0

@@ -10,11 +10,9 @@ import msgspec
 import pytest
 
 from harnesses import HarnessMisuse
-from harnesses.trading.indicators.indicator import NEW, Standing, after_price, after_split, values
-from harnesses.trading.indicators.moving_average import Ema
+from harnesses.trading.indicators import NEW, Ema, Standing, after_price, after_split, values
 from harnesses.trading.market.orders import Order, Side
-from harnesses.trading.strategies.crossing_averages import cross_orders, cross_strategy, trend
-from harnesses.trading.strategies.strategy_view import Market, Quote
+from harnesses.trading.strategies import Market, Quote, cross_orders, cross_strategy, trend
 
 PRICES = [10.0, 11.0, 12.5, 11.25, 9.0, 8.5, 14.0, 15.5, 15.0, 3.0]
 

@@ -16,7 +16,7 @@ from harnesses.governance import Guardrails
 from harnesses.governance.limits.guardrail_watch import Watch
 from harnesses.runtime import LocalRuntime
 from harnesses.trading import Bar, Order, ReplayFeed, Side, Strategy, TradingHarness, TradingState
-from harnesses.trading.account_figures import figures, moment
+from harnesses.trading.account_model import figures, moment
 
 FIRST = datetime(2000, 3, 1, tzinfo=UTC)
 

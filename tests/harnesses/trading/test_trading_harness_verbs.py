@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from harnesses.trading import Command, RiskState, Source, Verb
-from harnesses.trading.risk import Risk, flatten, open_risk, stop_entries
+from harnesses.trading.risk import Risk, flatten, stop_entries
 from harnesses.trading.trading_messages import command_from, obey
 
 NOON = datetime(2024, 5, 6, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ NOTHING_TO_DO = {(Verb.STOP_ENTRIES, R), (Verb.RESUME_ENTRIES, A), (Verb.RESUME_
 
 
 def risk(state: RiskState) -> Risk:
-    risk = open_risk(Decimal(1000))
+    risk = Risk(Decimal(1000), Decimal(1000))
     begin = {A: lambda: risk, R: lambda: stop_entries(risk, "before", NOON), H: lambda: flatten(risk, "before", NOON)}
     return begin[state]()
 

@@ -13,8 +13,7 @@ from harnesses.trading.market.broker import OrderRefused, VenueAccount
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderStatus, PlacedOrder, Side, Source
 from harnesses.trading.paper.order_matching import accept, cancel, match
-from harnesses.trading.paper.paper_books import Books, Matched, reserved_cash, reserved_units
-from harnesses.trading.paper.paper_rules import Fees, Rules
+from harnesses.trading.paper.paper_books import Books, Fees, Matched, Rules, reserved_cash, reserved_units
 from harnesses.trading.position_book import Book, differences
 from tests.harnesses.trading.paper_flows import (
     CASH,

@@ -21,8 +21,8 @@ from harnesses.trading.market.bars import Bar, MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefused, VenueAccount
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.paper.paper_books import Fees, Rules
 from harnesses.trading.paper.paper_broker import PaperBroker
-from harnesses.trading.paper.paper_rules import Fees, Rules
 from harnesses.trading.position_book import Book, differences
 from tests import ROOT
 from tests.harnesses.trading import paper_child, paper_flows

@@ -24,10 +24,9 @@ from hypothesis import strategies as st
 from harnesses import HarnessMisuse
 from harnesses.errors import NotReady
 from harnesses.timing.clock import WallClock
-from harnesses.trading.feeds.bars_in_body import TimedBar, parse_bars
 from harnesses.trading.feeds.feed_request import wait_for
+from harnesses.trading.feeds.polled_bars import SliceBuilder, TimedBar, parse_bars
 from harnesses.trading.feeds.polling_feed import PollingFeed, PollingStatistics
-from harnesses.trading.feeds.slices import Gathering
 from harnesses.trading.market.bars import BadMarketData, Bar, MarketSlice
 from harnesses.trading.market.feed import FeedUnavailable
 
@@ -500,7 +499,7 @@ deliveries = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 12), st.in
 
 @given(deliveries)
 def test_however_bars_arrive_slices_go_forward_and_each_bar_is_in_one_or_late(deliveries):
-    gathering, now_s, after, given, late = Gathering("AB", None, 15.0), 0, None, [], 0
+    gathering, now_s, after, given, late = SliceBuilder("AB", None, 15.0), 0, None, [], 0
     known: dict[str, set[int]] = {"A": set(), "B": set()}
     for symbol, first, count, pause_s in deliveries:
         now_s += pause_s

@@ -14,12 +14,11 @@ import pytest
 from attrs import frozen
 
 from harnesses import Agent, HarnessMisuse
-from harnesses.charts.thinning import thin
+from harnesses.charts.time_axis import thin
 from harnesses.errors import NotReady
 from harnesses.trading import Bar, Fees, Limits, Order, PaperBroker, ReplayFeed, Side, Source, Strategy, TradingHarness
 from harnesses.trading.report.report_figures import Interval, Point, account_of
-from harnesses.trading.report.report_text import as_csv, as_text
-from harnesses.trading.report.trading_report import report, steps
+from harnesses.trading.report.trading_report import as_csv, as_text, report, steps
 from orchestrator import Orchestrator
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 

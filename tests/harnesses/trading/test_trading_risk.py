@@ -21,7 +21,6 @@ from harnesses.trading.risk import (
     flatten,
     limits_for,
     limits_from,
-    open_risk,
     reset,
     resume_entries,
     stop_entries,
@@ -42,7 +41,7 @@ LIMITS = Limits(
 
 
 def at(equity: object, risk: Risk | None = None, *, time: datetime = NOON, limits: Limits = LIMITS) -> Risk:
-    return assess(risk or open_risk(Decimal(1000)), limits, equity=Decimal(str(equity)), time=time)
+    return assess(risk or Risk(Decimal(1000), Decimal(1000)), limits, equity=Decimal(str(equity)), time=time)
 
 
 def twice_stopped(risk: Risk, limits: Limits = LIMITS) -> Risk:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Order, OrderKind, Side, Source
 from harnesses.trading.order_screening import Exposure, Screening, Wanted, sale_of_all, screen, stop_loss_orders
-from harnesses.trading.risk import Limits, Risk, RiskState, flatten, open_risk, stop_entries
+from harnesses.trading.risk import Limits, Risk, RiskState, flatten, stop_entries
 
 NOON = datetime(2024, 5, 6, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
 
 
 def risk(state: RiskState = RiskState.ACTIVE, equity: object = 1000) -> Risk:
-    risk = open_risk(Decimal(str(equity)))
+    risk = Risk(Decimal(str(equity)), Decimal(str(equity)))
     match state:
         case RiskState.HALTED:
             return flatten(risk, "enough", NOON)

@@ -7,8 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from harnesses.trading.indicators.indicator import NEW, Standing
-from harnesses.trading.indicators.relative_strength import Rsi
+from harnesses.trading.indicators import NEW, Rsi, Standing
 
 # The worked example of StockCharts' ChartSchool, "Relative Strength Index": QQQQ closes and the index of each from the 15th.
 CLOSES = [

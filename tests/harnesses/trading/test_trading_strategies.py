@@ -16,12 +16,23 @@ from hypothesis import strategies as st
 
 from harnesses import HarnessMisuse, LoadedContext
 from harnesses.trading.feeds.replay_feed import ReplayFeed
-from harnesses.trading.indicators.indicator import Standing, after_price, after_split, values
+from harnesses.trading.indicators import Standing, after_price, after_split, values
 from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.orders import ZERO, Order, Side
-from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
-from harnesses.trading.strategies.portfolio import Plan, due, equal_weights, portfolio_orders
-from harnesses.trading.strategies.rsi_orders import decide, rsi_orders
+from harnesses.trading.strategies import (
+    Market,
+    Plan,
+    Quote,
+    Strategy,
+    cross_strategy,
+    decide,
+    due,
+    equal_weights,
+    portfolio_orders,
+    portfolio_strategy,
+    rsi_orders,
+    rsi_strategy,
+)
 from tests import ROOT
 
 DATA = ROOT / "examples" / "data"

@@ -25,8 +25,7 @@ from harnesses.effects.approval import (
     signed,
     stand,
 )
-from harnesses.timing.clock import WallClock, read_ticks
-from harnesses.timing.moment import Ticks
+from harnesses.timing.clock import Ticks, WallClock, read_ticks
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store
 from orchestrator.cli.operate.approval_verbs import respond
 from orchestrator.store.approval_operations import ANSWERED, REQUESTED, USED, Ask, Respond, Taken, TakeUp

@@ -13,7 +13,7 @@ from harnesses import HarnessConfig, HarnessMisuse, NoRestart
 from harnesses.memory import bundled_embedder
 from harnesses.trading import CcxtFeed, PollingFeed
 from harnesses.trading.feeds.bar_files import read_bars
-from harnesses.trading.report.report_chart import draw
+from harnesses.trading.report.trading_report import draw
 from orchestrator import Backoff, MemoryStore, Orchestrator, OutcomeKind, UsageError
 from tests.orchestrator import misusing
 from tests.orchestrator.commanding import Command

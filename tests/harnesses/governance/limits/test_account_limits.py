@@ -6,12 +6,13 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.governance import Guardrails
-from harnesses.governance.limits.account_limits import AccountStatus, assess, numbers, reached, read_account_status
+from harnesses.governance.limits.account_limits import AccountStatus, assess, numbers, reached
 
 DAY = date(2026, 1, 31)
 LIMITS = Guardrails(max_drawdown=Decimal("0.2"), max_daily_loss=Decimal("0.1"), max_position=Decimal("0.5"))
@@ -22,7 +23,7 @@ def found(*equities: Any, rails: Guardrails = LIMITS, days: int = 0) -> list[lis
     standing, names = AccountStatus(), []
     for place, equity in enumerate(equities):
         figures = numbers(equity if isinstance(equity, dict) else {"equity": equity})
-        standing = read_account_status(assess(standing, rails, figures, DAY + timedelta(days * place)).plain())
+        standing = msgspec.convert(assess(standing, rails, figures, DAY + timedelta(days * place)).plain(), AccountStatus)
         names.append([finding.limit_name for finding in reached(standing, rails, figures)])
     return names
 

@@ -17,8 +17,7 @@ from harnesses.agents.usage_stream import MeteredReading
 from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, TurnResult, accept_all
 from harnesses.features.feature_record import FeatureState
 from harnesses.governance import BuilderContract, Guardrails, independent
-from harnesses.governance.limits.agent_counts import AgentStopped, Tally, tallying, telemetry_checks
-from harnesses.governance.limits.counted_agent import counted, limited
+from harnesses.governance.limits.counted_agent import AgentStopped, Tally, counted, limited, tallying, telemetry_checks
 from harnesses.step import LoadedContext
 from tests.harnesses.agents.turns import assigned, install, marked, take_turn
 

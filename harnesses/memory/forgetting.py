@@ -1,4 +1,9 @@
-"""What a retraction reaches: whatever was drawn from what is retracted, and whoever has used it."""
+"""What a memory forgets: what is retracted, with whatever was drawn from it, and what it throws away when it is too large.
+
+The law of a compaction: afterwards there are at most `keep_episodes` episodes, the `keep_recent` newest among them; the others
+are the best: by importance, quality and use. Of those that say the same the newest is kept. What is retracted or cannot be
+read is no episode: it neither counts nor takes a place. All of it is one transaction.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,14 @@ import hashlib
 import re
 import sqlite3
 import unicodedata
+from math import log
 
-from harnesses.memory.episode_rows import COLUMNS, Dropped, Kept, Rows, time_of
+from attrs import frozen
+
+from harnesses.memory.episode_rows import COLUMNS, FACT_COLUMNS, Dropped, Rows, StoredEpisode, time_of
 from harnesses.memory.episodes import Episode, Fact, words_of
-from harnesses.memory.memory_model import Affected, Use
+from harnesses.memory.memory_model import Affected, MemorySettings, Use
+from harnesses.memory.relevance import ACCESS
 
 MOST_FACTS = 10_000
 """That one retraction reaches."""
@@ -72,7 +81,7 @@ def _close_episode(db: sqlite3.Connection, rows: Rows, id: str, said: tuple[str,
     db.execute("DELETE FROM episode_words WHERE rowid = ?", row[:1])
     db.execute("DELETE FROM vectors WHERE number = ?", row[:1])
     kept = rows.episode(row)
-    if isinstance(kept, Kept):
+    if isinstance(kept, StoredEpisode):
         of_text = rows.of_retraction(text_id(kept.episode), *said, id)
         db.execute("INSERT OR IGNORE INTO retractions VALUES (?, ?, ?, ?, ?, ?, ?)", of_text)
         signed = rows.of_episode(kept.episode, kept.trusted, retracted=True)
@@ -83,7 +92,7 @@ def _close_episode(db: sqlite3.Connection, rows: Rows, id: str, said: tuple[str,
 
 
 def _close_fact(db: sqlite3.Connection, rows: Rows, id: str) -> None:
-    row = db.execute("SELECT number, id, retracted, body, key_id, signature FROM facts WHERE id = ?", (id,)).fetchone()
+    row = db.execute(f"SELECT {FACT_COLUMNS} FROM facts WHERE id = ?", (id,)).fetchone()
     fact = rows.fact(row) if row is not None else None
     if isinstance(fact, Fact):
         _, retracted, body, key_id, signature = rows.of_fact(fact, retracted=True)
@@ -117,3 +126,66 @@ def find_affected(db: sqlite3.Connection, id: str) -> Affected:
         facts=tuple(find_derived(db, id)),
         episodes=tuple(dict.fromkeys(episodes)),
     )
+
+
+MOST_EMPTY = 10_000
+"""Retrievals that found nothing, which are kept for the hit rate."""
+
+
+@frozen
+class WeighedEpisode:
+    """An episode, as far as it counts for what is kept."""
+
+    number: int
+    id: str
+    content: str
+    created_us: int
+    value: float
+
+
+def is_due(db: sqlite3.Connection, settings: MemorySettings) -> bool:
+    """Return whether there are more episodes than there may be."""
+    if not settings.compaction:
+        return False
+    count: int = db.execute("SELECT count(*) FROM episodes WHERE retracted = 0").fetchone()[0]
+    return count > settings.compaction_episodes
+
+
+def select_kept(episodes: list[WeighedEpisode], settings: MemorySettings) -> list[WeighedEpisode]:
+    """Return the episodes that are kept. Pure."""
+    newest = sorted(episodes, key=lambda one: (-one.created_us, -one.number))
+    single = list({one.content: one for one in reversed(newest)}.values())
+    single.sort(key=lambda one: (-one.created_us, -one.number))
+    recent, others = single[: settings.keep_recent], single[settings.keep_recent :]
+    others.sort(key=lambda one: (-one.value, -one.created_us, -one.number))
+    return recent + others[: settings.keep_episodes - len(recent)]
+
+
+def compact(db: sqlite3.Connection, rows: Rows, settings: MemorySettings, at_us: int) -> int:
+    """Throw away what is not to be kept; return how many episodes that were."""
+    read = [rows.episode(row) for row in db.execute(f"SELECT {COLUMNS} FROM episodes")]
+    contents: dict[int, str] = dict(db.execute("SELECT number, content FROM episodes"))
+    uses: dict[str, int] = dict(db.execute("SELECT id, count FROM uses"))
+    open_ones = [one for one in read if isinstance(one, StoredEpisode) and not one.retracted]
+    kept = select_kept([_weigh(one, contents[one.number], uses.get(one.episode.id, 0)) for one in open_ones], settings)
+    keep = {one.number for one in kept}
+    gone = [(one.number, one.episode.id) for one in open_ones if one.number not in keep]
+    for number, id in gone:
+        db.execute("DELETE FROM episodes WHERE number = ?", (number,))
+        db.execute("DELETE FROM episode_words WHERE rowid = ?", (number,))
+        db.execute("DELETE FROM vectors WHERE number = ?", (number,))
+        db.execute("DELETE FROM uses WHERE id = ?", (id,))
+    db.execute("DELETE FROM episodes WHERE retracted = 1")
+    db.execute(
+        "DELETE FROM retrievals WHERE results = 0 AND id NOT IN "
+        "(SELECT id FROM retrievals WHERE results = 0 ORDER BY id DESC LIMIT ?)",
+        (MOST_EMPTY,),
+    )
+    db.execute("INSERT INTO compactions (at_us, kept, dropped) VALUES (?, ?, ?)", (at_us, len(keep), len(gone)))
+    return len(gone)
+
+
+def _weigh(kept: StoredEpisode, content: str, uses: int) -> WeighedEpisode:
+    episode = kept.episode
+    value = episode.importance + episode.quality + ACCESS * log(1 + uses)
+    return WeighedEpisode(kept.number, episode.id, content, int(episode.created_at.timestamp() * 1e6), value)

@@ -1,1 +1,0 @@
-"""Indicators: numbers computed from the prices of one symbol."""
