@@ -6,7 +6,7 @@
     classify("gdb -batch -ex run")         a finding: unknown; the program is not in the table
 
 It lets everyday commands pass without asking. It is not a security boundary: a sandbox is. A command passes if each program,
-verb, option and operand of it is in a table (`harmless`), and all its text is read (`bash`); nothing else passes. Categories:
+verb, option and operand of it is in a table (`harmless.txt`), and all its text is read; nothing else passes. Categories:
 
     unknown                  not in the table
     unreadable               cannot be read, or is known only when it runs

@@ -1,6 +1,6 @@
 """The search: which episodes a query may be about, and which of them are recalled.
 
-FTS5 gives the candidates, by BM25 over the rarest words of the query; each is then read, verified, and weighed by `scoring`.
+FTS5 gives the candidates, by BM25 over the rarest words of the query; each is then read, verified, and weighed by `relevance`.
 The index is not signed: what an episode is recalled for is looked up once more in its own text.
 """
 

@@ -51,7 +51,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     It is complete when the feed is at its end; over an endless feed it never is. The first step opens the books. A halt does
     not end it: it goes on recording the market, and under the kill switch too. As long as the risk is not active, purchases
-    that are still open are cancelled. Operators tell it what to do by messages; see `harness_verbs`.
+    that are still open are cancelled. Operators tell it what to do by messages; see `trading_messages`.
 
     Args:
         feed: is asked for the slice after `state.time`, so a resumed harness goes on with the next one.

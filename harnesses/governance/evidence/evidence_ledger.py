@@ -3,7 +3,7 @@
     ts task_id kind status evidence     needed, and not blank
     grade                               who stands for it; what an agent hands in is REPORTED, whatever it claims
     attempt stage_id                    of the task; 0 and "" if it has none
-    subject                             files it speaks of, with the hash of their content: see `binding`
+    subject                             files it speaks of, with the hash of their content: see `file_binding`
 
 An entry is attached to the step that it belongs to, `self.attach("evidence", entry.plain())`, and so is one commit with it.
 

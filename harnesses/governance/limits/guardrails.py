@@ -3,17 +3,17 @@
     guardrail                                             default   held by
     max_task_attempts                                     2         `attempts_for`: counted from the store before a claim
     max_destructive_task_attempts                         1         the same, for tasks that destroy something
-    max_tool_calls_per_task                               40        `counting.limited`: counted by us, stopped at the limit
+    max_tool_calls_per_task                               40        `counted_agent.limited`: counted by us, stopped there
     max_messages_per_task                                 25        the same
-    require_builder_contract                              true      `judging.judge`
-    require_validator_contract                            true      `judging.judge`
-    require_evidence_for_pass                             true      `policy.EvidencePolicy`
-    require_user_approval_for_destructive_actions         true      `commands`, approvals
-    require_user_approval_for_publish_deploy_or_force_push true     `commands`, approvals
+    require_builder_contract                              true      `attempt_verdict.judge`
+    require_validator_contract                            true      `attempt_verdict.judge`
+    require_evidence_for_pass                             true      `EvidencePolicy`
+    require_user_approval_for_destructive_actions         true      `approved_commands`, approvals
+    require_user_approval_for_publish_deploy_or_force_push true     `approved_commands`, approvals
     max_steps, max_cost                                   none      the harness's `Budget`: see `budget`
     deadline_s                                            none      the harness's `deadline_s`
-    max_drawdown, max_daily_loss, max_position            none      `watching.Watch`, from figures of the state
-    no_progress                                           none      `watching.Watch`
+    max_drawdown, max_daily_loss, max_position            none      `guardrail_watch.Watch`, from figures of the state
+    no_progress                                           none      `guardrail_watch.Watch`
 
 The laws: a limit that cannot be is an error that names it, never a default in its place. In tables, of a run file or of a
 program, nothing is guessed or let pass: an unknown name, a word for a number, `"true"` for true are errors, and all of them
@@ -69,10 +69,6 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(one, str) and one for one in cast("tuple[object, ...]", value))
 
 
-def _is_guard(value: object) -> bool:
-    return isinstance(value, NoProgress)
-
-
 _FLAG = _rule("true or false", lambda value: type(value) is bool)
 _COUNT = _rule(f"a whole number from 0 to {MOST}", lambda value: type(value) is int and 0 <= value <= MOST)
 _PART = _rule('a part above 0 and at most 1, such as "0.2"', _is_part)
@@ -92,7 +88,7 @@ def _names(value: object) -> Any:
 
 @frozen
 class NoProgress:
-    """What is done about a harness that does the same again and again. What the same is: see `fingerprints`."""
+    """What is done about a harness that does the same again and again. What the same is: see `loop_detection`."""
 
     steps: int = field(
         validator=_rule(f"a whole number from 1 to {MOST}", lambda value: type(value) is int and 1 <= value <= MOST)
@@ -136,7 +132,8 @@ class Guardrails:
     """The most that any position may come to, long or short, in the unit of the figures."""
     deadline_s: float | None = field(default=None, validator=_rule("a number of seconds above 0", _is_seconds))
     no_progress: NoProgress | None = field(
-        default=None, validator=_rule('a table such as { steps = 5, policy = "block" }', _is_guard)
+        default=None,
+        validator=_rule('a table such as { steps = 5, policy = "block" }', lambda value: isinstance(value, NoProgress)),
     )
     reset: str = field(default="", validator=_rule("text of at most 200 characters, on one line", _is_word))
     """A person's word that the high-water mark and the day begin anew: any text that is another than the last one."""
