@@ -101,7 +101,7 @@ def _are_bounds(value: tuple[object, ...]) -> bool:
     return len(value) <= MAX_BOUND and all(isinstance(one, Bound) for one in value)
 
 
-def _rule(wanted: str, is_right: Callable[[Any], bool]) -> Any:
+def _rule(wanted: str, is_right: Callable[[Any], bool]) -> Callable[[Evidence, Attribute[Any], Any], None]:
     def check(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
         if not is_right(value):
             task = getattr(entry, "task_id", "")
