@@ -69,10 +69,23 @@ class Project:
 
     texts: Mapping[str, str]
     trees: Mapping[str, ast.Module] = field(init=False)
+    nodes: Mapping[str, list[ast.AST]] = field(init=False)
+    """The imports, classes and calls of each module."""
+    own_imports: Mapping[str, frozenset[str]] = field(init=False)
+    """The modules of the project that each module imports."""
 
     @trees.default
     def _parse(self) -> dict[str, ast.Module]:
         return {name: ast.parse(text) for name, text in self.texts.items()}
+
+    @nodes.default
+    def _find_nodes(self) -> dict[str, list[ast.AST]]:
+        kinds = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Call)
+        return {name: [node for node in ast.walk(tree) if isinstance(node, kinds)] for name, tree in self.trees.items()}
+
+    @own_imports.default
+    def _find_own_imports(self) -> dict[str, frozenset[str]]:
+        return {name: frozenset(self.imports(name)) & self.texts.keys() for name in self.texts}
 
     def module(self, name: str) -> str | None:
         """Return the module of a dotted name, be it a module or a package."""
@@ -80,15 +93,12 @@ class Project:
 
     def imports(self, name: str) -> Iterator[str]:
         """Yield the modules that a module imports, those of the project by their names in it."""
-        for node in ast.walk(self.trees[name]):
+        for node in self.nodes[name]:
             if isinstance(node, ast.Import):
                 yield from (self.module(alias.name) or alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 module = node.module or ""
                 yield from (self.module(f"{module}.{alias.name}") or self.module(module) or module for alias in node.names)
-
-    def own_imports(self, name: str) -> set[str]:
-        return {other for other in self.imports(name) if other in self.texts}
 
 
 def _within(name: str, packages: Iterable[str]) -> bool:
@@ -108,7 +118,7 @@ def package_of(name: str) -> str:
 def wrong_directions(project: Project) -> Iterator[str]:
     """Find imports that the table forbids, and ready-made harnesses where nobody may know them."""
     for name in project.texts:
-        for other in project.own_imports(name):
+        for other in project.own_imports[name]:
             if any(_within(name, (package,)) and _within(other, forbidden) for package, forbidden in FORBIDDEN.items()):
                 yield f"{name} imports {other}"
             if _within(other, READY_MADE) and not _within(name, KNOW_READY_MADE):
@@ -129,7 +139,7 @@ def _ring(edges: Mapping[str, set[str]]) -> list[str]:
 
 
 def module_cycles(project: Project) -> Iterator[str]:
-    yield from _ring({name: project.own_imports(name) - {name} for name in project.texts})
+    yield from _ring({name: project.own_imports[name] - {name} for name in project.texts})
 
 
 def package_cycles(project: Project) -> Iterator[str]:
@@ -137,7 +147,7 @@ def package_cycles(project: Project) -> Iterator[str]:
     edges: dict[str, set[str]] = {}
     for name in project.texts:
         here = package_of(name)
-        edges.setdefault(here, set()).update(set(map(package_of, project.own_imports(name))) - {here})
+        edges.setdefault(here, set()).update(set(map(package_of, project.own_imports[name])) - {here})
     yield from _ring(edges)
 
 
@@ -148,7 +158,7 @@ def impurities(project: Project) -> Iterator[str]:
             for other in set(project.imports(name)):
                 if other not in project.texts and other.split(".")[0] not in PURE_IMPORTS:
                     yield f"{name} is pure and imports {other}"
-            for node in ast.walk(tree):
+            for node in project.nodes[name]:
                 if isinstance(node, ast.Call) and _called(node) in IMPURE_CALLS:
                     yield f"{name} is pure and calls {_called(node)}"
 
@@ -188,12 +198,12 @@ def deep_classes(project: Project) -> Iterator[str]:
     An error may have more of them: its place in the tree says what an `except` catches.
     """
     bases: dict[str, list[str]] = {}
-    for name, tree in project.trees.items():
-        known = {node.name: f"{name}.{node.name}" for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-        for node in ast.walk(tree):
+    for name, nodes in project.nodes.items():
+        known = {node.name: f"{name}.{node.name}" for node in nodes if isinstance(node, ast.ClassDef)}
+        for node in nodes:
             if isinstance(node, ast.ImportFrom):
                 known |= {alias.asname or alias.name: _origin(project, node.module or "", alias.name) for alias in node.names}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 named = (re.sub(r"\[.*", "", ast.unparse(base)) for base in node.bases)
                 bases[f"{name}.{node.name}"] = [known.get(base, base) for base in named]

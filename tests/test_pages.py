@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.zygote import run_python
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(python|py)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
@@ -27,15 +25,7 @@ def test_a_program_that_is_shown_runs(mark: str, code: str, tmp_path: Path) -> N
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "shown.py").write_text(code, encoding="utf-8")
 
-    ran = subprocess.run(
-        [sys.executable, "shown.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    ran = run_python("shown.py", cwd=tmp_path, capture_output=True, text=True, timeout=120)
 
     assert ran.returncode == 0, ran.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -16,6 +15,7 @@ from harnesses.budgets.budget import NOTHING
 from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
 from tests import ROOT
+from tests.zygote import Program
 
 POOL = "pool/all"
 _TOKENS_PER_BYTE = 8
@@ -116,10 +116,10 @@ class Trial:
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         each = self._harnesses // self._programs
         options = [f"--harnesses={each}", f"--first={number * each}", f"--limit={self._limit}"]
-        command = [sys.executable, "-m", "tests.budget.program", str(self.store), str(self.spent)]
+        command = ["-m", "tests.budget.program", str(self.store), str(self.spent)]
         seed = f"--seed={self._chance.randrange(10**9)}"
         with self._errors.open("ab") as errors:
-            return subprocess.Popen([*command, *options, seed], cwd=ROOT, stderr=errors)
+            return Program([*command, *options, seed], cwd=ROOT, stderr=errors)
 
     def _wait_for(self, tokens: float) -> None:
         """Return some moment after so many tokens more have been spent."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +13,16 @@ import pytest
 from orchestrator.errors import StoreUnusable
 from tests import ROOT
 from tests.budget.agents import books_of, told
+from tests.zygote import Program
 
 EACH = 100
 
 
 def begin(folder: Path, program: str, *, tries: int, limit: int = 10**9) -> subprocess.Popen[bytes]:
     plan = json.dumps({"messages": 4, "tokens": EACH, "pause_s": 0.2})
-    command = [sys.executable, "-m", "tests.budget.agents_program", str(folder), program, plan, str(tries), str(limit)]
+    command = ["-m", "tests.budget.agents_program", str(folder), program, plan, str(tries), str(limit)]
     with (folder / "errors.txt").open("ab") as errors:
-        return subprocess.Popen(command, cwd=ROOT, stderr=errors)
+        return Program(command, cwd=ROOT, stderr=errors)
 
 
 def wait_until(program: subprocess.Popen[bytes], ready: Callable[[], bool]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 from tests import ROOT
 from tests.budget.agents import books_of
+from tests.zygote import run_python
 
 MODULE = """
 import sys
@@ -36,17 +35,7 @@ def stages():
 
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    call = "import sys; from orchestrator.cli import main; sys.exit(main())"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", call, *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_python("-m", "orchestrator", *words, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
 def write(folder: Path, top: str, own: str = "", *, maker: str = "claude", **plan: Any) -> None:

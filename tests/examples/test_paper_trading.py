@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.zygote import Program
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
@@ -23,10 +23,10 @@ DAYS = 90
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, str(ROOT / "examples" / "paper_trading.py"), "--store", str(folder / "run.db")]
+    command = [str(ROOT / "examples" / "paper_trading.py"), "--store", str(folder / "run.db")]
     command += ["--days", str(DAYS), "--period", "0.02", "--report", str(folder / "report")]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Program(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(program: subprocess.Popen[str]) -> tuple[str, str]:

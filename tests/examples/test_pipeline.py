@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,12 +14,13 @@ import pytest
 from orchestrator import StoreUnusable
 from orchestrator.store import SqliteReader
 from tests import ROOT
+from tests.zygote import Program
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, str(ROOT / "examples" / "pipeline.py"), "--directory", str(folder / "place")]
+    command = [str(ROOT / "examples" / "pipeline.py"), "--directory", str(folder / "place")]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return Program(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def steps(folder: Path) -> int:

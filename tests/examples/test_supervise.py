@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 from tests import ROOT
+from tests.zygote import run_python
 
 
 def test_the_boiler_is_held_inspected_let_go_and_stopped():
-    command = [sys.executable, ROOT / "examples" / "supervise.py"]
-
-    ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
+    ran = run_python(ROOT / "examples" / "supervise.py", capture_output=True, text=True, timeout=60)
 
     assert (ran.returncode, ran.stdout) == (0, "")
     held, inspected, stopped = ran.stderr.splitlines()
@@ -22,12 +17,10 @@ def test_the_boiler_is_held_inspected_let_go_and_stopped():
 
 
 def test_the_command_runs_the_script_and_can_go_on_with_it(tmp_path):
-    main = "import sys; from orchestrator.cli import main; sys.exit(main())"
-    script = ["run", ROOT / "examples" / "supervise.py", "--store", tmp_path / "run.db"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = ["-m", "orchestrator", "run", ROOT / "examples" / "supervise.py", "--store", tmp_path / "run.db"]
 
     for _ in range(2):
-        ran = subprocess.run([sys.executable, "-c", main, *script], env=env, capture_output=True, text=True, timeout=60)
+        ran = run_python(*command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
         assert ran.returncode == 3, ran.stderr  # stopped, and can be resumed
         assert "inspection completed" in ran.stderr

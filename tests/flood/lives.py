@@ -7,7 +7,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from attrs import frozen
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.proof import prove
 from tests.flood.child import own
+from tests.zygote import Program
 
 
 @frozen
@@ -69,7 +69,7 @@ def flood(path: Path, *, count: int, senders: int, kills: int, chance: float = 0
 
 
 def _start(path: Path, *args: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tests.flood.child", str(path), *(str(arg) for arg in args)])
+    return Program(["-m", "tests.flood.child", str(path), *(str(arg) for arg in args)])
 
 
 def _has_ears(path: Path) -> bool:

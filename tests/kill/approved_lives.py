@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,7 +20,7 @@ from orchestrator.status import Shown, known_approvals
 from orchestrator.store import SqliteReader
 
 from .approved import NAME
-from .effects_lives import Life, Place, live
+from .effects_lives import Life, Place
 from .effects_world import acts
 from .lives import assert_sound, assert_untouched
 
@@ -41,7 +40,7 @@ class Office(Place):
         """Start the program."""
         self.lives += 1
         assert self.lives < _MOST_LIVES, "it does not come to its end"
-        command = [sys.executable, "-m", "tests.kill.approved", str(self.store), str(self.world), f"--steps={self.steps}"]
+        command = ["-m", "tests.kill.approved", str(self.store), str(self.world), f"--steps={self.steps}"]
         return Life([*command, *arguments])
 
     def live(self, *arguments: str, kill_after_s: float = 1e9, chance: random.Random | None = None) -> bool:
@@ -72,12 +71,12 @@ class Office(Place):
             return False
         command = ["-m", "orchestrator", *words, "--by", "ann", "--store", str(self.store)]
         if chance is not None and chance.random() < 0.5:
-            life = Life([sys.executable, *command])
-            time.sleep(chance.uniform(0.05, 0.8))
+            life = Life(command)
+            time.sleep(chance.uniform(0.0, 0.15))
             life.process.kill()
             end = life.end()
         else:
-            end = live(command)
+            end = Life(command).end()
         self.commands_killed += end.code == -signal.SIGKILL
         assert end.code in (0, -signal.SIGKILL), f"{' '.join(words)} ended with code {end.code}:\n{end.errors[-4000:]}"
         return True

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from orchestrator.cli import main as command
 from tests import ROOT
+from tests.zygote import Program
 
 from .workload import KINDS
 
@@ -71,8 +72,8 @@ class Beside:
 
     def __init__(self, store: Path, seed: int) -> None:
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed in `end`)
-        words = [sys.executable, "-m", "tests.kill.beside", str(store), f"--seed={seed}"]
-        self._process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=self._said, stderr=subprocess.STDOUT)
+        words = ["-m", "tests.kill.beside", str(store), f"--seed={seed}"]
+        self._process = Program(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=self._said, stderr=subprocess.STDOUT)
 
     def kill(self) -> Counter[str]:
         """Kill it with `kill -9`, whatever it is doing; return how often each act was done, if none of them failed."""

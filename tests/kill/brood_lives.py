@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -45,7 +44,7 @@ class Brood:
         """Start the program."""
         self.lives += 1
         options = [f"--children={self.children}", f"--steps={self.steps}"]
-        return Life([sys.executable, "-m", "tests.kill.brood", str(self.store), *options])
+        return Life(["-m", "tests.kill.brood", str(self.store), *options])
 
     def known(self) -> dict[str, HarnessRecord]:
         """Return every harness that has begun."""

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from .coding_child import FEATURES
 from .coding_lives import killed_once, uninterrupted, wait_until_gone
 
 
@@ -26,17 +27,17 @@ def main() -> None:
     begin, kills = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        wanted, commits, gits = uninterrupted(folder / "whole")
+        wanted, commits, gits = uninterrupted(folder / "whole", len(FEATURES))
         print(f"uninterrupted: {commits} commits, {gits} git processes, tree {wanted.tree}", flush=True)
         numbers = range(part, (gits if options.git else commits) + 1, parts)
         for moment in ("before", "during", "after") if options.git else ("before", "after"):
             for number in numbers:
                 case = folder / f"{moment}-{number}"
                 if options.git:
-                    world = killed_once(case, git=(moment, number))
+                    world = killed_once(case, len(FEATURES), git=(moment, number))
                     wait_until_gone(case)
                 else:
-                    world = killed_once(case, f"--fault={moment}:{number}")
+                    world = killed_once(case, len(FEATURES), f"--fault={moment}:{number}")
                 if world != wanted:
                     shutil.copytree(case, Path(tempfile.mkdtemp(prefix="kill-coding-")), dirs_exist_ok=True)
                     sys.exit(f"killed {moment} {number}: expected\n{wanted}\nwas\n{world}")

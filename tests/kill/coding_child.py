@@ -1,4 +1,4 @@
-"""The program that is killed while it works ten features of a repository.
+"""The program that is killed while it works features of a repository.
 
 python -m tests.kill.coding_child FOLDER --fault after:7
 """
@@ -22,8 +22,9 @@ FEATURES = [
     Feature(f"f{number:02}", f"f{number:02}.txt is right", steps=["grep finds it"], priority=number % 3)
     for number in range(10)
 ]
+"""Ten; a program may be told to work the first of them."""
 WRONG_FIRST = frozenset({"f01", "f04", "f07"})
-FAILS_FIRST = "f08"
+FAILS_FIRST = "f02"
 
 
 class Greps:
@@ -59,7 +60,7 @@ async def run_all(options: argparse.Namespace) -> None:
     harness = CodingHarness(
         options.folder / "user.git",
         ScriptedAgent(attempts()),
-        FEATURES,
+        FEATURES[: options.features],
         Greps(),
         workspace=options.folder / "space",
         confirmations=1,
@@ -76,6 +77,7 @@ def parse() -> argparse.Namespace:
     """Return the options."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--features", type=int, default=len(FEATURES))
     parser.add_argument("--fault", metavar="before:N|after:N", help="the commit at which the program kills itself")
     return parser.parse_args()
 

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -21,6 +20,7 @@ from attrs import define, frozen
 from orchestrator import StoreUnusable
 from orchestrator.codec import decode, encode
 from orchestrator.store import SqliteReader
+from tests.zygote import run_python
 
 from .lives import ROOT, assert_sound
 
@@ -66,6 +66,7 @@ class Case:
     """One repository and one store, over all lives of the program that works them."""
 
     folder: Path
+    features: int
     lives: int = 0
     kills: int = 0
 
@@ -73,7 +74,7 @@ class Case:
         """Make the repository, and a `git` that can kill who calls it."""
         work = self.folder / "work"
         work.mkdir(parents=True)
-        (work / "README").write_text("ten features\n")
+        (work / "README").write_text("features\n")
         for command in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "begin"]):
             subprocess.run(["git", *command], cwd=work, env=_GIT, check=True)
         subprocess.run(["git", "clone", "-q", "--bare", work, self.folder / "user.git"], env=_GIT, check=True)
@@ -97,8 +98,8 @@ class Case:
             (wrapped / "plan").write_text(f"{git[0]} {git[1]}\n")
             env["PATH"] = f"{wrapped}:{env['PATH']}"
         with (self.folder / "errors").open("wb") as errors:
-            command = [sys.executable, "-m", "tests.kill.coding_child", str(self.folder), *arguments]
-            code = subprocess.run(command, cwd=ROOT, env=env, stdout=errors, stderr=errors, timeout=_LONGEST_S).returncode
+            command = ["-m", "tests.kill.coding_child", str(self.folder), f"--features={self.features}", *arguments]
+            code = run_python(*command, cwd=ROOT, env=env, stdout=errors, stderr=errors, timeout=_LONGEST_S).returncode
         said = (self.folder / "errors").read_text()
         assert code in (0, -signal.SIGKILL), f"the program ended with code {code}:\n{said[-4000:]}"
         self.kills += code != 0
@@ -147,26 +148,26 @@ class Case:
         return done.stdout.strip()
 
 
-def uninterrupted(folder: Path) -> tuple[World, int, int]:
+def uninterrupted(folder: Path, features: int) -> tuple[World, int, int]:
     """Return what a program leaves that is not killed; how many commits it makes, and how often it starts git."""
-    case = Case(folder)
+    case = Case(folder, features)
     case.prepare()
     assert not case.live("--fault=before:1000000", git=("before", 1_000_000))
     return case.world(), int((folder / "commits").read_text()), len((folder / "bin" / "count").read_text().splitlines())
 
 
-def killed_once(folder: Path, *arguments: str, git: tuple[str, int] | None = None) -> World:
+def killed_once(folder: Path, features: int, *arguments: str, git: tuple[str, int] | None = None) -> World:
     """Return what a program leaves that is killed at one moment, and goes on."""
-    case = Case(folder)
+    case = Case(folder, features)
     case.prepare()
     assert case.live(*arguments, git=git), "it was not killed"
     case.finish()
     return case.world()
 
 
-def killed_around(folder: Path, *gits: tuple[str, int]) -> World:
+def killed_around(folder: Path, features: int, *gits: tuple[str, int]) -> World:
     """Return what a program leaves that is killed around a git process in each of its first lives."""
-    case = Case(folder)
+    case = Case(folder, features)
     case.prepare()
     for git in gits:
         assert case.live(git=git), f"it was not killed {git}"
@@ -175,9 +176,9 @@ def killed_around(folder: Path, *gits: tuple[str, int]) -> World:
     return case.world()
 
 
-def killed_each_life(folder: Path, every: int, moment: str) -> tuple[World, int]:
+def killed_each_life(folder: Path, features: int, every: int, moment: str) -> tuple[World, int]:
     """Return what a program leaves that is killed so many commits after each start, and how often it was killed."""
-    case = Case(folder)
+    case = Case(folder, features)
     case.prepare()
     while case.live(f"--fault={moment}:{every}"):
         pass

@@ -6,7 +6,6 @@ receipt, none that is refused or not done, and what is unknown belongs to a step
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -25,16 +24,14 @@ from orchestrator.codec import encode
 from orchestrator.records import EffectRecord
 from orchestrator.store import SqliteReader
 from orchestrator.store.store_protocol import Settle
-from tests.orchestrator.zygote import Zygote
 
 from .calls import SYNCS, WRITES, tampered
 from .effects import KINDS
 from .effects_world import acts, receipts
-from .lives import ROOT, End, assert_sound
+from .lives import End, assert_sound, start
 
 _LONGEST_S = 120.0
 _MOST_LIVES = 10_000
-_zygote = Zygote()
 
 
 @define
@@ -71,11 +68,11 @@ class Case(Place):
 
     def start(self, *arguments: str, before: Sequence[str] = ()) -> Life:
         """Start the program."""
-        return Life([*before, sys.executable, *self._next_life(arguments)])
+        return Life(self._next_life(arguments), before)
 
     def live(self, *arguments: str) -> End:
         """Let the program live to its end, whatever that is."""
-        return live(self._next_life(arguments))
+        return Life(self._next_life(arguments)).end()
 
     def _next_life(self, arguments: Sequence[str]) -> list[str]:
         self.lives += 1
@@ -184,9 +181,9 @@ class Case(Place):
 class Life:
     """One process."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], before: Sequence[str] = ()) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=self._errors, stderr=self._errors)
+        self.process = start(arguments, before, stdout=self._errors, stderr=self._errors)
 
     def end(self) -> End:
         """Wait for its end."""
@@ -199,14 +196,6 @@ class Life:
         errors = self._errors.read().decode(errors="replace")
         self._errors.close()
         return End(code, errors)
-
-
-def live(arguments: list[str]) -> End:
-    """Run a program that nobody kills but itself, without starting Python anew; return its end."""
-    with tempfile.TemporaryFile() as said:
-        code = _zygote.run(arguments, env=dict(os.environ), cwd=ROOT, out=said, err=said, seconds=_LONGEST_S)
-        said.seek(0)
-        return End(code, said.read().decode(errors="replace"))
 
 
 def _verify_one(effect: EffectRecord, receipt: str | None, head: int) -> None:

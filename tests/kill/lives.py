@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -21,6 +22,7 @@ from orchestrator.codec import decode, encode
 from orchestrator.store import SqliteReader
 from tests import ROOT
 from tests.tampering.proof import judge
+from tests.zygote import Program, run_python
 
 from .beside import Beside
 from .workload import KINDS
@@ -38,6 +40,13 @@ class End:
     """What the program wrote to standard error."""
 
 
+def start(arguments: Sequence[str], before: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
+    """Start a Python program, by a command such as `strace` if there is one."""
+    if before:
+        return subprocess.Popen([*before, sys.executable, *arguments], cwd=ROOT, **options)
+    return Program(arguments, cwd=ROOT, **options)
+
+
 class Life:
     """One process that runs the workload.
 
@@ -48,10 +57,8 @@ class Life:
     def __init__(self, store: Path, *arguments: str, steps: int, before: Sequence[str] = ()) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
         self._read, write = os.pipe()
-        command = [sys.executable, "-m", "tests.kill.child", str(store), f"--steps={steps}", f"--acknowledge={write}"]
-        self.process = subprocess.Popen(
-            [*before, *command, *arguments], cwd=ROOT, pass_fds=[write], stdout=self._errors, stderr=self._errors
-        )
+        command = ["-m", "tests.kill.child", str(store), f"--steps={steps}", f"--acknowledge={write}", *arguments]
+        self.process = start(command, before, pass_fds=[write], stdout=self._errors, stderr=self._errors)
         os.close(write)
         self._said = b""
 
@@ -219,7 +226,7 @@ def _live_once(history: History, chance: random.Random, tally: Tally, *, steps: 
     if last:
         ended = life.listen()
     elif chance.random() < 0.2:
-        ended = life.listen(chance.uniform(0.0, 0.8))
+        ended = life.listen(chance.uniform(0.0, 0.3))
     else:
         ended = life.listen(until=b"\n") or life.listen(chance.uniform(0.02, 0.6))
     if not ended:
@@ -244,15 +251,6 @@ def assert_untouched(store: Path) -> None:
 
 def assert_sound(store: Path) -> None:
     """Assert that SQLite finds nothing wrong with a file."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute('PRAGMA integrity_check'))",
-            store,
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    check = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute('PRAGMA integrity_check'))"
+    done = run_python("-c", check, store, capture_output=True, text=True, check=True)
     assert done.stdout == "('ok',)\n", done.stdout

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -28,8 +27,8 @@ _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 def live(store: Path, *arguments: str, steps: int, before: Sequence[str] = (), kill_after_s: float = 60.0) -> bool:
     """Let the program live once; return whether it was killed."""
-    command = [sys.executable, "-m", "tests.kill.message_child", str(store), f"--steps={steps}", *arguments]
-    life, deadline = Life([*before, *command]), time.monotonic() + kill_after_s
+    command = ["-m", "tests.kill.message_child", str(store), f"--steps={steps}", *arguments]
+    life, deadline = Life(command, before), time.monotonic() + kill_after_s
     while life.process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     life.process.kill()

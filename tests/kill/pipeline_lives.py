@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +22,7 @@ from orchestrator import StoreUnusable
 from orchestrator.codec import decode
 from orchestrator.presets.run_folder import export_run_folder
 from orchestrator.store import SqliteReader
+from tests.zygote import run_python
 
 from .lives import ROOT, assert_sound
 
@@ -55,8 +54,8 @@ class Case:
         self.lives += 1
         assert self.lives < _MOST_LIVES, "it does not come to its end"
         with (self.folder / "errors").open("wb") as errors:
-            command = [sys.executable, "-m", "tests.kill.pipeline_child", str(self.folder), *arguments]
-            code = subprocess.run(command, cwd=ROOT, stdout=errors, stderr=errors, timeout=_LONGEST_S, check=False).returncode
+            command = ["-m", "tests.kill.pipeline_child", str(self.folder), *arguments]
+            code = run_python(*command, cwd=ROOT, stdout=errors, stderr=errors, timeout=_LONGEST_S).returncode
         said = (self.folder / "errors").read_text()
         waits = "a person has to decide" in said or "unknown outcome" in said
         assert code in (0, -signal.SIGKILL) or waits, f"the program ended with code {code}:\n{said[-4000:]}"
@@ -99,11 +98,9 @@ class Case:
             return
         for effect in unknown:
             seen = ["done", "--result", '{"code":0,"tail":""}'] if self.deeds() else ["not-done"]
-            command = [sys.executable, "-m", "orchestrator", "effects", "settle", NAME, effect.key, "--as", *seen]
-            command += ["--reason", "looked at the file"]
-            done = subprocess.run(
-                [*command, "--store", str(self.folder / "run.db")], cwd=ROOT, capture_output=True, text=True, check=False
-            )
+            command = ["-m", "orchestrator", "effects", "settle", NAME, effect.key, "--as", *seen]
+            command += ["--reason", "looked at the file", "--store", str(self.folder / "run.db")]
+            done = run_python(*command, cwd=ROOT, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
 
     def deeds(self) -> int:
@@ -119,9 +116,7 @@ class Case:
         assert_sound(store)
         self._assert_attempts(state)
         self._assert_folder(store)
-        verified = subprocess.run(
-            [sys.executable, "-m", "orchestrator", "verify", "--store", str(store)], cwd=ROOT, capture_output=True, check=False
-        )
+        verified = run_python("-m", "orchestrator", "verify", "--store", store, cwd=ROOT, capture_output=True)
         assert verified.returncode == 0, verified.stderr
         stages = self.folder / "work" / "run" / "artifacts" / "stages"
         manifest = json.loads((self.folder / "work" / "run" / "manifest.json").read_text())

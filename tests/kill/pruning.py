@@ -11,7 +11,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import closing
@@ -27,6 +26,7 @@ from orchestrator.store.sqlite.sqlite_file import open_writer
 from tests import ROOT
 from tests.orchestrator.store.pruning_runs import make_run, states
 from tests.tampering.proof import judge
+from tests.zygote import Program, run_python
 
 _PORTION = 40
 """Records of one commit, where a few hundred have to be enough for many commits."""
@@ -34,8 +34,7 @@ _PORTION = 40
 
 def prune_and_die(store: Path, keep: int, at: int) -> int:
     """Prune in another process that kills itself at its n-th SQL statement; return its exit code."""
-    command = [sys.executable, "-m", "tests.kill.pruning", "die", str(store), f"--keep={keep}", f"--at={at}"]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    return run_python("-m", "tests.kill.pruning", "die", store, f"--keep={keep}", f"--at={at}", cwd=ROOT).returncode
 
 
 def die_until_done(path: Path, seed: int, moves: int) -> list[int]:
@@ -106,8 +105,8 @@ def _fill(path: Path, steps: int) -> None:
 
 
 def _stepping(store: Path, act: object) -> str:
-    command = [sys.executable, "-m", "tests.kill.pruning", "step", str(store)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+    command = ["-m", "tests.kill.pruning", "step", str(store)]
+    process = Program(command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
     assert callable(act)

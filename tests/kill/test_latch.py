@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -19,6 +18,7 @@ import pytest
 from attrs import frozen
 
 from orchestrator.store import SqliteReader
+from tests.zygote import Program, run_python
 
 from .lives import ROOT
 
@@ -35,12 +35,8 @@ class Latched:
 
     def command(self, *arguments: str) -> None:
         """Run the command in a process of its own."""
-        done = subprocess.run(
-            [sys.executable, "-m", "orchestrator", *arguments, "--store", str(self.folder / "run.db")],
-            cwd=ROOT,
-            capture_output=True,
-            check=False,
-        )
+        store = self.folder / "run.db"
+        done = run_python("-m", "orchestrator", *arguments, "--store", store, cwd=ROOT, capture_output=True)
         assert done.returncode == 0, done.stderr
 
     def lines(self) -> list[str]:
@@ -72,7 +68,7 @@ class Latched:
 def latched(tmp_path: Path) -> Iterator[Latched]:
     """A program whose harnesses are doing effects."""
     arguments = [str(tmp_path / "run.db"), str(tmp_path / "lines")]
-    process = subprocess.Popen([sys.executable, "-m", "tests.kill.latched", *arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = Program(["-m", "tests.kill.latched", *arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
     program = Latched(process, tmp_path)
     try:
         program.wait_for_lines()

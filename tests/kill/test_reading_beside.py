@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from orchestrator import SqliteStore, analysis
 from orchestrator.errors import StoreUnusable
 from orchestrator.store.file import open_files as open_here
+from tests.zygote import Program, run_python
 
 WRITER = """
 import sys
@@ -33,15 +33,13 @@ ANOTHER = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELE
 
 def look(path: Path) -> int:
     """Have another program open the file as it likes, look, and close it."""
-    done = subprocess.run([sys.executable, "-c", ANOTHER, str(path)], capture_output=True, text=True, check=True)
+    done = run_python("-c", ANOTHER, path, capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
 def test_another_program_that_looks_and_leaves_takes_no_step_along(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    writer = Program(["-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with writer:
         assert writer.stdin is not None
         assert writer.stdout is not None
@@ -94,9 +92,7 @@ sys.stdin.readline()
 
 def test_what_an_analysis_has_half_fetched_is_not_written_before_it_is_fetched(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    with subprocess.Popen(
-        [sys.executable, "-c", HALF_FETCHED, str(path), ANOTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as writer:
+    with Program(["-c", HALF_FETCHED, str(path), ANOTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         said = [writer.stdout.readline() for _ in range(3)]
         writer.kill()
@@ -124,9 +120,9 @@ with analysis.open(path) as run, closing(SqliteReader(path)) as reader:
 
 
 def test_who_reads_by_the_same_library_hinders_nobody_who_writes(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", READ_ONLY, str(tmp_path / "run.db")]
+    done = run_python("-c", READ_ONLY, tmp_path / "run.db", capture_output=True, text=True, check=True)
 
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "written\n"
+    assert done.stdout == "written\n"
 
 
 def test_where_descriptors_can_not_be_looked_at_an_open_analysis_is_enough_to_refuse(

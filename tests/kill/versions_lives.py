@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +18,7 @@ from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
 from orchestrator.store.rules.version_rules import version_at
 
-from .lives import ROOT, assert_sound
+from .lives import assert_sound, start
 from .versions_child import VERSIONS
 
 _LONGEST_S = 60.0
@@ -35,8 +34,8 @@ class End:
 
 def _live(store: Path, version: int, until: int, after_s: float | None) -> bool:
     """Let the program live once; return whether it was killed, `after_s` seconds after its first step."""
-    words = [sys.executable, "-m", "tests.kill.versions_child", str(store), f"--version={version}", f"--until={until}"]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    words = ["-m", "tests.kill.versions_child", str(store), f"--version={version}", f"--until={until}"]
+    with start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         if after_s is not None:
             assert process.stdout is not None
             if after_s > 0:
@@ -55,7 +54,7 @@ def kill_between_versions(folder: Path, *, kills: int, seed: int) -> End:
     lives = 0
     while done < kills and lives < 4 * kills + 10:
         lives += 1
-        done += _live(store, version, 1_000_000, chance.choice([0.002, 0.02, 0.1, -0.8, -1.2]) * chance.random())
+        done += _live(store, version, 1_000_000, chance.choice([0.002, 0.02, 0.1, -0.1, -0.2]) * chance.random())
         version = min(version + (chance.random() < 0.4), len(VERSIONS))
     with closing(SqliteReader(store)) as reader:
         until = reader.harnesses()[0].current_step + 5

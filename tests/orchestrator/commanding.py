@@ -6,23 +6,19 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from io import TextIOWrapper
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 
 from attrs import field, frozen
 
 from orchestrator import HarnessRecord, StepRecord, StoreError
 from orchestrator.store import SqliteReader
 from tests import ROOT
-from tests.orchestrator.zygote import Zygote
+from tests.zygote import Program
 
-_zygote = Zygote()
 PYTHON = [sys.executable, "-W", "error"]
 
 
@@ -83,32 +79,19 @@ class Command:
         return [Ended(*result) for result in done.objects[0]]
 
     def run(self, *arguments: object, **environment: str) -> Ended:
-        """Run the interpreter to its end.
-
-        It is forked, unless it has to start with an environment of its own, or may run beside others.
-        """
-        starts_alone = any(name.startswith(("PYTHON", "LC_", "LANG", "TZ")) for name in environment)
-        if starts_alone or threading.current_thread() is not threading.main_thread():
-            return ended(self.python(*arguments, **environment))
-        with TemporaryFile() as out, TemporaryFile() as err:
-            try:
-                code = _zygote.run(
-                    [*map(str, arguments)], env=surroundings(**environment), cwd=self.folder, out=out, err=err, seconds=20
-                )
-            except TimeoutError:
-                code = None
-            told = [_text(file) for file in (out, err)]
-        assert code is not None, f"it did not end: {told[0][-2000:]} {told[1][-2000:]}"
-        return Ended(code, *told)
+        """Run the interpreter to its end."""
+        return ended(self.python(*arguments, **environment))
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """Start it."""
         return self.python("-m", "orchestrator", *arguments, **environment)
 
     def python(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-        """Start the interpreter with the same surroundings."""
-        process = subprocess.Popen(
-            [*PYTHON, *map(str, arguments)],
+        """Start the interpreter with the same surroundings; it is forked, unless it has to start with an environment."""
+        starts_alone = any(name.startswith(("PYTHON", "LC_", "LANG", "TZ")) for name in environment)
+        words = [*map(str, arguments)]
+        process = (subprocess.Popen if starts_alone else Program)(
+            [*PYTHON, *words] if starts_alone else words,
             cwd=self.folder,
             env=surroundings(**environment),
             stdin=subprocess.DEVNULL,
@@ -148,12 +131,6 @@ def ended(process: subprocess.Popen[str]) -> Ended:
         out, err = process.communicate()
         raise AssertionError(f"it did not end: {out[-2000:]} {err[-2000:]}") from None
     return Ended(process.returncode, out, err)
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    with TextIOWrapper(file, encoding="utf-8") as text:
-        return text.read()
 
 
 def heads(store: Path) -> dict[str, int]:

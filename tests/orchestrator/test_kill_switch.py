@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore
 from orchestrator.errors import UsageError
 from orchestrator.kill_switch import ALL, Latch, NoLatch
 from tests.orchestrator.scripted import Scripted, Steps, kinds, to_the_end
+from tests.zygote import run_python
 
 LONG = "n" * 300
 
@@ -223,7 +222,7 @@ async def test_it_is_put_on_from_outside_although_the_programs_loop_is_wedged(tm
 
     async def wedged(harness: Scripted) -> Steps:
         await harness.once("before", harness.ran.append, "before")
-        subprocess.run([sys.executable, "-c", put_on], check=True)  # noqa: ASYNC221  (nothing else runs meanwhile)
+        run_python("-c", put_on, check=True)
         await harness.once("after", harness.ran.append, "after")
         yield None, None
 

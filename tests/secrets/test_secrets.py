@@ -264,7 +264,7 @@ def _work(text: str) -> int:
 def test_twice_the_hostile_text_is_at_most_twice_the_work(text: str) -> None:
     redact_text(text[:2000])  # what is read and compiled at first is not counted
 
-    once, twice = _work(text[:24_000]), _work(text[:48_000])
+    once, twice = _work(text[:12_000]), _work(text[:24_000])
 
     assert twice <= 2.2 * once + 200
 
@@ -312,7 +312,7 @@ def test_a_secret_goes_wherever_a_window_ends() -> None:
         return f"{'word ' * ((secret_text.WINDOW - len(leak.text) // 2) // 5)}\n{leak.text}\n{'word ' * 20}"
 
     # Each takes 20 ms. Where a window ends does not depend on the kind of secret.
-    assert [leak.id for leak in LEAKS[::5] if kept(leak, redact_text(around(leak)))] == []
+    assert [leak.id for leak in LEAKS[::12] if kept(leak, redact_text(around(leak)))] == []
 
 
 WORDS = (

@@ -12,6 +12,7 @@ import argparse
 import json
 import random
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from attrs import define, fields, frozen
+from attrs import define, field, fields, frozen
 
 from harnesses.trading.exchange.ccxt_client import CcxtClient
 from harnesses.trading.market.orders import ZERO
+from tests import ROOT, zygote
 
-from .lives import Forker
 from .ordering import BTC
 from .placing import HALTED, WAYS, WINDOW_S, reach
 from .running import RunningVenue, closed
@@ -80,26 +81,24 @@ class Program:
 
     store: Path
     arguments: list[str]
-    forker: Forker
-    pid: int = 0
-    code: int | None = None
     due_s: float = 0.0
     """When it is killed next."""
+    process: zygote.Program = field(init=False)
 
     def start(self) -> None:
         """Begin another life."""
-        self.pid = self.forker.start(*self.arguments)
+        words = ["-m", "tests.venue.placing", *self.arguments]
+        self.process = zygote.Program(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=2)
 
-    def ended(self) -> bool:
-        """Return whether it has ended by itself."""
-        self.code = self.forker.code(self.pid)
-        return self.code is not None
+    def kill(self) -> None:
+        """Kill it with `kill -9`."""
+        self.process.kill()
+        self.process.wait()
 
 
 def run(
     way: str,
     folder: Path,
-    forker: Forker,
     *,
     orders: int,
     kills: int,
@@ -115,27 +114,31 @@ def run(
     """Place so many orders, with at most so many kills, and count.
 
     Args:
-        forker: starts the programs.
         kill_every_s: about how often one of them is killed.
         hostility: options of the venue.
         window_s: for how long after it was sent the venue may take an order.
     """
     chance = random.Random(seed)
+    zygote.preload("ccxt", "tests.venue.ordering")
     with RunningVenue(folder / "books.db", "--seed", str(seed), "--late-s", "0.9", *hostility) as venue:
         shares = [orders // programs + (number < orders % programs) for number in range(programs)]
         options: dict[str, object] = {"venue": venue.url, "way": way, "window": window_s}
-        running = [_program(folder, options, number, share, harnesses, forker) for number, share in enumerate(shares)]
+        running = [_program(folder, options, number, share, harnesses) for number, share in enumerate(shares)]
         began = time.monotonic()
-        killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)
+        try:
+            killed, killed_venue = _let_live(running, venue, chance, kills, kill_every_s * programs, venue_kills, say)
+        finally:
+            for program in running:
+                program.kill()
         seconds = time.monotonic() - began
         venue.control("calm")
         return trio.run(_count, way, orders, running, venue, killed, seconds, killed_venue)
 
 
-def _program(folder: Path, options: dict[str, object], number: int, share: int, harnesses: int, forker: Forker) -> Program:
+def _program(folder: Path, options: dict[str, object], number: int, share: int, harnesses: int) -> Program:
     store = folder / f"{options['way']}-{number}.db"
     given = {**options, "name": f"p{number}", "harnesses": min(harnesses, share), "orders": share}
-    return Program(store, [str(store)] + [f"--{name}={value}" for name, value in given.items()], forker)
+    return Program(store, [str(store)] + [f"--{name}={value}" for name, value in given.items()])
 
 
 def _let_live(
@@ -154,7 +157,7 @@ def _let_live(
         program.due_s = time.monotonic() + chance.uniform(0.5, 2 * kill_every_s)
     venue_due_s = time.monotonic() + chance.uniform(1.0, 4 * kill_every_s)
     said_s = time.monotonic()
-    while alive := [program for program in running if program.code is None]:
+    while alive := [program for program in running if program.process.returncode is None]:
         time.sleep(0.02)
         now_s = time.monotonic()
         if killed_venue < venue_kills and now_s > venue_due_s:
@@ -162,10 +165,11 @@ def _let_live(
             killed_venue += 1
             venue_due_s = now_s + chance.uniform(1.0, 4 * kill_every_s)
         for program in alive:
-            if program.ended():
-                assert program.code in (0, HALTED), f"a program has ended by itself with code {program.code}"
+            code = program.process.poll()
+            if code is not None:
+                assert code in (0, HALTED), f"a program has ended by itself with code {code}"
             elif killed < kills and now_s > program.due_s:
-                program.forker.kill(program.pid)
+                program.kill()
                 killed += 1
                 program.start()
                 program.due_s = now_s + chance.uniform(0.5, 2 * kill_every_s)
@@ -268,11 +272,10 @@ def main() -> int:
     options = parser.parse_args()
     results: list[Result] = []
     for way in options.way or WAYS:
-        with tempfile.TemporaryDirectory(prefix="proof-") as folder, Forker() as forker:
+        with tempfile.TemporaryDirectory(prefix="proof-") as folder:
             result = run(
                 way,
                 Path(folder),
-                forker,
                 orders=options.orders,
                 kills=options.kills,
                 programs=options.programs,

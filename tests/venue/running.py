@@ -6,7 +6,6 @@ import http.client
 import json
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,7 @@ import trio
 from attrs import asdict
 
 from tests import ROOT
+from tests.zygote import Program
 
 from .hostility import Hostility
 
@@ -37,11 +37,11 @@ class RunningVenue:
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._reserved.bind(("127.0.0.1", 0))
         self._port: int = self._reserved.getsockname()[1]
-        self._arguments = [sys.executable, "-m", "tests.venue", "--books", str(books), "--port", str(self._port), *options]
+        self._arguments = ["-m", "tests.venue", "--books", str(books), "--port", str(self._port), *options]
         self._start()
 
     def _start(self) -> None:
-        self.process = subprocess.Popen(self._arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        self.process = Program(self._arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("http://127.0.0.1:"), "the venue did not start"

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from .lives import Forker
 from .proof import Result, run
 
 HOSTILE = ("--hostile", "--limited", "0", "--late", "0.1", "--restart", "0.002", "--queries", "0.02")
-
-
-@pytest.fixture(scope="module")
-def forker() -> Iterator[Forker]:
-    with Forker() as forker:
-        yield forker
 
 
 HELD = (*HOSTILE, "--held", "0.1")
@@ -27,7 +17,6 @@ HELD = (*HOSTILE, "--held", "0.1")
 def small(
     way: str,
     folder: Path,
-    forker: Forker,
     *,
     orders: int,
     kills: int = 0,
@@ -38,7 +27,6 @@ def small(
     return run(
         way,
         folder,
-        forker,
         orders=orders,
         kills=kills,
         programs=1,
@@ -50,8 +38,8 @@ def small(
     )
 
 
-def test_an_order_that_goes_through_once_is_placed_once_whatever_is_killed(tmp_path: Path, forker: Forker) -> None:
-    result = small("once", tmp_path, forker, orders=300, kills=2)
+def test_an_order_that_goes_through_once_is_placed_once_whatever_is_killed(tmp_path: Path) -> None:
+    result = small("once", tmp_path, orders=300, kills=2)
 
     assert (result.placed, result.duplicates, result.missing, result.unsettled, result.halted) == (300, 0, 0, 0, 0)
     assert result.position_error == result.cash_error == 0
@@ -59,16 +47,16 @@ def test_an_order_that_goes_through_once_is_placed_once_whatever_is_killed(tmp_p
     assert result.unknown
 
 
-def test_to_try_again_places_orders_twice(tmp_path: Path, forker: Forker) -> None:
-    result = small("retry", tmp_path, forker, orders=80)
+def test_to_try_again_places_orders_twice(tmp_path: Path) -> None:
+    result = small("retry", tmp_path, orders=80)
 
     assert result.duplicates > 10
     assert result.position_error != 0
 
 
-def test_to_ask_at_once_and_remember_afterwards_places_orders_twice(tmp_path: Path, forker: Forker) -> None:
+def test_to_ask_at_once_and_remember_afterwards_places_orders_twice(tmp_path: Path) -> None:
     """Each order that is held is placed again: its client waits for less time than the venue may hold it."""
-    result = small("remember", tmp_path, forker, orders=120, hostility=HELD, window_s=59.0)
+    result = small("remember", tmp_path, orders=120, hostility=HELD, window_s=59.0)
 
     assert result.duplicates > 0
     assert result.cash_error != 0

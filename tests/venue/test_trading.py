@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,6 +15,7 @@ from harnesses.trading import TradingHarness
 from harnesses.trading.exchange.ccxt_broker import CcxtBroker
 from harnesses.trading.exchange.ccxt_client import CcxtOptions
 from orchestrator import Orchestrator
+from tests import zygote
 
 from .hostility import HOSTILE
 from .ordering import BTC, ETH
@@ -67,11 +67,12 @@ async def test_a_harness_that_is_killed_at_random_moments_has_the_books_of_the_v
 ) -> None:
     venue.hostile(evolve(HOSTILE, limited=0.0, restart=0.0, late_s=0.5))
     start = datetime.now(UTC) - timedelta(minutes=2 * SLICES + 1)
-    program = [sys.executable, "-m", "tests.venue.trading", str(tmp_path / "run.db"), f"--venue={venue.url}"]
+    program = ["-m", "tests.venue.trading", tmp_path / "run.db", f"--venue={venue.url}"]
     arguments = [f"--start={start.isoformat()}", f"--slices={2 * SLICES}", "--kills=8", "--seed=1"]
 
-    with trio.fail_after(60):
-        done = await trio.run_process([*program, *arguments], capture_stdout=True, stderr=subprocess.STDOUT, cwd=ROOT)
+    zygote.preload("ccxt")
+    start_program = partial(zygote.run_python, *program, *arguments, capture_output=True, cwd=ROOT, timeout=60)
+    done = await trio.to_thread.run_sync(start_program)
 
     says = msgspec.json.decode(done.stdout, type=Known)
     assert says.kills > 3

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from harnesses.features.run_policy import FailFast, RunMode, RunPolicy
 from harnesses.features.session_manifest import InitPlan, InitStep, Shell
 from tests import ROOT
 from tests.harnesses.coding.git_repositories import git, make_repository
+from tests.zygote import run_python
 
 ROOT = str(ROOT)
 LEAST: dict[str, Any] = {"repository": ".", "agent": {"command": ["my-agent"]}}
@@ -312,8 +310,7 @@ def test_a_run_file_without_any_python_works_a_repository(tmp_path: Path):
         """
     )
 
-    command = [sys.executable, "-m", "orchestrator", "run", "run.toml"]
-    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT}, capture_output=True, text=True)
+    done = run_python("-m", "orchestrator", "run", "run.toml", cwd=tmp_path, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
     assert git(tmp_path / "user.git", "show", "main:hello.txt") == "hello"

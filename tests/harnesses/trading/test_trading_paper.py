@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,7 @@ from harnesses.trading.position_book import Book, differences
 from tests import ROOT
 from tests.harnesses.trading import paper_child, paper_flows
 from tests.harnesses.trading.paper_flows import Action, Cancel, assert_money_is_conserved
+from tests.zygote import Program
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -319,8 +319,8 @@ async def test_every_order_acknowledged_before_a_kill_is_there_once(tmp_path: Pa
 
 def live_and_be_killed(path: Path, life: int, orders: int) -> list[str]:
     """Run the program until it has acknowledged so many orders, kill it, and return all that it has acknowledged."""
-    command = [sys.executable, "-m", "tests.harnesses.trading.paper_child", str(path), str(life)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    command = ["-m", "tests.harnesses.trading.paper_child", str(path), str(life)]
+    with Program(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(orders)]
         with pytest.raises(BrokerUnavailable, match=f"in use by process {process.pid}"):

@@ -23,6 +23,7 @@ from orchestrator.errors import StoreError
 from orchestrator.store.file.open_files import Writing
 from orchestrator.store.store_protocol import Claim, StepRow
 from tests.orchestrator.analysis.three_ways import exported, rows
+from tests.zygote import Program, run_python
 
 BODY = '{"input":1,"output":2,"delta":{}}'
 
@@ -328,13 +329,11 @@ ANOTHER = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELE
 def test_asking_a_run_in_its_own_process_takes_no_step_along(tmp_path: Path) -> None:
     """Where the locks of the writer are lost, the other program that looks and leaves takes the write-ahead log along."""
     path = tmp_path / "run.db"
-    with subprocess.Popen(
-        [sys.executable, "-c", BESIDE, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as writer:
+    with Program(["-c", BESIDE, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdin is not None
         assert writer.stdout is not None
         first = writer.stdout.readline()
-        seen = subprocess.run([sys.executable, "-c", ANOTHER, str(path)], capture_output=True, text=True, check=True)
+        seen = run_python("-c", ANOTHER, path, capture_output=True, text=True, check=True)
         writer.stdin.write("go on\n")
         writer.stdin.flush()
         second = writer.stdout.readline()
@@ -372,7 +371,7 @@ def test_what_another_process_records_after_a_store_was_opened_is_in_no_frame(tm
     path = stored(tmp_path / "run.db")
 
     with analysis.open(path) as run:
-        subprocess.run([sys.executable, "-c", APPEND, str(path)], check=True)
+        run_python("-c", APPEND, path, check=True)
         seen = [run.rows(f"SELECT count(*) FROM {name}")[0][0] for name in ("steps", "records")]
         swept = len(run.rows(run.source.sweep(("step",), {"input": "JSON"})))
     with analysis.open(path) as run:

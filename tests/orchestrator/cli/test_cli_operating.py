@@ -20,8 +20,9 @@ from orchestrator.cli.operate.message_verbs import TRADING
 from orchestrator.control.socket_places import sockets
 from orchestrator.kill_switch import Latch
 from orchestrator.text.command_hints import ways_to_start
-from tests.orchestrator.commanding import PYTHON, Command, ended, harnesses, heads, steps_of, surroundings, wait_until
+from tests.orchestrator.commanding import Command, ended, harnesses, heads, steps_of, surroundings, wait_until
 from tests.orchestrator.operated import Ended, Listening, Unsure
+from tests.zygote import run_python
 
 TABLE = '[[harness]]\nname = "{name}"\nharness = "tests.orchestrator.operated:{cls}"\ninitial_state = 0\n'
 SETTLE = ["effects", "settle", "unsure", "order/1", "--reason", "asked the venue"]
@@ -58,8 +59,8 @@ def run_file(command: Command, *classes: str) -> None:
 
 def fed(command: Command, given: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command with something in its standard input."""
-    call = [*PYTHON, "-m", "orchestrator", *arguments]
-    return subprocess.run(call, input=given, capture_output=True, cwd=command.folder, env=surroundings(), check=False)
+    options = {"input": given, "capture_output": True, "cwd": command.folder, "env": surroundings()}
+    return run_python("-m", "orchestrator", *arguments, **options)
 
 
 def records(command: Command, kind: str) -> list[Any]:

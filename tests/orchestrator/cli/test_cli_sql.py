@@ -14,6 +14,7 @@ import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from orchestrator.cli.query.sql_prompt import EXAMPLES, split
 from orchestrator.cli.query.sql_verb import asked
 from orchestrator.errors import UsageError
 from tests.orchestrator.commanding import PYTHON, ROOT, Command, surroundings
+from tests.zygote import run_python
 
 LOG = ROOT / "docs" / "run.jsonl"
 COUNT = "select harness, count(*) as steps from steps where harness < 'g' group by all order by 1"
@@ -70,16 +72,14 @@ def test_no_rows_are_told_of_and_leave_the_head(command: Command) -> None:
     assert (done.out, done.err) == ("seq\n---\n", "no rows\n")
 
 
+def fed(command: Command, given: str, *options: str) -> Any:
+    """Run it with something in its standard input."""
+    words = ["-m", "orchestrator", "sql", "run.jsonl", *options]
+    return run_python(*words, input=given, cwd=command.folder, env=surroundings(), capture_output=True, text=True, check=True)
+
+
 def test_the_query_can_come_from_standard_input(command: Command) -> None:
-    done = subprocess.run(
-        [*PYTHON, "-m", "orchestrator", "sql", "run.jsonl", "-", "--json"],
-        input="select 1 as a\n-- and no more\n;",
-        cwd=command.folder,
-        env=surroundings(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = fed(command, "select 1 as a\n-- and no more\n;", "-", "--json")
 
     assert done.stdout == '{"a":1}\n'
 
@@ -125,15 +125,7 @@ def test_who_reads_no_more_ends_it(command: Command) -> None:
 
 
 def test_queries_can_be_piped_to_the_prompt(command: Command) -> None:
-    done = subprocess.run(
-        [*PYTHON, "-m", "orchestrator", "sql", "run.jsonl", "--interactive", "--json"],
-        input="select 1 as a; select\n 2 as a;\nselec;\n.mode csv\nselect 3 as a",
-        cwd=command.folder,
-        env=surroundings(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = fed(command, "select 1 as a; select\n 2 as a;\nselec;\n.mode csv\nselect 3 as a", "--interactive", "--json")
 
     assert done.stdout == '{"a":1}\n{"a":2}\na\n3\n'
     assert done.stderr == 'sql: syntax error at or near "selec" (line 1, column 1)\n'

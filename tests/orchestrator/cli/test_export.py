@@ -22,7 +22,8 @@ from orchestrator.cli.export.export_verb import COLUMNS, export, harmless
 from orchestrator.cli.step_pages import pages
 from orchestrator.store import SqliteReader
 from tests.orchestrator.commanded import HOSTILE, Hostile, Three
-from tests.orchestrator.commanding import PYTHON, Command, ended, surroundings
+from tests.orchestrator.commanding import Command, ended, surroundings
+from tests.zygote import run_python
 
 
 @pytest.fixture(scope="module")
@@ -180,14 +181,8 @@ def test_json_contradicts_another_format(store: Path, tmp_path: Path, command: C
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_told(store: Path, tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*PYTHON, "-m", "orchestrator", "export", "three", "--store", str(store)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env=surroundings(),
-            text=True,
-            check=False,
-        )
+        command = ["-m", "orchestrator", "export", "three", "--store", store]
+        done = run_python(*command, stdout=full, stderr=subprocess.PIPE, env=surroundings(), text=True)
 
     assert done.returncode == 1
     assert done.stderr == (

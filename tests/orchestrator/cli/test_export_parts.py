@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +19,10 @@ from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, step_row
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune
+from tests import ROOT
 from tests.orchestrator.commanding import Command, surroundings
 from tests.orchestrator.store.pruning_runs import copy_store, make_run
+from tests.zygote import run_python
 
 RECORDS = State("records", "jsonl", ("harness",), None)
 
@@ -112,8 +112,8 @@ def test_without_a_partition_parts_lie_in_the_folder(store: Path, tmp_path: Path
 def test_an_export_that_is_killed_at_any_renaming_is_gone_on_with(store: Path, tmp_path: Path) -> None:
     chance, codes = Random(2), list[int]()
     while not codes or codes[-1] != 0:
-        program = [sys.executable, "-m", "tests.orchestrator.exporting", str(store), str(tmp_path / "parts")]
-        done = subprocess.run([*program, str(chance.randrange(5, 25))], env=surroundings(), check=False)
+        program = ["-m", "tests.orchestrator.exporting", store, tmp_path / "parts", chance.randrange(5, 25)]
+        done = run_python(*program, cwd=ROOT, env=surroundings())
         codes.append(done.returncode)
 
     assert codes.count(-9) > 2

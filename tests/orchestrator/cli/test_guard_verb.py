@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from harnesses.guard.tool_calls import classify_call
 from orchestrator.cli.operate.guard_verb import MAX_CALL, judge_call
 from tests.orchestrator.commanding import Command, Ended, surroundings
+from tests.zygote import run_python
 
 
 @pytest.fixture
@@ -23,14 +22,8 @@ def command(tmp_path: Path) -> Iterator[Command]:
 
 def hooked(text: bytes, *options: str) -> Ended:
     """Run the guard as the hook of a coding agent does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "orchestrator", "guard", "--stdin", *options],
-        input=text,
-        capture_output=True,
-        env=surroundings(),
-        timeout=20,
-        check=False,
-    )
+    words = ["-m", "orchestrator", "guard", "--stdin", *options]
+    done = run_python(*words, input=text, capture_output=True, env=surroundings(), timeout=20)
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

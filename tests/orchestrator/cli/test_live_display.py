@@ -21,7 +21,8 @@ from orchestrator.cli.run.live_display import EventLines, event_line, follow
 from orchestrator.kill_switch import Latch
 from orchestrator.records import Record
 from tests.orchestrator.commanded import HOSTILE, Ticking
-from tests.orchestrator.commanding import PYTHON, Command, surroundings
+from tests.orchestrator.commanding import Command, surroundings
+from tests.zygote import Program
 
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from orchestrator.cli import main; sys.exit(main(sys.argv[1:]))"
 OURS = re.compile(r"\x1b\[(\?25[lh]|2K|\d*A|[0-9;]*m)|\r")
@@ -59,9 +60,7 @@ def on_terminal(command: Command, *arguments: str, interrupt_s: float = 0.0, row
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
     environment = {**surroundings(), "TERM": "xterm", "COLUMNS": "", **environment}
     begin = drawn = time.monotonic()
-    process = subprocess.Popen(
-        [*PYTHON, *arguments], cwd=command.folder, env=environment, stdin=slave, stdout=subprocess.DEVNULL, stderr=slave
-    )
+    process = Program(arguments, cwd=command.folder, env=environment, stdin=slave, stdout=subprocess.DEVNULL, stderr=slave)
     os.close(slave)
     raw, interrupted = b"", not interrupt_s
     os.set_blocking(master, False)
@@ -183,9 +182,8 @@ def test_a_live_table_neither_takes_nor_hides_standard_output(command: Command) 
     command.write("script.py", "async def supervise(orchestrator):\n    print('data')\n")
     with open(command.folder / "out", "w") as out:
         master, slave = pty.openpty()
-        process = subprocess.Popen(
-            [*PYTHON, *run("script.py")], cwd=command.folder, env={**surroundings(), "TERM": "xterm"}, stdout=out, stderr=slave
-        )
+        environment = {**surroundings(), "TERM": "xterm"}
+        process = Program(run("script.py"), cwd=command.folder, env=environment, stdout=out, stderr=slave)
         process.wait(20)
         os.close(slave)
         os.close(master)

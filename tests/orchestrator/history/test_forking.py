@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +24,7 @@ from orchestrator.store.rules import fork_rules as forking
 from tests.orchestrator.buying import Account, Buying, run
 from tests.tampering.proof import judge, tamper_often
 from tests.tampering.stores import Base, settle
+from tests.zygote import run_python
 
 
 def proven(path: Path) -> list[str]:
@@ -242,7 +241,7 @@ def test_another_process_forks_while_the_origin_runs_in_this_one(tmp_path: Path)
         store.commit([step_row(claimed, number) for number in range(1, 6)])
 
         code = f"from orchestrator.history.forking import fork; fork({str(path)!r}, 'one', 4, to='two')"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        run_python("-c", code, check=True)
 
         assert store.commit([step_row(claimed, 6)]).lost == frozenset()
         assert [(known.name, known.current_step, known.owned) for known in store.harnesses()] == [
@@ -300,7 +299,7 @@ def test_a_kill_leaves_the_whole_fork_or_nothing_of_it(left: int, tmp_path: Path
         claimed = claim(store, "one")
         store.commit([step_row(claimed, number, state='{"total":300}' if number == 300 else None) for number in range(1, 401)])
 
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(left)], capture_output=True, text=True, check=False)
+    done = run_python("-c", KILLED, path, left, capture_output=True, text=True)
 
     with closing(SqliteStore(path)) as store:
         known = {record.name: record.current_step for record in store.harnesses()}

@@ -23,6 +23,15 @@ from orchestrator import MemoryStore, Orchestrator, SqliteStore, Store
 from orchestrator.runtime.loop_watch import KIND, Spent, blocked_between, held_between
 from tests import ROOT
 from tests.orchestrator.scripted import Scripted, Steps
+from tests.zygote import Program
+
+BLOCK_S = 0.8
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have it name whoever blocks the loop for 0.3 s, so that tests take less time."""
+    monkeypatch.setattr("orchestrator.runtime.loop_watch.LIMIT_S", 0.3)
 
 
 def blocked(store: Store) -> list[tuple[str, dict[str, Any]]]:
@@ -65,9 +74,10 @@ def test_a_harness_that_blocks_the_loop_is_named_with_its_line(capsys: pytest.Ca
     assert place in said[0]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_task_of_a_harness_is_the_harness() -> None:
     async def hog() -> None:
-        time.sleep(1.8)  # noqa: ASYNC251
+        time.sleep(BLOCK_S)  # noqa: ASYNC251
 
     async def parent(harness: Scripted) -> Steps:
         async with trio.open_nursery() as nursery:
@@ -81,10 +91,11 @@ def test_a_task_of_a_harness_is_the_harness() -> None:
     assert [name for name, _ in blocked(store)] == ["parent"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_many_blocks_of_one_harness_are_one_record_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:
     async def often(harness: Scripted) -> Steps:
         for number in range(3):
-            time.sleep(1.8)  # noqa: ASYNC251
+            time.sleep(BLOCK_S)  # noqa: ASYNC251
             yield number, None
 
     store = MemoryStore()
@@ -95,6 +106,7 @@ def test_many_blocks_of_one_harness_are_one_record_and_a_sum(capsys: pytest.Capt
     assert capsys.readouterr().err.count("blocked the loop") == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_slow_commit_in_the_loops_thread_is_the_stores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Slow(SqliteStore):
         blocking = False  # commits are done in the loop's thread
@@ -103,7 +115,7 @@ def test_a_slow_commit_in_the_loops_thread_is_the_stores(tmp_path: Path, capsys:
         def commit(self, steps: Any, operations: Any = (), **named: Any) -> Any:
             if steps and not self.slow:
                 self.slow = 1
-                time.sleep(1.8)
+                time.sleep(BLOCK_S)
             return super().commit(steps, operations, **named)
 
     with closing(Slow(tmp_path / "run.db")) as store:
@@ -117,12 +129,13 @@ def test_a_slow_commit_in_the_loops_thread_is_the_stores(tmp_path: Path, capsys:
     assert "harness 'beside'" not in said
 
 
+@pytest.mark.usefixtures("impatient")
 def test_the_main_program_is_not_a_harness(capsys: pytest.CaptureFixture[str]) -> None:
     async def main(store: Store) -> None:
         async with Orchestrator(store, handle_signals=False) as orchestrator:
             orchestrator.start(Scripted(beside), name="beside")
             await trio.sleep(0.1)
-            time.sleep(1.8)  # noqa: ASYNC251
+            time.sleep(BLOCK_S)  # noqa: ASYNC251
 
     store = MemoryStore()
 
@@ -132,9 +145,10 @@ def test_the_main_program_is_not_a_harness(capsys: pytest.CaptureFixture[str]) -
     assert "the program, in no harness, has blocked the loop" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("impatient")
 def test_what_keeps_the_loop_busy_but_lets_others_run_is_not_named() -> None:
     async def busy(harness: Scripted) -> Steps:
-        until = time.monotonic() + 2
+        until = time.monotonic() + 1
         while time.monotonic() < until:
             sum(range(20_000))
             await trio.lowlevel.checkpoint()
@@ -181,8 +195,8 @@ def program(tmp_path: Path) -> Any:
     started: list[subprocess.Popen[str]] = []
 
     def start(mode: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.orchestrator.blocking", mode, str(tmp_path / "run.db")]
-        one = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = ["-m", "tests.orchestrator.blocking", mode, str(tmp_path / "run.db")]
+        one = Program(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         started.append(one)
         return one
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from orchestrator import SqliteStore
 from orchestrator.codec import decode
 from tests import ROOT
 from tests.orchestrator.scripted import kinds, numbers
+from tests.zygote import Program
 
 PROGRAM = """
 import sys, trio
@@ -58,18 +58,13 @@ trio.run(main, *sys.argv[1:])
 """
 
 
-class Program:
+class Running:
     """A program with one harness, which has said that it is ready."""
 
     def __init__(self, kind: str, path: Path) -> None:
         self.path = path
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, kind, str(path)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        words = ["-c", PROGRAM, kind, str(path)]
+        self.process = Program(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 
@@ -82,7 +77,7 @@ class Program:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_first_signal_lets_the_step_and_the_clean_up_finish(number: signal.Signals, tmp_path: Path) -> None:
-    program = Program("Steady", tmp_path / "run.db")
+    program = Running("Steady", tmp_path / "run.db")
 
     program.process.send_signal(number)
     out, err, _ = program.end()
@@ -93,7 +88,7 @@ def test_a_first_signal_lets_the_step_and_the_clean_up_finish(number: signal.Sig
 
 
 def test_what_a_signal_stopped_is_on_record_and_can_be_gone_on_with(tmp_path: Path) -> None:
-    program = Program("Steady", tmp_path / "run.db")
+    program = Running("Steady", tmp_path / "run.db")
     program.process.send_signal(signal.SIGTERM)
     program.end()
 
@@ -110,7 +105,7 @@ def test_what_a_signal_stopped_is_on_record_and_can_be_gone_on_with(tmp_path: Pa
 
 
 def test_a_second_signal_cancels_at_once(tmp_path: Path) -> None:
-    program = Program("Stuck", tmp_path / "run.db")
+    program = Running("Stuck", tmp_path / "run.db")
 
     program.process.send_signal(signal.SIGTERM)
     assert program.process.stderr is not None
@@ -124,7 +119,7 @@ def test_a_second_signal_cancels_at_once(tmp_path: Path) -> None:
 
 
 def test_a_harness_that_does_not_stop_is_cancelled_when_the_bound_is_over(tmp_path: Path) -> None:
-    program = Program("Short", tmp_path / "run.db")
+    program = Running("Short", tmp_path / "run.db")
 
     program.process.send_signal(signal.SIGTERM)
     out, err, took_s = program.end()
@@ -135,7 +130,7 @@ def test_a_harness_that_does_not_stop_is_cancelled_when_the_bound_is_over(tmp_pa
 
 
 def test_a_signal_ends_a_held_harness_which_stays_held(tmp_path: Path) -> None:
-    program = Program("Held", tmp_path / "run.db")
+    program = Running("Held", tmp_path / "run.db")
 
     program.process.send_signal(signal.SIGTERM)
     out, _, took_s = program.end()

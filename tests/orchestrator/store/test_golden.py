@@ -9,8 +9,6 @@ import gzip
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,6 +31,7 @@ from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.proof import prove
 from orchestrator.store.sqlite.store_repair import upgrade
 from tests import ROOT
+from tests.zygote import run_python
 
 GOLDEN = Path(__file__).with_name("golden")
 VERSIONS = range(2, VERSION + 1)
@@ -237,7 +236,7 @@ go_on(Path(sys.argv[1]), Summing(Migrated()))
 def test_killed_around_a_migration_it_is_on_record_once_and_the_state_is_the_same(when: str, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"version-{VERSION}.db.gz").read_bytes()))
-    ran = subprocess.run([sys.executable, "-c", KILLED, str(path), when], cwd=ROOT, check=False)
+    ran = run_python("-c", KILLED, path, when, cwd=ROOT)
     assert ran.returncode == -signal.SIGKILL
 
     assert go_on(path, Summing(Migrated())) == Migrated(28, [1, 2, 3, 4, 5, 6])

@@ -14,6 +14,7 @@ import pytest
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import claim, numbers, step_row
 from tests import ROOT
+from tests.zygote import Program
 
 _OPEN_READER = """
 import sqlite3, sys
@@ -37,8 +38,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_a_reader_in_another_process_holds_up_nobody_and_sees_one_moment(store: SqliteStore) -> None:
     claimed = claim(store, "one")
     store.commit([step_row(claimed, 1)])
-    command = [sys.executable, "-c", _OPEN_READER, str(store.path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+    command = ["-c", _OPEN_READER, str(store.path)]
+    with Program(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
         seen = [int(reader.stdout.readline())]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from orchestrator.store.file.run_lock import RunLock, is_alive, pid_of
 from tests import ROOT
+from tests.zygote import Program, run_python
 
 
 def test_a_run_is_alive_until_it_lets_go(tmp_path: Path) -> None:
@@ -34,8 +34,7 @@ def test_a_killed_run_is_dead_and_its_file_is_swept_away(tmp_path: Path) -> None
         "import os, signal, sys; from pathlib import Path; from orchestrator.store.file.run_lock import RunLock\n"
         "print(RunLock(Path(sys.argv[1])).run, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    root = ROOT
-    killed = subprocess.run([sys.executable, "-c", program, str(store)], capture_output=True, text=True, cwd=root, check=False)
+    killed = run_python("-c", program, store, capture_output=True, text=True, cwd=ROOT)
     run = killed.stdout.strip()
     assert os.listdir(tmp_path) == [f"run.db.run-{run}"]
 
@@ -79,11 +78,8 @@ def started() -> Iterator[Callable[[Path, str], tuple[subprocess.Popen[str], str
     programs: list[subprocess.Popen[str]] = []
 
     def start(store: Path, program: str) -> tuple[subprocess.Popen[str], str]:
-        root = ROOT
-        args = [sys.executable, "-c", program, str(store)]
-        programs.append(
-            subprocess.Popen(args, cwd=root, text=True, stdin=-1, stdout=-1, stderr=-1, start_new_session=True)  # type: ignore[call-overload]
-        )
+        args = ["-c", program, str(store)]
+        programs.append(Program(args, cwd=ROOT, text=True, stdin=-1, stdout=-1, stderr=-1, start_new_session=True))
         assert programs[-1].stdout is not None
         return programs[-1], programs[-1].stdout.readline().strip()
 
@@ -136,7 +132,7 @@ def test_a_lock_of_a_process_that_can_not_be_looked_at_counts_as_alive(tmp_path:
     lock = RunLock(store)
     (file,) = tmp_path.iterdir()
     _, started, where = file.read_text().splitlines()
-    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
+    gone = run_python("-c", "import os; print(os.getpid())", capture_output=True, text=True, check=True)
     pid = gone.stdout.strip()
     file.write_text(
         {
