@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from harnesses.budgets.budget import Budget
 from harnesses.budgets.pools import Account
@@ -67,12 +67,11 @@ async def test_a_limit_that_is_reached_ends_the_work(program: str, budget: Budge
 
 async def test_an_agent_is_killed_at_its_limit_and_does_not_come_to_its_end(tmp_path: Path) -> None:
     agent = spender(tmp_path, "claude", messages=2, tokens=100, hangs=True)
-    began = time.monotonic()
 
-    outcome = await run(tmp_path, coding(tmp_path, agent), Budget(tokens=150))
+    with trio.fail_after(120):
+        outcome = await run(tmp_path, coding(tmp_path, agent), Budget(tokens=150))
 
     assert str(outcome.kind) == "budget_spent"
-    assert time.monotonic() - began < 30
     (pid,) = {int(line.split()[0]) for line in (tmp_path / "told.txt").read_text().splitlines()}
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -154,22 +153,28 @@ async def test_a_limit_that_an_agent_does_not_report_is_refused(where: str, tmp_
             orchestrator.start(coding(tmp_path, agent), name="work", budget=own, supervisor=above)
 
 
-@pytest.mark.parametrize("limit", [{"working_time_s": 8.0}, {"deadline_s": 8.0}])
-async def test_time_that_is_up_stops_an_agent_in_the_midst_of_its_turn(limit: dict[str, float], tmp_path: Path) -> None:
-    agent = spender(tmp_path, "claude", messages=1, tokens=100, hangs=True)
-    budget = Budget(**limit) if "working_time_s" in limit else None  # type: ignore[arg-type]
-    began = time.monotonic()
+async def test_time_that_is_up_stops_an_agent_in_the_midst_of_its_turn(tmp_path: Path) -> None:
+    """Both limits at once, for the agents must have begun to work before their time is up."""
+    outcomes: dict[str, Outcome] = {}
 
-    with pytest.RaisesGroup(HarnessFailed) if budget is None else nullcontext():
-        async with Orchestrator(tmp_path / "run.db") as orchestrator:
-            handle = orchestrator.start(
-                coding(tmp_path, agent), name="work", budget=budget, deadline_s=limit.get("deadline_s")
-            )
-            outcome = await handle.wait()
+    async def work(name: str, budget: Budget | None, deadline_s: float | None) -> None:
+        agent = spender(tmp_path / name, "claude", messages=1, tokens=100, hangs=True)
+        with pytest.RaisesGroup(HarnessFailed) if budget is None else nullcontext():
+            async with Orchestrator(tmp_path / name / "run.db", handle_signals=False) as orchestrator:
+                harness = coding(tmp_path / name, agent)
+                handle = orchestrator.start(harness, name="work", budget=budget, deadline_s=deadline_s)
+                outcomes[name] = await handle.wait()
 
-    assert time.monotonic() - began < 60
-    assert str(outcome.kind) == ("budget_spent" if budget else "failed"), outcome
-    assert books(tmp_path)["agents/work"].spent.tokens == 100
+    with trio.fail_after(120):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work, "working time", Budget(working_time_s=8.0), None)
+            nursery.start_soon(work, "deadline", None, 8.0)
+
+    assert {name: str(outcome.kind) for name, outcome in outcomes.items()} == {
+        "working time": "budget_spent",
+        "deadline": "failed",
+    }
+    assert [books(tmp_path / name)["agents/work"].spent.tokens for name in outcomes] == [100, 100]
 
 
 async def test_a_limit_that_is_near_is_told_once(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def surroundings(**environment: str) -> dict[str, str]:
 def ended(process: subprocess.Popen[str]) -> Ended:
     """Wait for a process that was started; one that does not end in time is killed and fails the test."""
     try:
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
