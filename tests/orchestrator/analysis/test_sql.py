@@ -149,7 +149,8 @@ def test_the_walls_hold_also_against_what_the_judge_did_not_see(folder: Path, tm
     assert walled.execute("SELECT current_setting('memory_limit')").fetchone() == ("488.2 MiB",)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def walled(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """What every query is put to, one after the other: what one of them has changed does not help the next."""
     with analysis.open(folder / "run.db") as run:
         yield wall_in(run, [str(folder / "run.db")], str(tmp_path_factory.mktemp("temporary")))

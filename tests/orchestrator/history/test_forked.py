@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +18,6 @@ from orchestrator.store.file.run_lock import is_alive
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.proof import prove
 from tests import ROOT
-from tests.zygote import run_python
 
 PROGRAM = """
 import os, sys, trio
@@ -61,8 +62,8 @@ trio.run(main)
 def test_a_harness_that_forks_and_goes_on_records_each_step_once(tmp_path: Path, forked: str, code: int) -> None:
     store = tmp_path / "run.db"
     root = ROOT
-    args = ["-c", PROGRAM.format(forked=forked), store]
-    done = run_python(*args, capture_output=True, text=True, cwd=root, timeout=60)
+    args = [sys.executable, "-c", PROGRAM.format(forked=forked), str(store)]
+    done = subprocess.run(args, capture_output=True, text=True, cwd=root, timeout=60, check=False)
 
     assert done.returncode == 0, done.stderr
     assert ("was forked off a running program" in done.stderr) == (code == 70)
