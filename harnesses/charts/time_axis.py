@@ -51,33 +51,19 @@ class Span:
     def x(self, field: str = "at", *, is_written: bool = True) -> dict[str, Any]:
         """Return the axis; one that is not written is above another one that is."""
         if not is_written:
-            axis = self.x(field)
-            return {**axis, "title": None, "axis": {**axis["axis"], "labels": False, "ticks": False}}
-        domain = [self.at(self.begin_us), self.at(self.end_us)]
+            shown = self.x(field)
+            return {**shown, "title": None, "axis": {**shown["axis"], "labels": False, "ticks": False}}
+        scale: dict[str, Any] = {"domain": [self.at(self.begin_us), self.at(self.end_us)], "nice": False}
         if self.is_fine:
-            title = f"µs since {moment(self.begin_us)} UTC"
-            return {
-                "field": field,
-                "type": "quantitative",
-                "title": title,
-                "scale": {"domain": domain, "nice": False},
-                "axis": {"tickCount": 8, "format": ",d"},
-            }
-        format = next(format for least, format in _FORMATS if self.seconds >= least)
-        first = moment(self.begin_us)[:10]
-        title = "time (UTC)" if "%Y" in format else f"time (UTC) from {first}"
-        return {
-            "field": field,
-            "type": "temporal",
-            "title": title,
-            "scale": {"type": "utc", "domain": domain, "nice": False},
-            "axis": {
-                "format": format,
-                "tickCount": 5 if format.endswith("%L") else 8,
-                "labelOverlap": "greedy",
-                "labelSeparation": 10,
-            },
-        }
+            kind, title = "quantitative", f"µs since {moment(self.begin_us)} UTC"
+            axis: dict[str, Any] = {"tickCount": 8, "format": ",d"}
+        else:
+            kind, scale = "temporal", {"type": "utc", **scale}
+            format = next(format for least, format in _FORMATS if self.seconds >= least)
+            title = "time (UTC)" if "%Y" in format else f"time (UTC) from {moment(self.begin_us)[:10]}"
+            ticks = 5 if format.endswith("%L") else 8
+            axis = {"format": format, "tickCount": ticks, "labelOverlap": "greedy", "labelSeparation": 10}
+        return {"field": field, "type": kind, "title": title, "scale": scale, "axis": axis}
 
 
 def span_of(begin_us: int | None, end_us: int | None) -> Span:

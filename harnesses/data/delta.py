@@ -53,7 +53,7 @@ class Baseline:
         cls = type(state)
         self._names = _names_of(cls)
         self._values_of: Callable[[Any], tuple[Any, ...]] = (
-            _itself if self._names is _WHOLE else field_values(self._names or ())
+            (lambda state: (state,)) if self._names is _WHOLE else field_values(self._names or ())
         )
         self._values = self._values_of(state)
         self._undo: tuple[object, tuple[Any, ...]] | None = None
@@ -137,10 +137,6 @@ def apply(data: Any, delta: Delta) -> Any:
     if "order" in delta:
         data = {key: data[key] for key in delta["order"]}
     return data
-
-
-def _itself(state: Any) -> tuple[Any, ...]:
-    return (state,)
 
 
 class _Spent(Exception):

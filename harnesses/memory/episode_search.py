@@ -75,7 +75,7 @@ def find(
         kept = rows.episode(tuple(row))
         if isinstance(kept, Dropped):
             dropped.append(kept)
-        elif not retracted and _is_open(kept, search.query):
+        elif not (retracted or kept.retracted) and (kept.trusted or search.query.untrusted):
             held = frozenset(str(indexed).split())
             one = _weigh(kept, search, held, meanings.get(kept.number), accesses, settings, now)
             found += [one] if one is not None else []
@@ -93,10 +93,6 @@ def _read(numbers: list[int], db: sqlite3.Connection) -> list[tuple[Any, ...]]:
         f"WHERE e.number IN ({marks})",
         numbers,
     ).fetchall()
-
-
-def _is_open(kept: StoredEpisode, query: Query) -> bool:
-    return not kept.retracted and (kept.trusted or query.untrusted)
 
 
 def _weigh(

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from harnesses.files.private_files import conceal_file, conceal_key
@@ -76,32 +76,21 @@ class MemoryFile:
                 for one in self._concealed:
                     one.reveal()
 
-    @contextmanager
-    def reading(self) -> Generator[sqlite3.Connection]:
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Give the database for reading: one state of it, whoever writes meanwhile."""
-        with self._transaction("BEGIN") as db:
-            yield db
+        return self._transaction("BEGIN")
 
-    @contextmanager
-    def writing(self) -> Generator[sqlite3.Connection]:
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Give the database for writing: all that is done in the block is done, or nothing of it."""
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            yield db
+        return self._transaction("BEGIN IMMEDIATE")
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
         with self._lock, self._explain_errors():
             if self._db is None:
                 raise MemoryUnusable(f"memory {self.path} is closed: expected an open one; make another EpisodicMemory")
-            db = self._db
-            db.execute(begin)
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    db.execute("ROLLBACK")
-                raise
+            with _transaction(self._db, begin):
+                yield self._db
 
     @contextmanager
     def _explain_errors(self) -> Generator[None]:
@@ -109,6 +98,18 @@ class MemoryFile:
             yield
         except (sqlite3.Error, OSError) as error:
             raise unusable(self.path, error) from error
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, begin: str) -> Generator[None]:
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
 
 
 def unusable(path: Path, error: Exception) -> MemoryUnusable:
@@ -155,19 +156,13 @@ def _prepare(db: sqlite3.Connection, path: Path, project: str) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     # A memory that loses its last episode in a power cut has lost nothing that a run rests on.
     db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(db, "BEGIN IMMEDIATE"):
         if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             for table in TABLES:
                 db.execute(table)
             db.execute("INSERT INTO meta VALUES ('project', ?)", (project,))
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            db.execute("ROLLBACK")
-        raise
     check_schema(db, path)
     with closing(db.execute("SELECT value FROM meta WHERE name = 'project'")) as rows:
         found = rows.fetchone()

@@ -40,7 +40,7 @@ def block(number: int, recalled: Recalled) -> str:
         f"[{number}] {_word(episode.outcome)}, validator {_word(episode.validator_status)}{trust}, "
         f"score {recalled.score:.2f}, {episode.created_at:%Y-%m-%d}"
         f"{_some('stages', episode.stages, 4, 40)}{_some('agents', episode.agents, 4, 40)}",
-        f"lesson: {sanitise(_lesson(episode), LESSON)}",
+        f"lesson: {sanitise(episode.work_done or episode.notes or episode.task, LESSON)}",
     ]
     for name, items, most in (
         ("keep", episode.keep, _KEEP),
@@ -50,7 +50,7 @@ def block(number: int, recalled: Recalled) -> str:
         ("tests", episode.tests, _TESTS),
     ):
         if items:
-            lines.append(f"{name}: {_items(items, most)}")
+            lines.append(f"{name}: {'; '.join(sanitise(item, _ITEM) for item in items[:most])}")
     return "\n".join(lines)
 
 
@@ -66,10 +66,6 @@ def pruned(text: str, episode: Episode, settings: MemorySettings) -> str:
     return f"{text[:head].rstrip()} … {text[len(text) - tail :].lstrip()}"
 
 
-def _lesson(episode: Episode) -> str:
-    return episode.work_done or episode.notes or episode.task
-
-
 def _word(text: str) -> str:
     return sanitise(text, 20)
 
@@ -77,7 +73,3 @@ def _word(text: str) -> str:
 def _some(name: str, items: Iterable[str], most: int, characters: int) -> str:
     shown = ", ".join(sanitise(item, characters) for item in list(items)[:most])
     return f", {name} {shown}" if shown else ""
-
-
-def _items(items: Sequence[str], most: int) -> str:
-    return "; ".join(sanitise(item, _ITEM) for item in items[:most])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 
 from harnesses.redaction.secret_rules import rules
 from harnesses.redaction.secret_values import (
@@ -133,12 +134,8 @@ def _find_names(low: str) -> list[tuple[int, re.Match[str]]]:
             if match := _AFTER.match(low, after):
                 found.append((place, match))
             place = low.find(word, after)
-    found.sort(key=_first)
+    found.sort(key=itemgetter(0))
     return found
-
-
-def _first(pair: tuple[int, object]) -> int:
-    return pair[0]
 
 
 def _options(text: str, low: str) -> Iterator[Span]:

@@ -316,8 +316,9 @@ class _ByTrio:
         self._pace = pace
         at = pace.book.position(pace.ticker)
         line = pace.book.lines.get(pace.ticker)
-        if at is None or line is None or not _goes_on(line, pace.period_s):
-            line = pace.book.lines[pace.ticker] = self._begin(at)
+        run = trio.lowlevel.current_trio_token()
+        if at is None or line is None or line.run is not run or line.times.period_s != pace.period_s:
+            line = pace.book.lines[pace.ticker] = self._begin(at, run)
         self._at = line
         self.times = line.times
 
@@ -335,14 +336,9 @@ class _ByTrio:
         measured = self._pace.clock.now() - (self.now() - line.times.due(number))
         return measured if abs(measured - counted) > _SET_S else counted
 
-    def _begin(self, at: TickPosition | None) -> _Line:
+    def _begin(self, at: TickPosition | None, run: trio.lowlevel.TrioToken) -> _Line:
         pace, now, wall = self._pace, self.now(), round(self._pace.clock.now(), 6)
-        run = trio.lowlevel.current_trio_token()
         if at is None:
             return _Line(run, Steady(0, now, pace.period_s, pace.seed, pace.jitter_s), wall)
         due = min(at.due, wall)  # a clock that was set back must not make it wait longer than a period
         return _Line(run, Steady(at.number, now - (wall - due), pace.period_s, pace.seed, pace.jitter_s), due)
-
-
-def _goes_on(line: _Line, period_s: float) -> bool:
-    return line.run is trio.lowlevel.current_trio_token() and line.times.period_s == period_s

@@ -25,7 +25,7 @@ class Stopwatch:
     __slots__ = ("_at", "_counted", "_now", "agent", "commit", "effects", "held", "waiting", "work")
 
     def __init__(self) -> None:
-        self._now: Callable[[], float] = _stands_still
+        self._now: Callable[[], float] = lambda: 0.0
         self._at = 0.0
         self._counted = False
         self.work = self.agent = self.effects = self.waiting = self.commit = self.held = 0.0
@@ -92,7 +92,3 @@ class Stopwatch:
                     most = seconds if name == "held" else min(seconds, self.work)
                     text += f',"{name}":{int(most * 1e6)}'
         return text + "}"
-
-
-def _stands_still() -> float:
-    return 0.0

@@ -129,7 +129,7 @@ def screen(
     allowed: list[Wanted] = []
     refused: list[Refusal] = []
     known = dict(exposures)
-    orders = sorted(wanted, key=_sales_first)
+    orders = sorted(wanted, key=lambda one: one.order.side is not Side.SELL)
     stopped = {one.order.symbol for one in orders if one.source is Source.RISK}
     for one in orders:
         order, exposure = one.order, known.get(one.order.symbol)
@@ -169,10 +169,6 @@ def forbidden(one: Wanted, risk: Risk, limits: Limits, exposure: Exposure | None
     if buys and order.symbol in risk.cooldowns and time < risk.cooldowns[order.symbol]:
         return f"cooling down after a loss until {risk.cooldowns[order.symbol]:%Y-%m-%d %H:%M:%S}"
     return ""
-
-
-def _sales_first(wanted: Wanted) -> bool:
-    return wanted.order.side is not Side.SELL
 
 
 def _malformed(order: Order) -> str:

@@ -158,14 +158,12 @@ class Guardrails:
     def summary(self) -> tuple[str, ...]:
         """Return them as lines for a prompt: that an agent knows what will stop it."""
         told = ((each.name, getattr(self, each.name)) for each in fields(Guardrails) if each.name not in _NOT_TOLD)
-        return tuple(f"{name}: {_format(value)}" for name, value in told if value is not None)
+        return tuple(
+            f"{name}: {shown(value) if isinstance(value, bool) else value}" for name, value in told if value is not None
+        )
 
 
 _NOT_TOLD = ("no_progress", "reset")
-
-
-def _format(value: object) -> str:
-    return shown(value) if isinstance(value, bool) else str(value)
 
 
 TASK_LIMITS = frozenset(
@@ -220,11 +218,8 @@ def _value(name: str, value: object) -> object:
             return Decimal(str(value))
         except (InvalidOperation, ValueError):
             return value
-    return value if name != "deadline_s" or type(value) is not int else _float(value)
-
-
-def _float(value: int) -> object:
-    return float(value) if value.bit_length() < 60 else value
+    is_whole = name == "deadline_s" and type(value) is int and value.bit_length() < 60
+    return float(cast(int, value)) if is_whole else value
 
 
 def read_no_progress(table: object) -> NoProgress:

@@ -71,7 +71,8 @@ def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
                 split = _split(books, symbol, bar.split, rules)
                 books = split.books
                 reports += split.reports
-        books = evolve(books, time=market.time, quotes={**books.quotes, **_quotes(market, rules)})
+        seen = {symbol: Quote(bar.close, market.time, _share(symbol, bar, rules)) for symbol, bar in market.bars.items()}
+        books = evolve(books, time=market.time, quotes={**books.quotes, **seen})
         for order in books.orders.values():
             symbol = order.placed.order.symbol
             price = _price_in(order, market.bars[symbol], rules) if symbol in market.bars else None
@@ -247,10 +248,6 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
             after = _closed(after.books, order, OrderStatus.CANCELLED, "a split has left less than a lot of it")
             reports += after.reports
     return Matched(after.books, tuple(reports))
-
-
-def _quotes(market: MarketSlice, rules: Rules) -> dict[str, Quote]:
-    return {symbol: Quote(bar.close, market.time, _share(symbol, bar, rules)) for symbol, bar in market.bars.items()}
 
 
 def _share(symbol: str, bar: Bar, rules: Rules) -> Decimal | None:
