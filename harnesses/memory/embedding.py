@@ -12,12 +12,12 @@ import os
 from array import array
 from collections.abc import Sequence
 from importlib import import_module
+from math import sqrt
 from typing import Any, Protocol
 
 from harnesses.diagnostics.extras import load_extra
 from harnesses.errors import NotReady
 from harnesses.memory.memory_model import EmbedderMissing, MemoryUnusable
-from harnesses.memory.relevance import cosine
 
 MAX_CHARACTERS = 4000
 """Of a text that is embedded: more than the model reads."""
@@ -97,6 +97,12 @@ def unpack(stored: bytes) -> Sequence[float] | None:
     vector = array("f")
     vector.frombytes(stored)
     return vector
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return how near two meanings are; those that point away from each other are as far as those that do not meet."""
+    lengths = sqrt(sum(x * x for x in one)) * sqrt(sum(x * x for x in other))
+    return min(1.0, max(0.0, sum(x * y for x, y in zip(one, other, strict=True)) / lengths)) if lengths else 0.0
 
 
 def nearest(asked: Sequence[float], rows: Sequence[tuple[int, bytes]], most: int) -> dict[int, float]:

@@ -16,9 +16,9 @@ from math import log
 from attrs import frozen
 
 from harnesses.memory.episode_rows import COLUMNS, FACT_COLUMNS, Dropped, Rows, StoredEpisode, time_of
+from harnesses.memory.episode_search import ACCESS
 from harnesses.memory.episodes import Episode, Fact, words_of
 from harnesses.memory.memory_model import Affected, MemorySettings, Use
-from harnesses.memory.relevance import ACCESS
 
 MOST_FACTS = 10_000
 """That one retraction reaches."""

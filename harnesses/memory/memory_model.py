@@ -185,7 +185,7 @@ class MemorySettings:
     max_characters: int = field(default=1800, validator=_number(400, 8000, whole=True))
     """Of the whole text that is recalled, its heading included."""
     min_relevance: float = field(default=0.2, validator=_number(0, 1))
-    """Share of what a query asks for that an episode must answer; see `relevance`. With 0 one common word is enough."""
+    """Share of what a query asks for that an episode must answer; see `episode_search`. With 0 one common word is enough."""
     decay: bool = field(default=True, validator=_flag)
     """Whether old episodes fade."""
     half_life_days: float = field(default=30.0, validator=_number(1, 100_000))

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 
@@ -34,28 +34,6 @@ _TABLES = (
 )
 
 
-class Ledger(Protocol):
-    """What remembers a simulated venue's books, reports and fills."""
-
-    def books(self) -> Books:
-        """Return the books as they were last written."""
-        ...
-
-    def report(self, client_id: str) -> OrderReport | None:
-        """Return the last report of an order; None if there has been no such order."""
-        ...
-
-    def fills(self, symbol: str, after: int) -> Sequence[Fill]:
-        """Return the fills of a symbol with a number above `after`, in order."""
-        ...
-
-    def write(self, matched: Matched) -> None:
-        """Keep the books, and what is new."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class MemoryLedger:
     """A ledger that ends with the program."""
 
@@ -65,16 +43,20 @@ class MemoryLedger:
         self._fills: dict[str, list[Fill]] = {}
 
     def books(self) -> Books:
+        """Return the books as they were last written."""
         return self._books
 
     def report(self, client_id: str) -> OrderReport | None:
+        """Return the last report of an order; None if there has been no such order."""
         return self._reports.get(client_id)
 
     def fills(self, symbol: str, after: int) -> Sequence[Fill]:
+        """Return the fills of a symbol with a number above `after`, in order."""
         fills = self._fills.get(symbol, [])
         return fills[bisect_right(fills, after, key=_number) :]
 
     def write(self, matched: Matched) -> None:
+        """Keep the books, and what is new."""
         self._books = matched.books
         self._reports.update((report.client_id, report) for report in matched.reports)
         for fill in matched.fills:
@@ -187,6 +169,10 @@ class FileLedger:
             )
         if self._broken:
             raise BrokerUnavailable(f"the paper venue's file {self._path} {self._broken}; open it again")
+
+
+Ledger: TypeAlias = MemoryLedger | FileLedger
+"""What remembers a simulated venue's books, reports and fills."""
 
 
 def _locked(path: Path) -> int:

@@ -10,8 +10,7 @@ from zlib import crc32
 import pytest
 
 from harnesses.memory import MemoryUnusable, Query, bundled_embedder
-from harnesses.memory.embedding import nearest, pack, unpack
-from harnesses.memory.relevance import cosine
+from harnesses.memory.embedding import cosine, nearest, pack, unpack
 from tests.remembering import episode, memory
 
 

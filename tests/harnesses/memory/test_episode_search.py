@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.memory import MemorySettings, Query
+from harnesses.memory.episode_search import Parts, freshness, is_recalled, lexical, rarity, relevance, scope
 from harnesses.memory.forgetting import WeighedEpisode, select_kept
-from harnesses.memory.relevance import Parts, freshness, is_recalled, lexical, rarity, relevance, scope
 from harnesses.memory.search_words import stem, words
 from tests.remembering import NOW, Clock, episode, memory
 
