@@ -19,6 +19,7 @@ from harnesses.trading.market.broker import Broker, BrokerUnavailable, OrderRefu
 from harnesses.trading.market.feed import Feed, FeedUnavailable
 from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side, Source
+from harnesses.trading.market_turn import Verb
 from harnesses.trading.order_screening import Refusal
 from harnesses.trading.paper.paper_books import Fees
 from harnesses.trading.paper.paper_broker import PaperBroker
@@ -26,7 +27,6 @@ from harnesses.trading.position_book import Book, Position
 from harnesses.trading.risk import Limits, RiskState
 from harnesses.trading.strategies import Market, Quote, Strategy, cross_strategy, portfolio_strategy, rsi_strategy
 from harnesses.trading.trading_harness import BooksDiffer, TradingHarness
-from harnesses.trading.trading_messages import Verb
 
 __all__ = [
     "BadMarketData",

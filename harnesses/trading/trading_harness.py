@@ -31,7 +31,7 @@ from harnesses.trading.market.bars import MarketSlice
 from harnesses.trading.market.broker import Broker, BrokerUnavailable
 from harnesses.trading.market.feed import Feed, FeedPoller
 from harnesses.trading.market.orders import ONE, OrderReport
-from harnesses.trading.market_turn import Turn
+from harnesses.trading.market_turn import Turn, Verb, command_from, obey
 from harnesses.trading.order_desk import TRIES, Desk
 from harnesses.trading.order_screening import Wanted, forbidden, past_stop_loss, sale_of_all, screen, stop_loss_orders
 from harnesses.trading.paper.paper_broker import PaperBroker
@@ -39,7 +39,6 @@ from harnesses.trading.position_book import Book
 from harnesses.trading.risk import Limits, RiskState, assess, is_stale, limits_for, limits_from, watch
 from harnesses.trading.strategies import Strategy, StrategyAgent, rsi_strategy
 from harnesses.trading.trading_checks import check_parts, check_seconds, orders_from
-from harnesses.trading.trading_messages import Verb, command_from, obey
 
 
 class BooksDiffer(Waiting):
@@ -51,7 +50,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     It is complete when the feed is at its end; over an endless feed it never is. The first step opens the books. A halt does
     not end it: it goes on recording the market, and under the kill switch too. As long as the risk is not active, purchases
-    that are still open are cancelled. Operators tell it what to do by messages; see `trading_messages`.
+    that are still open are cancelled. Operators tell it what to do by messages; see `market_turn`.
 
     Args:
         feed: is asked for the slice after `state.time`, so a resumed harness goes on with the next one.

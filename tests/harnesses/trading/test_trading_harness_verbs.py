@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from harnesses.trading import Command, RiskState, Source, Verb
+from harnesses.trading.market_turn import command_from, obey
 from harnesses.trading.risk import Risk, flatten, stop_entries
-from harnesses.trading.trading_messages import command_from, obey
 
 NOON = datetime(2024, 5, 6, 12, tzinfo=UTC)
 A, R, H = RiskState.ACTIVE, RiskState.REDUCING, RiskState.HALTED

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trio
 
-from harnesses.trading.trading_messages import Verb, command_from
+from harnesses.trading.market_turn import Verb, command_from
 from orchestrator import Orchestrator
 from orchestrator.cli.operate.message_verbs import TRADING
 from orchestrator.control.socket_places import sockets
