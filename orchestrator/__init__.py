@@ -1,6 +1,5 @@
 """Runs many harnesses side by side under one Trio nursery, and never loses a step."""
 
-from orchestrator.accounts.pool_names import Pool
 from orchestrator.errors import (
     AlreadyRunning,
     GaveUp,
@@ -20,6 +19,7 @@ from orchestrator.handle import Handle
 from orchestrator.lifecycle import Status
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.recording.budget_account import Pool
 from orchestrator.records import HarnessRecord, Record, StepRecord
 from orchestrator.restart import Backoff, Intensity, Restart, Strategy
 from orchestrator.runtime.supervisor import Supervisor

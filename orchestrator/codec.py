@@ -7,21 +7,20 @@ encode        any value, checked first                   JSON to plain data     
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from harnesses.data.delta import Delta, apply_to_state, modified
+from harnesses.data.delta import Delta, modified
 from harnesses.data.record_size import CEILING_BYTES, too_large
 from harnesses.data.values import detach, explain
-from harnesses.effects.effect import EffectOutcome
 from harnesses.errors import Unstorable
 from harnesses.redaction.redactor import may_hold_secret, redact
 from harnesses.step import StateDelta, Step
 from orchestrator.errors import StoreCorrupt
-from orchestrator.records import EffectRecord, StepRecord
+from orchestrator.records import StepRecord
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -131,38 +130,10 @@ def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, b
             state_delta=StateDelta(modified(data["delta"] if isinstance(data["delta"], dict) else {}), data.get("summary")),
         )
     except _UNREADABLE as error:
-        raise _corrupt(f"harness {harness!r}, step {step}", error) from error
-
-
-def effect_record(
-    harness: str,
-    step: int,
-    key: str,
-    attempt: int,
-    seq: int,
-    time_us: int,
-    outcome: str,
-    arguments: str,
-    result: str | None,
-    reason: str,
-    idempotent: bool,
-    settled_by: str,
-) -> EffectRecord:
-    """Return a record of an effect; arguments and result as plain data."""
-    return EffectRecord(
-        harness=harness,
-        step_number=step,
-        key=key,
-        attempt=attempt,
-        seq=seq,
-        time_us=time_us,
-        outcome=EffectOutcome(outcome),
-        arguments=_decode(arguments),
-        result=None if result is None else _decode(result),
-        reason=reason,
-        idempotent=bool(idempotent),
-        settled_by=settled_by,
-    )
+        raise StoreCorrupt(
+            f"harness {harness!r}, step {step} cannot be read back: {error}; restore the store from a copy, it was changed "
+            "from outside"
+        ) from error
 
 
 def kept_of(body: str | bytes) -> dict[str, dict[str, Any]]:
@@ -172,27 +143,6 @@ def kept_of(body: str | bytes) -> dict[str, dict[str, Any]]:
         return {}
     fields = _decode(body)
     return {name: fields[name] for name in _KEPT if name in fields}
-
-
-def replay(state: str | bytes, bodies: Iterable[str | bytes]) -> str:
-    """Return the JSON of the state after the steps with these bodies, from the state before them.
-
-    Raises:
-        StoreCorrupt: one of them is not what was written.
-    """
-    data, changed = None, False
-    try:
-        for body in bodies:
-            delta = _decode(body)["delta"]
-            if delta:
-                if not changed:
-                    data, changed = _decode(state), True
-                data = apply_to_state(data, delta)
-    except _UNREADABLE as error:
-        raise _corrupt("a state", error) from error
-    if not changed:
-        return state if isinstance(state, str) else str(state, "utf-8")
-    return str(_encode(data), "utf-8")
 
 
 def _explain_step(step: Step[Any, Any], delta: Delta) -> str:
@@ -206,8 +156,3 @@ def _explain_step(step: Step[Any, Any], delta: Delta) -> str:
 
 _KEPT = ("ticks", "governance")
 _UNREADABLE = (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError)
-
-
-def _corrupt(where: str, error: Exception) -> StoreCorrupt:
-    """Return the error for a record that is not what was written."""
-    return StoreCorrupt(f"{where} cannot be read back: {error}; restore the store from a copy, it was changed from outside")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, get_args
 
 from attrs import frozen
 from msgspec import Struct, field
@@ -152,17 +152,4 @@ Event: TypeAlias = (
     | Forked
 )
 
-EVENTS: tuple[type[Event], ...] = (
-    Started,
-    Paused,
-    Resumed,
-    Failed,
-    Restarting,
-    Completed,
-    Exhausted,
-    Stopped,
-    GaveUp,
-    Blocked,
-    BudgetSpent,
-    Forked,
-)
+EVENTS: tuple[type[Event], ...] = get_args(Event)

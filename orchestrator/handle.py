@@ -1,22 +1,30 @@
-"""The user's handle on one harness."""
+"""The user's handle on one harness: orders, messages, queries, and its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any
+import copy
+import inspect
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, cast
 
+import msgspec
 import trio
+from attrs import define, field
 
-from harnesses.messages.requests import ASK_TIMEOUT_S
+from harnesses.base import BaseHarness
+from harnesses.data.values import detach
+from harnesses.errors import one_of
+from harnesses.messages.requests import ASK_TIMEOUT_S, queries_of
 from harnesses.timing.clock import jumps
+from orchestrator.errors import UsageError
 from orchestrator.lifecycle import Status
 from orchestrator.outcome import Outcome
-from orchestrator.recording.attempt_scope import unwind_if_stopping
+from orchestrator.recording.attempt import unwind_if_stopping
 from orchestrator.recording.commit_queue import Receipt
 from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live
+from orchestrator.runtime.actor import RunContext
 from orchestrator.runtime.child import Child
-from orchestrator.runtime.run_context import RunContext
 from orchestrator.store.store_protocol import Store
 
 _PAGE = 256
@@ -135,7 +143,9 @@ class Handle:
             UsageError: there is no such query, or the harness has not been taken up yet.
             Exception: what the query raised.
         """
-        return self._child.query(name, args)
+        if not self._child.record.is_restored:
+            raise UsageError(f"query {name!r}: harness {self.name!r} has not been taken up yet: expected a moment later")
+        return ask_query(self._child.harness, name, args)
 
     def steps(self, after: int = 0) -> Steps:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
@@ -147,16 +157,16 @@ class Handle:
         return Steps(self._child, self._context.recorder.store, after)
 
 
+@define(eq=False)
 class Steps:
     """An async iterator over the committed steps of one harness."""
 
-    def __init__(self, child: Child, store: Store, after: int) -> None:
-        self._child = child
-        self._store = store
-        self._after = after
-        self._missing = 0
-        """The last step of those that were looked for and are not in the store: pruned, or another run's."""
-        self._page: list[StepRecord] = []
+    _child: Child
+    _store: Store
+    _after: int
+    _missing: int = 0
+    """The last step of those that were looked for and are not in the store: pruned, or another run's."""
+    _page: list[StepRecord] = field(factory=list[StepRecord])
 
     def __aiter__(self) -> Steps:
         return self
@@ -208,3 +218,59 @@ def answered(receipt: Receipt) -> Order:
         return bool(await receipt)
 
     return Order(wait)
+
+
+_CONVERTED: tuple[type, ...] = (int, float, bool)
+"""What arguments are made, where they are annotated so, by the type or its name."""
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def ask_query(harness: BaseHarness[Any, Any, Any], name: str, args: Sequence[Any]) -> Any:
+    """Return what a query of a harness says of the state of its last recorded step, as a value of the caller's own.
+
+    It is asked of a copy of the harness, which `update_state` changes and nothing else. That has no surroundings, so it sends
+    nothing, spends nothing and waits for nothing; what it raises is raised for whoever asks, and for nobody else.
+
+    Raises:
+        UsageError: there is no such query, or it is a coroutine function.
+        Exception: what it raised.
+    """
+    queries = queries_of(type(harness))
+    if name not in queries:
+        known = one_of(sorted(queries), "it has none; mark a method with `@query`")
+        raise UsageError(f"query {name!r:.100} of {type(harness).__name__}: {known}")
+    method = queries[name]
+    if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+        raise UsageError(f"query {name!r} of {type(harness).__name__}: expected a plain method, was one that waits; use `ask`")
+    return detach(method(_recorded_copy(harness), *_converted(name, method, args)))
+
+
+def _converted(name: str, method: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
+    """Return arguments as they are annotated, where that is int, float or bool: a command line has text and whole numbers.
+
+    Raises:
+        UsageError: one cannot be made that.
+    """
+    _, *parameters = inspect.signature(method).parameters.values()
+    by_place = [parameter for parameter in parameters if parameter.kind in _BY_PLACE]
+    made = [_made(name, parameter, value) for parameter, value in zip(by_place, args, strict=False)]
+    return [*made, *args[len(made) :]]
+
+
+def _made(name: str, parameter: inspect.Parameter, value: Any) -> Any:
+    kind = next((one for one in _CONVERTED if parameter.annotation in (one, one.__name__)), None)
+    if kind is None or isinstance(value, kind) or value is parameter.default:
+        return value
+    try:
+        return msgspec.convert(value, cast(Any, kind), strict=False)
+    except msgspec.ValidationError:
+        raise UsageError(
+            f"query {name!r}: {parameter.name}: expected {kind.__name__}, was {value!r:.100}; correct the argument"
+        ) from None
+
+
+def _recorded_copy(harness: BaseHarness[Any, Any, Any]) -> BaseHarness[Any, Any, Any]:
+    """Return a copy of a harness that does not run, with the state of the last recorded step."""
+    view = copy.copy(harness)
+    view.become_recorded()
+    return view

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from attrs import define
+from attrs import define, field
 
 from harnesses.errors import one_of
 from orchestrator.errors import UsageError
@@ -35,6 +35,7 @@ class _Ordered:
     error: Exception | None = None
 
 
+@define(eq=False)
 class OperatorRestarts:
     """Carries out the orders.
 
@@ -45,19 +46,12 @@ class OperatorRestarts:
         why_ending: says why the program ends; None while it does not.
     """
 
-    def __init__(
-        self,
-        children: Mapping[str, Child],
-        put: Callable[[Child], object],
-        handle: Callable[[Child], Handle],
-        why_ending: Callable[[], str | None],
-    ) -> None:
-        self._children = children
-        self._put = put
-        self._handle = handle
-        self._why_ending = why_ending
-        self._ordered: dict[str, _Ordered] = {}
-        """The last order of each harness that was to be stopped first."""
+    _children: Mapping[str, Child]
+    _put: Callable[[Child], object]
+    _handle: Callable[[Child], Handle]
+    _why_ending: Callable[[], str | None]
+    _ordered: dict[str, _Ordered] = field(factory=dict[str, _Ordered])
+    """The last order of each harness that was to be stopped first."""
 
     def order(self, name: str, grace_s: float | None) -> Order:
         """Start a harness again; stop it first if it runs. Awaiting it gives a handle on its next life, which has begun then.

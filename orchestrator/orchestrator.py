@@ -27,9 +27,6 @@ from harnesses.files.private_files import conceal_file, conceal_key
 from harnesses.governor import Governor
 from harnesses.runtime import ApprovalRule
 from harnesses.timing.clock import WallClock, now_s
-from orchestrator.accounts.budget_account import Teller
-from orchestrator.accounts.pool_names import RUN, Pool, pool_name
-from orchestrator.accounts.reservation_queue import Lines
 from orchestrator.child_spec import (
     ChildSpec,
     check_budget,
@@ -49,17 +46,16 @@ from orchestrator.mail.durable_mailbox import Mailbox
 from orchestrator.mail.mail_delivery import MailDelivery
 from orchestrator.operator_restart import OperatorRestarts, Renew
 from orchestrator.recording.approval_waits import Approvals
+from orchestrator.recording.budget_account import RUN, Lines, Pool, Teller, pool_name
 from orchestrator.recording.recorder import Recorder
 from orchestrator.restart import Backoff, Restart, Strategy
 from orchestrator.run_options import RunOptions
+from orchestrator.runtime.actor import RunContext
 from orchestrator.runtime.child import Child
-from orchestrator.runtime.child_registry import ChildRegistry
+from orchestrator.runtime.child_registry import ChildRegistry, PoolBook, pool_of
 from orchestrator.runtime.failure_events import as_error, parted
 from orchestrator.runtime.loop_watch import LoopWatch
-from orchestrator.runtime.pool_book import PoolBook, pool_of
-from orchestrator.runtime.run_context import RunContext
-from orchestrator.runtime.run_shutdown import RunShutdown
-from orchestrator.runtime.signals import heed_signals
+from orchestrator.runtime.run_shutdown import RunShutdown, heed_signals
 from orchestrator.runtime.started_children import ENDED
 from orchestrator.runtime.supervisor import MAX_DEPTH, Supervisor
 from orchestrator.store import MemoryStore, SqliteStore, Store

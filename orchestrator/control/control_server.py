@@ -6,16 +6,68 @@ connection; a request has no more than a small head and body; what fails in an a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from importlib.util import find_spec
+from typing import TypeAlias
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import trio
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
-from orchestrator.control.control_messages import Answer, Request, Response, refusal, request_of
-from orchestrator.recording.condition import Condition
-from orchestrator.runtime.signals import say
+from orchestrator.recording.commit_queue import Condition
+from orchestrator.text.json_text import json_line
+from orchestrator.text.terminal_text import one_line, say
+
+JSON = "application/json"
+JSON_LINES = "application/x-ndjson"
+
+
+@frozen
+class Request:
+    """What is asked."""
+
+    method: str
+    parts: tuple[str, ...]
+    """Of the path, decoded."""
+    options: Mapping[str, str] = field(factory=dict[str, str])
+    """What stands behind the question mark."""
+    body: bytes = b""
+
+
+@frozen
+class Response:
+    """What is answered."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(factory=dict[str, str])
+
+
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def request_of(method: str, target: str) -> Request:
+    """Return what a request line asks.
+
+    Raises:
+        ValueError: the target is none.
+    """
+    split = urlsplit(target)
+    parts = tuple(unquote(part, errors="strict") for part in split.path.strip("/").split("/"))
+    return Request(method, parts, dict(parse_qsl(split.query, max_num_fields=10)))
+
+
+def refusal(status: int, text: str, **headers: str) -> Response:
+    """Return an answer that says what is wrong."""
+    return answered(status, {"error": one_line(text, 2000)}, **headers)
+
+
+def answered(status: int, value: object, **headers: str) -> Response:
+    """Return a value as JSON."""
+    return Response(status, f"{json_line(value)}\n".encode(), JSON, headers)
+
 
 MISSING = "the control socket and the metrics need h11: run `pip install 'harness-orchestrator[metrics]'`; it goes on without"
 _CHUNK = 65_536
@@ -51,6 +103,7 @@ def is_there() -> bool:
     return find_spec("h11") is not None
 
 
+@define(eq=False)
 class Server:
     """Answers whoever connects.
 
@@ -60,25 +113,17 @@ class Server:
         wait_of: returns the seconds that an answer may take besides the usual ones.
     """
 
-    def __init__(
-        self,
-        answer: Answer,
-        *,
-        limits: Limits = LIMITS,
-        welcome: Callable[[trio.SocketStream], bool] = lambda stream: True,
-        wait_of: Callable[[Request], float] = lambda request: 0.0,
-    ) -> None:
-        self._wait_of = wait_of
-        self._answer = answer
-        self._limits = limits
-        self._welcome = welcome
-        self._said: set[str] = set()
-        self._busy = 0
-        self._bell = Condition()
+    answer: Answer
+    limits: Limits = LIMITS
+    welcome: Callable[[trio.SocketStream], bool] = lambda stream: True
+    wait_of: Callable[[Request], float] = lambda request: 0.0
+    _said: set[str] = field(factory=set[str])
+    _busy: int = 0
+    _bell: Condition = field(factory=Condition)
 
     async def serve(self, listener: trio.SocketListener) -> None:
         """Answer, until cancelled."""
-        places = trio.Semaphore(self._limits.connections)
+        places = trio.Semaphore(self.limits.connections)
         async with trio.open_nursery() as nursery:
             while True:
                 await places.acquire()
@@ -99,7 +144,7 @@ class Server:
     async def _attend(self, stream: trio.SocketStream, places: trio.Semaphore) -> None:
         try:
             async with stream:
-                if self._welcome(stream):
+                if self.welcome(stream):
                     await self._converse(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
@@ -118,7 +163,7 @@ class Server:
         """Hear one request, and answer it."""
         import h11
 
-        limits, heard = self._limits, _Heard()
+        limits, heard = self.limits, _Heard()
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         asked: Request | Response | None = refusal(408, f"no whole request within {limits.read_s:g} s; ask again")
         try:
@@ -137,10 +182,10 @@ class Server:
             self._bell.ring()
 
     async def _answered(self, request: Request) -> Response:
-        limit_s = self._limits.answer_s + self._wait_of(request)
+        limit_s = self.limits.answer_s + self.wait_of(request)
         try:
             with trio.move_on_after(limit_s):
-                return await self._answer(request)
+                return await self.answer(request)
         except Exception as error:
             self._say_once(error, f"{request.method} /{'/'.join(request.parts)!r:.200} failed")
             return refusal(500, f"failed: {type(error).__name__}: {error}")

@@ -8,21 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import trio
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from orchestrator.control import control_server as serving
-from orchestrator.control.control_address import Address, address_of
-from orchestrator.control.control_api import Api
-from orchestrator.control.live_questions import wait_of
+from orchestrator.control.control_api import Api, wait_of
 from orchestrator.control.socket_places import is_ours, open_socket, socket_path
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle, Order
 from orchestrator.recording.recorder import Recorder
-from orchestrator.runtime.signals import say
 from orchestrator.store.store_capabilities import path_of
 from orchestrator.telemetry.live_tracing import TraceFollower
 from orchestrator.telemetry.metric_figures import HarnessFigures
@@ -30,6 +28,49 @@ from orchestrator.telemetry.metric_push import push_for_ever, pusher
 from orchestrator.telemetry.otel_sdk import endpoint_of, exporter_to, sender
 from orchestrator.telemetry.prometheus_text import text_of
 from orchestrator.telemetry.telemetry_meter import Meter, Program
+from orchestrator.text.terminal_text import say
+
+_EXPECTED = "expected HOST:PORT or PORT, such as 127.0.0.1:9464"
+_LOOPBACK = "127.0.0.1"
+
+
+@frozen
+class Address:
+    """A host and a port; 0 is any that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def address_of(text: str | int) -> Address:
+    """Return an address; a port alone is one of this machine.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(cast(object, text), bool) or not isinstance(cast(object, text), str | int):
+        raise UsageError(f"metrics: {_EXPECTED}, was {text!r:.100}")
+    host, colon, port = str(text).strip().rpartition(":")
+    if colon and not host:
+        raise UsageError(f"metrics: {_EXPECTED}, was {text!r:.100}; to be reached from everywhere, say 0.0.0.0 or [::]")
+    bare = host.removeprefix("[").removesuffix("]")
+    if ":" in bare and bare == host:
+        raise UsageError(f"metrics: {_EXPECTED}, was {text!r:.100}; put an IPv6 address in brackets")
+    if not (port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 65_536):
+        raise UsageError(f"metrics: {_EXPECTED}, was {text!r:.100}; the port is a number up to 65535")
+    return Address(bare or _LOOPBACK, int(port))
+
 
 CONTROL_VARIABLE = "ORCHESTRATOR_CONTROL"
 """Whether a program takes orders that does not say so itself: 1 or 0. `orchestrator run` sets it for programs that it runs."""
@@ -90,35 +131,21 @@ class Wanted:
     traces: object = field(default=None, converter=_traces)
 
 
+@define(eq=False)
 class RunServices:
     """Opens and runs what is wanted."""
 
-    def __init__(
-        self,
-        wanted: Wanted,
-        recorder: Recorder,
-        handles: Callable[[], Sequence[Handle]],
-        restart: Callable[[str, float | None], Order],
-    ) -> None:
-        self._wanted = wanted
-        self._recorder = recorder
-        self._handles = handles
-        self._restart = restart
-        self._path: Path | None = None
-        self._at: Address | None = None
-        self._spans: TraceFollower | None = None
-        self._servers: list[serving.Server] = []
-        self._pushed: Meter | None = None
-
-    @property
-    def control_path(self) -> Path | None:
-        """The control socket; None if there is none."""
-        return self._path
-
-    @property
-    def metrics_address(self) -> Address | None:
-        """Where metrics are served on the network; None if they are not."""
-        return self._at
+    _wanted: Wanted
+    _recorder: Recorder
+    _handles: Callable[[], Sequence[Handle]]
+    _restart: Callable[[str, float | None], Order]
+    control_path: Path | None = None
+    """The control socket; None if there is none."""
+    metrics_address: Address | None = None
+    """Where metrics are served on the network; None if they are not."""
+    _spans: TraceFollower | None = None
+    _servers: list[serving.Server] = field(factory=list[serving.Server])
+    _pushed: Meter | None = None
 
     async def start(self, services: trio.Nursery) -> None:
         """Open it, and have it run."""
@@ -151,9 +178,9 @@ class RunServices:
         except (OSError, UsageError) as error:
             say(f"control: no socket beside {store.location}: {error}; the run goes on without")
             return
-        self._path = socket_path(path, store.run)
+        self.control_path = place = socket_path(path, store.run)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text, self._restart), self._path)
+        services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text, self._restart), place)
 
     async def _serve_control(self, listener: trio.SocketListener, api: Api, path: Path) -> None:
         try:
@@ -168,9 +195,9 @@ class RunServices:
         except OSError as error:
             say(f"metrics: {at} cannot be listened at: {error}; the run goes on without")
             return
-        self._at = Address(at.host, listeners[0].socket.getsockname()[1])
+        self.metrics_address = Address(at.host, listeners[0].socket.getsockname()[1])
         if not at.is_local:
-            say(f"metrics: at http://{self._at}/metrics, for everybody who can reach this machine")
+            say(f"metrics: at http://{self.metrics_address}/metrics, for everybody who can reach this machine")
         api = Api(None, self._handles, meter.text)
         for listener in listeners:
             services.start_soon(_serve_metrics, listener, self._server(api))
@@ -194,7 +221,7 @@ class RunServices:
                 raise
             say(f"{error}; the run goes on without")
             return
-        self._spans = TraceFollower(store, send, exporter.shutdown if ours else _nothing)
+        self._spans = TraceFollower(store, send, exporter.shutdown if ours else lambda: None)
         services.start_soon(self._spans.run, self._recorder)
 
     async def finish(self, seconds: float) -> None:
@@ -241,7 +268,3 @@ async def _push_last(meter: Meter, seconds: float) -> None:
 
 def _is_ours(stream: trio.SocketStream) -> bool:
     return is_ours(stream.socket)
-
-
-def _nothing() -> None:
-    """Leave an exporter open that is somebody else's."""

@@ -18,7 +18,7 @@ from orchestrator.errors import StateChanged
 from orchestrator.history.history_sources import Source, open_past
 from orchestrator.states.state_migration import ready
 from orchestrator.states.state_types import HarnessTypes
-from orchestrator.store.rules.version_rules import version_at
+from orchestrator.store.rules.state_rules import version_at
 from orchestrator.store.store_protocol import VersionRow
 
 Like: TypeAlias = BaseHarness[Any, Any, Any] | type[BaseHarness[Any, Any, Any]]

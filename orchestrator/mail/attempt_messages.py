@@ -35,7 +35,7 @@ from harnesses.timing.clock import now_us
 from orchestrator.codec import decode, encode
 from orchestrator.mail.durable_mailbox import Mailbox
 from orchestrator.mail.mail_delivery import MailDelivery
-from orchestrator.store.message_values import OPERATOR, REPLY, REQUEST, Message, Post, SentRow
+from orchestrator.store.store_operations import OPERATOR, REPLY, REQUEST, Message, Post, SentRow
 
 MAX_SENT = 1_000
 """Messages that one step may send."""

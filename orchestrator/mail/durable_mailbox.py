@@ -18,9 +18,11 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from math import inf
 
+from attrs import define, field
+
 from harnesses.errors import HarnessMisuse
-from orchestrator.recording.condition import Condition
-from orchestrator.store.message_values import REPLY, Message
+from orchestrator.recording.commit_queue import Condition
+from orchestrator.store.store_operations import REPLY, Message
 
 PAGE = 256
 """Messages that are read at once: from then on the cost of asking does not show."""
@@ -32,6 +34,7 @@ _SMALL = 65_536
 """Characters of a message that may stay in memory without having been read for it."""
 
 
+@define(eq=False)
 class Mailbox:
     """Messages waiting for one harness, oldest first; it outlives attempts.
 
@@ -42,28 +45,19 @@ class Mailbox:
         limit: how many messages may wait; any number if None.
     """
 
-    __slots__ = ("_bell", "_cursor", "_newest", "_page", "_read", "_searched", "accepts", "limit", "replies", "taken")
-
-    def __init__(
-        self,
-        bell: Condition,
-        read: Callable[[int], Sequence[Message]],
-        accepts: tuple[type, ...] = (),
-        limit: int | None = None,
-    ) -> None:
-        self.accepts = accepts
-        self.limit = limit
-        self.replies = 0
-        """How often there was news of replies."""
-        self._bell = bell
-        self._read = read
-        self._cursor = 0
-        # Unknown until the store has been asked once: there may be any number.
-        self._newest: float = inf
-        self._page: deque[Message] | None = None
-        self._searched: dict[Callable[[Message], bool], int] = {}
-        self.taken: list[Message] | None = None
-        """What was taken since the last step, in order."""
+    _bell: Condition
+    _read: Callable[[int], Sequence[Message]]
+    accepts: tuple[type, ...] = ()
+    limit: int | None = None
+    replies: int = 0
+    """How often there was news of replies."""
+    _cursor: int = 0
+    # Unknown until the store has been asked once: there may be any number.
+    _newest: float = inf
+    _page: deque[Message] | None = None
+    _searched: dict[Callable[[Message], bool], int] = field(factory=dict[Callable[[Message], bool], int])
+    taken: list[Message] | None = None
+    """What was taken since the last step, in order."""
 
     def deliver(self, message: Message, before: int | None) -> None:
         """Take in a message that is in the store: at once, if it is the next one, and otherwise in its turn.

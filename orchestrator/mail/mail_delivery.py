@@ -14,11 +14,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import trio
+from attrs import define, field
 
 from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.errors import MailboxFull, UnknownHarness
@@ -30,9 +30,8 @@ from orchestrator.mail.durable_mailbox import PAGE, Mailbox
 from orchestrator.recording.approval_waits import Approvals
 from orchestrator.recording.commit_queue import Receipt
 from orchestrator.recording.recorder import Recorder
-from orchestrator.store.message_values import OPERATOR, REQUEST, Message, Post, is_bounded
 from orchestrator.store.store_capabilities import Watched
-from orchestrator.store.store_protocol import Store
+from orchestrator.store.store_operations import OPERATOR, REQUEST, Message, Post, is_bounded
 
 WATCH_S = 0.2
 """Seconds between two looks: real ones, whatever Trio's clock."""
@@ -41,6 +40,7 @@ _TRIES = 5_000
 """Milliseconds after which a harness that was started here counts as unknown to the store."""
 
 
+@define(eq=False)
 class MailDelivery:
     """Takes messages, and brings them to the mailboxes of harnesses that run here.
 
@@ -50,23 +50,16 @@ class MailDelivery:
         most: bytes that a message may have.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        mailbox_of: Callable[[str], Mailbox | None],
-        approvals: Approvals,
-        most: int = MAX_RECORD_BYTES,
-    ) -> None:
-        self._recorder = recorder
-        self._most = most
-        self._approvals = approvals
-        self._mailbox_of = mailbox_of
-        self._known: set[str] = set()
-        self._asked: dict[str, Receipt] = {}
-        self.promised: Counter[str] = Counter()
-        """Messages that steps being made will send to mailboxes with a limit."""
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+    _recorder: Recorder
+    _mailbox_of: Callable[[str], Mailbox | None]
+    _approvals: Approvals
+    _most: int = MAX_RECORD_BYTES
+    _known: set[str] = field(factory=set[str])
+    _asked: dict[str, Receipt] = field(factory=dict[str, Receipt])
+    promised: Counter[str] = field(factory=Counter[str])
+    """Messages that steps being made will send to mailboxes with a limit."""
+    _ended: threading.Event = field(factory=threading.Event)
+    _thread: threading.Thread | None = None
 
     def post(self, to: str, sender: str, message: object) -> Receipt:
         """Have a message put in the mailbox of a harness, of any that the store knows.
@@ -187,7 +180,8 @@ class MailDelivery:
 
     def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
         """Return what a mailbox reads its messages with."""
-        return partial(_read, self._recorder.store, name)
+        store = self._recorder.store
+        return lambda after: store.mailbox(name, after=after, limit=PAGE)
 
     def watch(self) -> None:
         """Begin to look for what others have done to the store, if it is one that others can write to."""
@@ -233,7 +227,3 @@ class MailDelivery:
             if mailbox is not None:
                 mailbox.notice(seq)
                 mailbox.notice_reply()
-
-
-def _read(store: Store, name: str, after: int) -> Sequence[Message]:
-    return store.mailbox(name, after=after, limit=PAGE)

@@ -1,1 +1,1 @@
-"""Recording: the one writer, the queue in front of it, and what waits for a commit."""
+"""Recording: the one writer, the queue in front of it, and budgets and approvals, which wait for it."""

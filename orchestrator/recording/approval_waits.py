@@ -23,12 +23,11 @@ from harnesses.effects.approval import Action, Grant, Standing, Word, request_of
 from harnesses.errors import ApprovalDenied, ApprovalExpired, ApprovalInvalid, HarnessError
 from harnesses.timing.clock import WallClock
 from orchestrator.codec import encode_private
-from orchestrator.recording.attempt_id import AttemptId
-from orchestrator.recording.commit_queue import Receipt
-from orchestrator.recording.condition import Condition
+from orchestrator.recording.attempt import AttemptId
+from orchestrator.recording.commit_queue import Condition, Receipt
 from orchestrator.recording.recorder import Recorder
-from orchestrator.store.approval_operations import Ask, Asked, Respond, Taken, TakeUp
 from orchestrator.store.rules.signing_key import Secret
+from orchestrator.store.store_operations import Ask, Asked, Respond, Taken, TakeUp
 
 
 @frozen

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol
 
+import trio
 from outcome import Error
 from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule, wait_task_rescheduled
 
 from harnesses.redaction.redactor import LineRedactor
 from orchestrator.errors import OrchestratorError, OwnershipLost, StoreCorrupt
-from orchestrator.recording.condition import Condition
 from orchestrator.store.store_protocol import Committed, ConsumedRow, EffectRow, Operation, SentRow, StepRow, Store
+
+
+class Condition:
+    """Rung at every change of what it belongs to; whoever waits for a condition of that looks again.
+
+    It costs nothing until somebody waits: there are ten thousand of them.
+    """
+
+    __slots__ = ("_lot",)
+
+    def __init__(self) -> None:
+        self._lot: trio.lowlevel.ParkingLot | None = None
+
+    def ring(self) -> None:
+        """Have everyone who waits look at their condition again."""
+        if self._lot is not None:
+            self._lot.unpark_all()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Return when `condition()` is true. A checkpoint in any case."""
+        if condition():
+            await trio.lowlevel.checkpoint()
+            return
+        if self._lot is None:
+            self._lot = trio.lowlevel.ParkingLot()
+        while not condition():
+            await self._lot.park()
 
 
 class Outgoing(Protocol):

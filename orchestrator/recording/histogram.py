@@ -1,4 +1,4 @@
-"""Counting values by their size, in fixed bounds: what a histogram is made of. Cheap enough for every commit. Pure."""
+"""Counting values by their amount, in fixed bounds. Cheap enough for every commit. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONG_SECONDS = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 
 AMOUNTS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 512.0, 1000.0, 2000.0)
 
 
-class SizeHistogram:
+class Histogram:
     """How many values there were up to each bound, and their sum."""
 
     __slots__ = ("bounds", "counts", "total")
@@ -28,8 +28,8 @@ class SizeHistogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
-    def copy(self) -> SizeHistogram:
+    def copy(self) -> Histogram:
         """Return what is counted now."""
-        other = SizeHistogram(self.bounds)
+        other = Histogram(self.bounds)
         other.counts, other.total = self.counts[:], self.total
         return other

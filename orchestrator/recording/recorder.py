@@ -25,7 +25,7 @@ A slot, and the task of its sender, if it waits:
     waiting    parked    `_hand_over`                 under way, in one batch
     under way  parked    `_settle`: committed         idle; the task is woken
     under way  parked    `_settle`: refused           idle; the task is woken with the error
-    under way  parked    `_fail`                      idle; the task is woken with StoreLost
+    under way  parked    `lose`                      idle; the task is woken with StoreLost
 
 Between `enqueue` and parking a sender's task runs on: so nothing that wakes may run below `enqueue`. A sender may put a batch
 in the writer's queue, but commits and wakes are made by `run` and by what the writer has told the loop.
@@ -46,9 +46,8 @@ from trio.lowlevel import current_task
 from harnesses.processes.fork_safety import end_fork
 from harnesses.timing.clock import jumps
 from orchestrator.errors import StoreBusy, StoreLost, UsageError
-from orchestrator.recording.commit_queue import Batch, PendingWrite, Receipt, deliver, refusal_of, refuse, settled
-from orchestrator.recording.condition import Condition
-from orchestrator.recording.histogram import AMOUNTS, SECONDS, SizeHistogram
+from orchestrator.recording.commit_queue import Batch, Condition, PendingWrite, Receipt, deliver, refusal_of, refuse, settled
+from orchestrator.recording.histogram import AMOUNTS, SECONDS, Histogram
 from orchestrator.recording.row_redaction import redact_writes
 from orchestrator.store.store_protocol import Committed, Operation, Store
 
@@ -90,7 +89,8 @@ class Recorder:
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
-        self._has_ended = False
+        self.ended = False
+        """Whether nothing more will be committed."""
         self._news = Condition()
         self._quick_s = 0.0
         self._alone = 0
@@ -100,9 +100,9 @@ class Recorder:
         """One at a time: large rows of many harnesses would share the interpreter anyway."""
         self.settling = Committed((), ())
         """The commit whose senders are being told, for those that are called with its results."""
-        self.commits_s = SizeHistogram(SECONDS)
+        self.commits_s = Histogram(SECONDS)
         """How long commits took; only the loop's thread counts."""
-        self.batches = SizeHistogram(AMOUNTS)
+        self.batches = Histogram(AMOUNTS)
         """How many steps were committed together."""
 
     @property
@@ -133,7 +133,7 @@ class Recorder:
         except StoreBusy:
             return False
         except Exception as error:
-            self._fail(error)
+            self.lose(error)
             raise self._again() from error
         took_s = time.perf_counter() - begin
         self._quick_s += (took_s - self._quick_s) / 8
@@ -222,16 +222,11 @@ class Recorder:
 
     async def wait_news(self, after: int) -> None:
         """Return when something newer than `after` has been committed, or the recorder has ended."""
-        await self._news.until(lambda: self.last_seq > after or self._has_ended)
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more will be committed."""
-        return self._has_ended
+        await self._news.until(lambda: self.last_seq > after or self.ended)
 
     async def wait_ended(self) -> None:
         """Return when `run` has ended: nothing more will be committed."""
-        await self._news.until(lambda: self._has_ended)
+        await self._news.until(lambda: self.ended)
 
     async def run(self) -> None:
         """Serve until `close`. Shielded: it ends after those it serves."""
@@ -251,7 +246,7 @@ class Recorder:
                     if self._quick_s > _QUICK_S:
                         self._quick_s *= 0.99
             except BaseException as error:
-                self._fail(error)
+                self.lose(error)
                 raise
             finally:
                 await self._end()
@@ -263,10 +258,6 @@ class Recorder:
         self._closed = True
         self._send.close()
         self._arrivals.ring()
-
-    def lose(self, error: Exception) -> None:
-        """Acknowledge nothing from now on: what is written is lost."""
-        self._fail(error)
 
     def _check_process(self) -> None:
         """End a process that a harness has forked and that goes on running the program: it has no writer, and no store."""
@@ -290,7 +281,7 @@ class Recorder:
         self._check_process()
         self._alone = self._alone + 1 if len(slots) == 1 else 0
         batch = Batch(slots)
-        # Before it is committed: whatever fails from here on, `_fail` finds its senders.
+        # Before it is committed: whatever fails from here on, `lose` finds its senders.
         self._under_way.add(batch)
         if self._lost is not None:
             self._refuse_all()
@@ -324,7 +315,7 @@ class Recorder:
             if isinstance(error, StoreBusy) and self._has_thread:
                 self._queue.put(batch)
             else:
-                self._fail(error)
+                self.lose(error)
             return
         # An average over the last few, so that one slow commit does not decide.
         took_s = time.perf_counter() - begin
@@ -339,7 +330,7 @@ class Recorder:
                 redact_writes(batch.slots)
                 committed = batch.commit(self.store, wait=True)
             except BaseException as error:
-                self._tell(self._fail, error)
+                self._tell(self.lose, error)
                 return
             self._tell(self._settle, batch, committed, time.perf_counter() - begin)
 
@@ -367,8 +358,8 @@ class Recorder:
         if steps:
             self.batches.observe(steps)
 
-    def _fail(self, error: BaseException) -> None:
-        """Tell everyone who waits, now or later, that the store is lost."""
+    def lose(self, error: BaseException) -> None:
+        """Tell everyone who waits, now or later, that the store is lost: nothing is acknowledged from now on."""
         if self._lost is not None:
             return
         self._lost = StoreLost(f"{self.store.location} failed while steps waited for it: {error}")
@@ -399,5 +390,5 @@ class Recorder:
             await trio.to_thread.run_sync(self._writer.join)
             # What the thread told the loop last is still to be done.
             await trio.lowlevel.cancel_shielded_checkpoint()
-        self._has_ended = True
+        self.ended = True
         self._news.ring()

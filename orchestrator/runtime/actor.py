@@ -21,32 +21,54 @@ from harnesses.budgets.step_meter import Meter, meter_of
 from harnesses.child_order import ChildOrder
 from harnesses.control import Control, Ending
 from harnesses.data.delta import Delta
-from harnesses.data.record_size import check_size
+from harnesses.data.record_size import MAX_RECORD_BYTES, check_size
 from harnesses.diagnostics.program_log import at_work
 from harnesses.effects.approval import Action, Grant
 from harnesses.effects.once import Effects
 from harnesses.errors import HarnessMisuse, MailboxFull, RecordTooLarge, ScopeError, UnknownHarness, Unstorable, located
 from harnesses.redaction.redactor import LineRedactor
 from harnesses.step import Step
-from harnesses.timing.clock import now_us
+from harnesses.timing.clock import WallClock, now_us
 from harnesses.timing.interval import TickBook
-from orchestrator.accounts.budget_account import StoredBudgetAccount
 from orchestrator.child_spec import ChildSpec
 from orchestrator.codec import encode_step
 from orchestrator.mail.attempt_messages import AttemptMessages, Sender
 from orchestrator.mail.durable_mailbox import Mailbox
-from orchestrator.recording.approval_waits import Asker
-from orchestrator.recording.attempt_id import AttemptId
-from orchestrator.recording.attempt_scope import enter_attempt
-from orchestrator.recording.commit_queue import PendingWrite, settled
-from orchestrator.recording.condition import Condition
+from orchestrator.mail.mail_delivery import MailDelivery
+from orchestrator.recording.approval_waits import Approvals, Asker
+from orchestrator.recording.attempt import AttemptId, enter_attempt
+from orchestrator.recording.budget_account import StoredBudgetAccount, Teller
+from orchestrator.recording.commit_queue import Condition, PendingWrite, settled
+from orchestrator.recording.recorder import Recorder
 from orchestrator.recording.row_redaction import LARGE, weight
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.failure_events import contained, parted
 from orchestrator.runtime.output_lines import Output
-from orchestrator.runtime.run_context import RunContext
-from orchestrator.runtime.started_children import Family
+from orchestrator.runtime.started_children import Families, Family
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow
+
+
+@frozen(kw_only=True)
+class RunContext:
+    """What a child and its attempts are given of the run."""
+
+    recorder: Recorder
+    post: MailDelivery
+    check_latch: Callable[[str], None]
+    """Raises `Latched` if no effect of the harness called so may begin."""
+    clock: WallClock
+    teller: Teller
+    approvals: Approvals
+    families: Families
+    lag_s: float
+    """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
+    redacted: bool = True
+    """Whether secrets are taken out of what is recorded."""
+    most: int = MAX_RECORD_BYTES
+    """Bytes that one record may have."""
+    why_cancelled: Callable[[], str] = lambda: "cancelled"
+    """Says why everything is cancelled from outside."""
+
 
 _row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
 """Makes a `StepRow` without the call in between."""
@@ -96,34 +118,6 @@ class Actor:
     Args:
         till: where its spends are charged, if it has a budget, and what its agents report in any case.
     """
-
-    __slots__ = (
-        "_attached",
-        "_attached_characters",
-        "_context",
-        "_exit",
-        "_family",
-        "_harness",
-        "_id",
-        "_lost",
-        "_mail",
-        "_mailbox",
-        "_output",
-        "_recorded",
-        "_recorder",
-        "_slot",
-        "charger",
-        "clock",
-        "control",
-        "effects",
-        "governor",
-        "meter",
-        "name",
-        "resumed",
-        "rule",
-        "savings",
-        "till",
-    )
 
     def __init__(
         self,

@@ -5,12 +5,12 @@
               └─ back-off ┘ ◄─────────┘ restart
 
 What has become of it is in its `record`, what it was told in its `orders`; what is done about an exit it has from
-`supervisor.judge`, and `restarts` does it. Everything that happens is an event in the store.
+`supervisor.decide_exit`, and `restarts` does it. Everything that happens is an event in the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -24,26 +24,22 @@ from harnesses.errors import ApprovalDenied, BudgetExhausted, DeadlineExceeded, 
 from harnesses.messages.requests import limit_of, types_of
 from harnesses.timing.clock import now_s
 from orchestrator import events
-from orchestrator.accounts.budget_account import StoredBudgetAccount
 from orchestrator.child_spec import ChildSpec
-from orchestrator.errors import OwnershipError, StoreError, UsageError
+from orchestrator.errors import OwnershipError, StoreError
 from orchestrator.lifecycle import Status
 from orchestrator.mail.durable_mailbox import Mailbox
-from orchestrator.mail.live_queries import ask_query
 from orchestrator.outcome import Outcome, OutcomeKind
-from orchestrator.recording.condition import Condition
+from orchestrator.recording.budget_account import StoredBudgetAccount
+from orchestrator.recording.commit_queue import Condition
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
-from orchestrator.restart import Restart
 from orchestrator.runtime.activity import Doing, Live
-from orchestrator.runtime.actor import Actor, Carried, Exit
-from orchestrator.runtime.child_orders import ChildOrders
-from orchestrator.runtime.child_restarts import ChildRestarts
+from orchestrator.runtime.actor import Actor, Carried, Exit, RunContext
+from orchestrator.runtime.child_orders import ChildOrders, ChildRestarts
 from orchestrator.runtime.failure_events import failed, found, is_lasting, parted
 from orchestrator.runtime.harness_claim import HarnessClaim
-from orchestrator.runtime.run_context import RunContext
 from orchestrator.runtime.started_children import ChildStart, Family
 from orchestrator.runtime.status_record import StatusRecord
-from orchestrator.runtime.supervisor import Supervisor, count, judge
+from orchestrator.runtime.supervisor import Supervisor, count_restarts, decide_exit
 from orchestrator.states.state_types import HarnessTypes
 
 
@@ -54,27 +50,8 @@ class Child:
         parent: its supervisor.
     """
 
-    __slots__ = (
-        "_carried",
-        "_claim",
-        "_context",
-        "_restarts",
-        "bell",
-        "by_order",
-        "has_begun",
-        "let_go",
-        "orders",
-        "parent",
-        "record",
-        "recorded",
-        "renew",
-        "restarts",
-        "spec",
-        "types",
-    )
-
     def __init__(self, spec: ChildSpec, harness: BaseHarness[Any, Any, Any], parent: Supervisor, context: RunContext) -> None:
-        self.spec = spec
+        self.spec, self.name, self.restart = spec, spec.name, spec.restart
         self.types = HarnessTypes.of(harness)
         self.parent = parent
         self.restarts: tuple[float, ...] = ()
@@ -88,13 +65,10 @@ class Child:
         self.orders = ChildOrders(self.record, self.bell, spec.grace_s, deadline)
         self._restarts = ChildRestarts(spec, parent, self.record, self.orders, context.lag_s, context.redacted)
         accepts, limit = types_of(type(harness)), limit_of(type(harness))
-        self._carried = Carried(
-            self.recorded,
-            Mailbox(self.bell, context.post.reader_of(spec.name), accepts, limit),
-            Family(context.families, spec.name, spec.ancestors),
-            Effects(context.most),
-            SnapshotPolicy(),
-        )
+        self.mailbox = Mailbox(self.bell, context.post.reader_of(spec.name), accepts, limit)
+        self.family = Family(context.families, spec.name, spec.ancestors)
+        """The harnesses that it has started."""
+        self._carried = Carried(self.recorded, self.mailbox, self.family, Effects(context.most), SnapshotPolicy())
         self._context = context
         self._claim: HarnessClaim | None = None
         self.renew: Any = None
@@ -113,14 +87,6 @@ class Child:
     # what others ask of it
 
     @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def restart(self) -> Restart:
-        return self.spec.restart
-
-    @property
     def harness(self) -> BaseHarness[Any, Any, Any]:
         return self.record.harness
 
@@ -134,15 +100,6 @@ class Child:
         return self.record.outcome is not None
 
     @property
-    def mailbox(self) -> Mailbox:
-        return self._carried.mailbox
-
-    @property
-    def family(self) -> Family:
-        """The harnesses that it has started."""
-        return self._carried.family
-
-    @property
     def doing(self) -> Live | None:
         """What it is at; None between attempts."""
         control = self.orders.control
@@ -150,12 +107,6 @@ class Child:
             return None
         doing = Doing.APPROVAL if control.is_parked else Doing.WAITING if control.is_waiting else Doing.WORKING
         return Live(doing, control.watch.age_s, control.step_timeout_s, _halted(self.harness))
-
-    def query(self, name: str, args: Sequence[Any]) -> Any:
-        """Return what a query of the harness says; see `Handle.query`."""
-        if not self.record.is_restored:
-            raise UsageError(f"query {name!r}: harness {self.name!r} has not been taken up yet: expected a moment later")
-        return ask_query(self.harness, name, args)
 
     async def wait_done(self) -> Outcome:
         """Return the outcome when there is one."""
@@ -307,9 +258,9 @@ class Child:
         elif error is not None and (is_lasting(error) or orders.stopping is not None):
             await self._fail(error)
         else:
-            verdict = judge(self, crashed=error is not None, now=trio.current_time())
-            count(verdict)
-            await self._restarts.obey(verdict, error)
+            decision = decide_exit(self, crashed=error is not None, now=trio.current_time())
+            count_restarts(decision)
+            await self._restarts.obey(decision, error)
 
     async def _fail(self, error: BaseException) -> None:
         await self.record.finish(failed(error, redacted=self._context.redacted), error)

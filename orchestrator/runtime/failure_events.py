@@ -36,7 +36,9 @@ _LOOKED_AT = 8
 def failed(error: BaseException, *, redacted: bool = True) -> events.Failed:
     """Return the event for an attempt that ended with `error`."""
     try:
-        trace = _end_of("".join(traceback.format_exception(error)), _MOST_TRACE * _LOOKED_AT)
+        trace, most = "".join(traceback.format_exception(error)), _MOST_TRACE * _LOOKED_AT
+        if len(trace) > most:
+            trace = trace[-most:].partition("\n")[2]  # whole lines
         trace = (redact_text(trace) if redacted else trace)[-_MOST_TRACE:]
     except Exception:
         trace = ""
@@ -50,11 +52,6 @@ def sentence(error: BaseException, *, redacted: bool = True) -> str:
         return "; ".join(sentence(inner, redacted=redacted) for inner in inside)[:_MOST]
     text = f"{_name(error)}: {_message(error)}"
     return _storable((redact_text(text) if redacted else text)[:_MOST])
-
-
-def _end_of(text: str, most: int) -> str:
-    """Return the last lines of a text, whole ones."""
-    return text if len(text) <= most else text[-most:].partition("\n")[2]
 
 
 def parted(error: BaseException) -> tuple[BaseException | None, BaseException | None]:

@@ -20,8 +20,8 @@ from orchestrator.child_spec import ChildSpec
 from orchestrator.codec import encode_private
 from orchestrator.errors import StateChanged, UsageError
 from orchestrator.lifecycle import Status
+from orchestrator.runtime.actor import RunContext
 from orchestrator.runtime.child_orders import ChildOrders
-from orchestrator.runtime.run_context import RunContext
 from orchestrator.runtime.started_children import Family
 from orchestrator.runtime.status_record import StatusRecord
 from orchestrator.states.state_migration import Readied, ready, version_for

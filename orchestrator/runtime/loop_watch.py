@@ -16,7 +16,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import FrameType
@@ -30,9 +30,9 @@ from harnesses.diagnostics.author_frames import Place, innermost, near, rank_of
 from harnesses.timing.clock import jumps, now_us
 from orchestrator.codec import encode
 from orchestrator.recording.recorder import Recorder
-from orchestrator.runtime.signals import say
+from orchestrator.runtime.system_faults import names_above
 from orchestrator.store.store_protocol import Remark
-from orchestrator.text.terminal_text import one_line
+from orchestrator.text.terminal_text import one_line, say
 
 KIND = "loop_blocked"
 """Of the record."""
@@ -249,7 +249,7 @@ class _Loop:
         if _is_of_store(frames):
             name = one_line(f"the store {store}")
             return Blocker("", name, shown, "have it on a disk that is quick, and see what else writes to it")
-        harness = next((name for name in _names(task) if name in harnesses), "")
+        harness = next((name for name in names_above(task) if name in harnesses), "")
         if not harness:
             return Blocker("", "the program, in no harness,", shown, "use trio.sleep, or await trio.to_thread.run_sync(…)")
         return Blocker(harness, f"harness {harness!r}", shown, "use self.sleep, or await trio.to_thread.run_sync(…)")
@@ -272,13 +272,6 @@ def _queued_s(thread: int) -> float:
             return int(file.read().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
-
-
-def _names(task: trio.lowlevel.Task | None) -> Iterator[str]:
-    """Yield the names of a task and of those above it."""
-    while task is not None:
-        yield task.name
-        task = None if task.parent_nursery is None else task.parent_nursery.parent_task
 
 
 def _is_of_store(frames: list[tuple[FrameType, int]]) -> bool:

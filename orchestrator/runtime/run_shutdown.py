@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -12,9 +12,9 @@ from attrs import define, field
 
 from orchestrator.errors import StoreLost, SystemTaskFailed
 from orchestrator.runtime.child import Child
-from orchestrator.runtime.signals import say
 from orchestrator.runtime.started_children import ENDED
 from orchestrator.runtime.system_faults import raised_so_far, system_fault
+from orchestrator.text.terminal_text import say
 
 
 @define(eq=False)
@@ -90,3 +90,11 @@ class RunShutdown:
                 # Trio's own error at the end shows it with its notes.
                 BaseException.add_note(cast(BaseException, fault.__cause__), str(fault))
         return "cancelled" if self.fault is None else self.fault.told
+
+
+async def heed_signals(heed: Callable[[int], None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Call `heed` with the number of each SIGINT and SIGTERM, for ever."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for number in signals:
+            heed(number)

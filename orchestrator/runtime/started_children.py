@@ -224,6 +224,7 @@ class Families:
             self.bear(evolve(birth, pools=pools))
 
 
+@define(eq=False)
 class Family:
     """The children of one harness.
 
@@ -231,20 +232,17 @@ class Family:
         ancestors: the names of who has started it, and of who has started that, itself not included, oldest first.
     """
 
-    __slots__ = ("_all", "_name", "_read", "_recalled", "_recorded", "ancestors", "expected")
-
-    def __init__(self, families: Families, name: str, ancestors: tuple[str, ...] = ()) -> None:
-        self._all = families
-        self._name = name
-        self.ancestors = ancestors
-        self._recorded: dict[str, StoredChildSpec] = {}
-        """Of those that the program knows of."""
-        self._recalled: dict[str, StoredChildSpec] = {}
-        """The last that were read from the store, where they have ended."""
-        self._read: dict[str, list[ChildRecord]] = {}
-        """What was read from the store for the step that is being made: the records of all children, by their names."""
-        self.expected: dict[str, ChildStart] = {}
-        """Those of the step that is being made."""
+    _all: Families
+    _name: str
+    ancestors: tuple[str, ...] = ()
+    _recorded: dict[str, StoredChildSpec] = field(factory=dict[str, StoredChildSpec])
+    """Of those that the program knows of."""
+    _recalled: dict[str, StoredChildSpec] = field(factory=dict[str, StoredChildSpec])
+    """The last that were read from the store, where they have ended."""
+    _read: dict[str, list[ChildRecord]] = field(factory=dict[str, list[ChildRecord]])
+    """What was read from the store for the step that is being made: the records of all children, by their names."""
+    expected: dict[str, ChildStart] = field(factory=dict[str, ChildStart])
+    """Those of the step that is being made."""
 
     def take_up(self, records: Sequence[ChildRecord]) -> None:
         """Start again what the record says; once, when the harness is taken up."""

@@ -11,7 +11,7 @@ from harnesses.timing.clock import now_us
 from orchestrator import events
 from orchestrator.lifecycle import Status, follow, may_follow
 from orchestrator.outcome import Outcome, OutcomeKind
-from orchestrator.recording.attempt_id import AttemptId
+from orchestrator.recording.attempt import AttemptId
 from orchestrator.recording.commit_queue import Receipt
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_protocol import Append, Claimed

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from orchestrator.restart import Again, GiveUp, Intensity, Restart, Stop, Strategy, affected, decide
 
@@ -31,7 +31,7 @@ class Leaf(Protocol):
     def restart(self) -> Restart: ...
 
 
-class Action(Enum):
+class ExitAction(Enum):
     """What is done about an exit."""
 
     LEAVE = "leave"
@@ -40,41 +40,33 @@ class Action(Enum):
 
 
 @frozen
-class Verdict:
+class ExitDecision:
     """What is done about an exit, and to which harnesses."""
 
-    action: Action
+    action: ExitAction
     harnesses: tuple[Leaf, ...] = ()
     restarts: tuple[float, ...] = ()
     """The restarts that count, this one included."""
     counts: tuple[tuple[Node, tuple[float, ...]], ...] = ()
-    """For whose exit which restarts count from now on; see `count`."""
+    """For whose exit which restarts count from now on; see `count_restarts`."""
 
 
+@define(eq=False, repr=False)
 class Supervisor:
     """A node of the supervision tree."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        strategy: Strategy = Strategy.ONE_FOR_ONE,
-        intensity: Intensity | None = None,
-        restart: Restart = Restart.TRANSIENT,
-        parent: Supervisor | None = None,
-    ) -> None:
-        self.name = name
-        self.strategy = strategy
-        self.intensity = intensity or Intensity()
-        self.restart = restart
-        self.restarts: tuple[float, ...] = ()
-        """Of itself, where its parent counts each child by itself."""
-        self.counted: tuple[float, ...] = ()
-        """Of its children, where it counts them together."""
-        self.parent = parent
-        self.children: list[Node] = []
-        self.supervisors: set[str] = set()
-        """Names of those children that are supervisors."""
+    name: str
+    strategy: Strategy = Strategy.ONE_FOR_ONE
+    intensity: Intensity = field(factory=Intensity)
+    restart: Restart = Restart.TRANSIENT
+    parent: Supervisor | None = None
+    restarts: tuple[float, ...] = ()
+    """Of itself, where its parent counts each child by itself."""
+    counted: tuple[float, ...] = ()
+    """Of its children, where it counts them together."""
+    children: list[Node] = field(factory=list["Node"])
+    supervisors: set[str] = field(factory=set[str])
+    """Names of those children that are supervisors."""
 
     @property
     def depth(self) -> int:
@@ -105,8 +97,8 @@ class Supervisor:
 Node: TypeAlias = Leaf | Supervisor
 
 
-def judge(node: Node, *, crashed: bool, now: float) -> Verdict:
-    """Return what is done about the exit of `node`. Nothing is changed; `count` has its restarts counted.
+def decide_exit(node: Node, *, crashed: bool, now: float) -> ExitDecision:
+    """Return what is done about the exit of `node`. Nothing is changed; `count_restarts` has its restarts counted.
 
     Args:
         crashed: whether it ended with an error.
@@ -120,22 +112,22 @@ def judge(node: Node, *, crashed: bool, now: float) -> Verdict:
             names = affected(supervisor.strategy, [child.name for child in supervisor.children], node.name)
             chosen = [child for child in supervisor.children if child.name in names]
             leaves = tuple(leaf for child in chosen for leaf in _below(child))
-            return Verdict(Action.RESTART, leaves, restarts, ((node, restarts),))
+            return ExitDecision(ExitAction.RESTART, leaves, restarts, ((node, restarts),))
         case Stop():
             if isinstance(node, Supervisor):
-                return Verdict(Action.GIVE_UP, tuple(node.leaves()))
-            return Verdict(Action.LEAVE)
+                return ExitDecision(ExitAction.GIVE_UP, tuple(node.leaves()))
+            return ExitDecision(ExitAction.LEAVE)
         case GiveUp():
             if supervisor.parent is None:
                 concerned = _below(node) if supervisor.counts_each else supervisor.leaves()
-                return Verdict(Action.GIVE_UP, tuple(concerned), earlier, ((node, ()),))
-            verdict = judge(supervisor, crashed=True, now=now)
-            return evolve(verdict, restarts=verdict.restarts or earlier, counts=((node, ()), *verdict.counts))
+                return ExitDecision(ExitAction.GIVE_UP, tuple(concerned), earlier, ((node, ()),))
+            decision = decide_exit(supervisor, crashed=True, now=now)
+            return evolve(decision, restarts=decision.restarts or earlier, counts=((node, ()), *decision.counts))
 
 
-def count(verdict: Verdict) -> None:
-    """Have the restarts of a verdict count for those that follow."""
-    for node, restarts in verdict.counts:
+def count_restarts(decision: ExitDecision) -> None:
+    """Have the restarts of a decision count for those that follow."""
+    for node, restarts in decision.counts:
         supervisor = node.parent
         assert supervisor is not None
         if supervisor.counts_each:

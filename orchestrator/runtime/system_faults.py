@@ -10,7 +10,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from types import FrameType, TracebackType
+from traceback import walk_tb
+from types import FrameType
 from typing import cast
 
 import outcome
@@ -76,19 +77,13 @@ def _faults(error: BaseException) -> Iterator[_Fault]:
     waiting = [(error, False)]
     while waiting:
         one, in_loop = waiting.pop()
-        frames = tuple(islice(_frames(_TRACEBACK(one)), _MOST_FRAMES))
+        frames = tuple(islice((frame for frame, _ in walk_tb(_TRACEBACK(one))), _MOST_FRAMES))
         if is_one(one, trio.TrioInternalError) and (cause := _CAUSE(one)) is not None:
             waiting.append((cause, True))
         elif members(one) and _first_outside(frames) is None:
             waiting.extend((member, False) for member in reversed(members(one)))
         else:
             yield _Fault(one, frames, in_loop or is_one(one, trio.TrioInternalError))
-
-
-def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
-    while trace is not None:
-        yield trace.tb_frame
-        trace = trace.tb_next
 
 
 def _first_outside(frames: tuple[FrameType, ...]) -> FrameType | None:
@@ -125,7 +120,9 @@ def _owners(fault: _Fault, frame: FrameType | None, harnesses: Mapping[str, obje
     names = {id(harness): name for name, harness in harnesses.items()}
     seen = [value for one in fault.frames for value in _values(one)]
     found = [names[id(value)] for value in seen if id(value) in names]
-    found += [name for value in seen if isinstance(value, trio.lowlevel.Task) for name in _tasks(value) if name in harnesses]
+    found += [
+        name for value in seen if isinstance(value, trio.lowlevel.Task) for name in names_above(value) if name in harnesses
+    ]
     if found:
         return f" of harness {_listed(found)}"
     if frame is None:
@@ -155,7 +152,7 @@ def _values(frame: FrameType) -> Iterator[object]:
             yield from cast(tuple[object, ...], value)
 
 
-def _tasks(task: trio.lowlevel.Task | None) -> Iterator[str]:
+def names_above(task: trio.lowlevel.Task | None) -> Iterator[str]:
     """Yield the names of a task and of those above it."""
     while task is not None:
         yield task.name

@@ -18,9 +18,10 @@ import os
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
+from attrs import frozen
 
 from harnesses.data.record_size import ENCRYPTED
 from harnesses.files.key_file import KEY_BYTES, key_in
@@ -48,27 +49,11 @@ _EMPTY = b"{}"
 """A delta that changes nothing: it stays as it is."""
 
 
-class FieldCipher(Protocol):
-    """How the fields of one store are written and read."""
-
-    def hide(self, role: str, text: str) -> str:
-        """Return what is stored of the JSON `text` of a field."""
-        ...
-
-    def reveal(self, role: str, text: str) -> str:
-        """Return the JSON text of a field from what is stored; text that is not encrypted comes back unchanged.
-
-        Raises:
-            StoreUnusable: it is encrypted, and there is no key, or another one.
-        """
-        ...
-
-
+@frozen(eq=False)
 class Plain:
-    """Writes fields as they are. Without the key, encrypted fields cannot be read."""
+    """Writes fields as they are. Without the key, encrypted fields cannot be read: `StoreUnusable`."""
 
-    def __init__(self, location: str) -> None:
-        self._location = location
+    _location: str
 
     def hide(self, role: str, text: str) -> str:
         return text
@@ -82,10 +67,12 @@ class Plain:
 
 
 class AesGcm:
-    """Encrypts with a key of 32 bytes.
+    """Encrypts with a key of 32 bytes. Text that is not encrypted is read back unchanged.
 
-    Raises:
+    Raises, when made:
         UsageError: the key has another length, or the extra `encryption` is not installed.
+    Raises, when it reads:
+        StoreUnusable: a field is encrypted with another key.
     """
 
     def __init__(self, key: bytes, location: str) -> None:
@@ -121,6 +108,9 @@ class AesGcm:
                 f"check key= and {KEY_FILE}, or restore the store from a copy if it was changed"
             ) from error
 
+
+FieldCipher: TypeAlias = Plain | AesGcm
+"""How the fields of one store are written (`hide`) and read (`reveal`), each with the role of the field and its JSON text."""
 
 _EXPECTED = (
     f"expected the path of a file with {2 * KEY_BYTES} hexadecimal digits, as `openssl rand -hex 32` prints, or {KEY_BYTES} "

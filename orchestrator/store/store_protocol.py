@@ -27,12 +27,11 @@ from harnesses.errors import OrchestratorError
 from orchestrator.events import Event
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
-from orchestrator.store.approval_operations import ApprovalOperation, Ask, TakeUp
-from orchestrator.store.budget_operations import BudgetOperation, Charge, Reserve
-from orchestrator.store.message_values import ConsumedRow as ConsumedRow
-from orchestrator.store.message_values import Message as Message
-from orchestrator.store.message_values import Post as Post
-from orchestrator.store.message_values import SentRow as SentRow
+from orchestrator.store.store_operations import ApprovalOperation, Ask, BudgetOperation, Charge, Reserve, TakeUp
+from orchestrator.store.store_operations import ConsumedRow as ConsumedRow
+from orchestrator.store.store_operations import Message as Message
+from orchestrator.store.store_operations import Post as Post
+from orchestrator.store.store_operations import SentRow as SentRow
 
 
 class StepRow(NamedTuple):

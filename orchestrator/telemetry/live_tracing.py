@@ -14,12 +14,12 @@ from typing import TypeAlias
 import trio
 
 from orchestrator.recording.recorder import Recorder
-from orchestrator.runtime.signals import say
 from orchestrator.store.store_protocol import Store
 from orchestrator.telemetry.otlp_export import BATCH
 from orchestrator.telemetry.span import Span
 from orchestrator.telemetry.spans import Traces
 from orchestrator.telemetry.worker_thread import aside, leaf_of
+from orchestrator.text.terminal_text import say
 
 _PAGE = 512
 _PAUSE_S = 1.0

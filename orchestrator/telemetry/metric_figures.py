@@ -21,7 +21,7 @@ from harnesses.budgets.charging import AGENTS, THREAD
 from harnesses.budgets.pools import Account
 from harnesses.effects.effect import EffectOutcome
 from orchestrator.lifecycle import Status
-from orchestrator.recording.histogram import SizeHistogram
+from orchestrator.recording.histogram import Histogram
 from orchestrator.runtime.activity import FEWEST, Facts, Live, activity, limit_of
 from orchestrator.telemetry.record_counts import PARTS, Counts
 from orchestrator.text.terminal_text import inert
@@ -44,7 +44,7 @@ class Family:
     labels: tuple[str, ...] = ()
     samples: Sequence[Sample] = ()
     """Values of the labels, and the number."""
-    histograms: Sequence[tuple[tuple[str, ...], SizeHistogram]] = ()
+    histograms: Sequence[tuple[tuple[str, ...], Histogram]] = ()
 
 
 @frozen
@@ -67,8 +67,8 @@ class ProgramFigures:
     """What only a living program knows."""
 
     queued: int
-    commits_s: SizeHistogram
-    batches: SizeHistogram
+    commits_s: Histogram
+    batches: Histogram
     uncounted: int
     """Records that are committed, and not in the counts yet."""
     spans_sent: int = 0
@@ -127,7 +127,7 @@ def _counter(name: str, help: str, numbers: Sequence[Sample] | float, labels: st
     return evolve(_gauge(name, help, numbers, labels), kind="counter")
 
 
-def _histogram(name: str, help: str, histograms: Sequence[tuple[tuple[str, ...], SizeHistogram]], labels: str = "") -> Family:
+def _histogram(name: str, help: str, histograms: Sequence[tuple[tuple[str, ...], Histogram]], labels: str = "") -> Family:
     return Family(name, "histogram", help, tuple(labels.split()), histograms=histograms)
 
 

@@ -11,11 +11,11 @@ import trio
 
 from harnesses.timing.clock import now_us
 from orchestrator.errors import UsageError
-from orchestrator.recording.histogram import SizeHistogram
-from orchestrator.runtime.signals import say
+from orchestrator.recording.histogram import Histogram
 from orchestrator.telemetry.metric_figures import Family
 from orchestrator.telemetry.otel_sdk import MISSING, resource_of, scope
 from orchestrator.telemetry.telemetry_meter import Meter
+from orchestrator.text.terminal_text import say
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
@@ -92,7 +92,7 @@ def _data(family: Family, begun_ns: int, now_ns: int) -> Any:
     return Gauge(numbers)
 
 
-def _distribution(family: Family, values: tuple[str, ...], buckets: SizeHistogram, begun_ns: int, now_ns: int) -> Any:
+def _distribution(family: Family, values: tuple[str, ...], buckets: Histogram, begun_ns: int, now_ns: int) -> Any:
     from opentelemetry.sdk.metrics.export import HistogramDataPoint
 
     return HistogramDataPoint(

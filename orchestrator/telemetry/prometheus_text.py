@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from orchestrator.errors import UsageError
-from orchestrator.recording.histogram import SizeHistogram
+from orchestrator.recording.histogram import Histogram
 from orchestrator.telemetry.metric_figures import Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -62,7 +62,7 @@ class _Collector:
             yield made
 
 
-def _cumulative(buckets: SizeHistogram) -> list[tuple[str, float]]:
+def _cumulative(buckets: Histogram) -> list[tuple[str, float]]:
     """Return the bounds, the last one `+Inf`, and how many values were up to each."""
     bounds = [*map(repr, buckets.bounds), "+Inf"]
     return list(zip(bounds, map(float, accumulate(buckets.counts)), strict=True))

@@ -12,7 +12,7 @@ import msgspec
 from attrs import define, field
 
 from harnesses.effects.effect import EffectOutcome
-from orchestrator.recording.histogram import LONG_SECONDS, SizeHistogram
+from orchestrator.recording.histogram import LONG_SECONDS, Histogram
 from orchestrator.records import Record
 
 PARTS = ("work", "agent", "effects", "waiting", "commit", "held")
@@ -75,7 +75,7 @@ class Counts:
         self._started: set[str] = set()
         """Which harnesses this run has started: what it has recorded of steps before is a fork's, and was made by others."""
         self.harnesses: dict[str, Tally] = {}
-        self.parts = {part: SizeHistogram(LONG_SECONDS) for part in PARTS}
+        self.parts = {part: Histogram(LONG_SECONDS) for part in PARTS}
         self.effects: Counter[str] = Counter()
         """Finished ones, by outcome."""
         self.intents = 0

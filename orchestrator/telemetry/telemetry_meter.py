@@ -18,15 +18,15 @@ from attrs import evolve, frozen
 
 from harnesses.errors import OrchestratorError
 from orchestrator.errors import UsageError
-from orchestrator.recording.condition import Condition
+from orchestrator.recording.commit_queue import Condition
 from orchestrator.recording.recorder import Recorder
-from orchestrator.runtime.signals import say
 from orchestrator.status import pending_approvals
 from orchestrator.store.store_capabilities import Counted
 from orchestrator.store.store_protocol import Store
 from orchestrator.telemetry.metric_figures import Family, HarnessFigures, ProgramFigures, Snapshot, families
 from orchestrator.telemetry.record_counts import Counts
 from orchestrator.telemetry.worker_thread import aside, leaf_of
+from orchestrator.text.terminal_text import say
 
 _PAGE = 1000
 _PAUSE_S = 0.25

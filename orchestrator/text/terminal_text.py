@@ -4,6 +4,8 @@ line around.
 
 from __future__ import annotations
 
+import sys
+
 from harnesses.diagnostics import control_characters
 from harnesses.redaction.redactor import redact_text
 
@@ -20,3 +22,8 @@ def one_line(text: str, width: int = 200) -> str:
     """Return `text` without secrets, inert, on one line, and cut to `width` characters."""
     flat = control_characters.inert(" ".join(redact_text(text).split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def say(text: str) -> None:
+    """Tell the operator, on stderr."""
+    print(text, file=sys.stderr, flush=True)

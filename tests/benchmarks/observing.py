@@ -12,7 +12,7 @@ import trio
 
 from harnesses import BaseHarness
 from orchestrator import Orchestrator
-from orchestrator.recording.histogram import SECONDS, SizeHistogram
+from orchestrator.recording.histogram import SECONDS, Histogram
 from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot, families
 from orchestrator.telemetry.prometheus_text import text_of
 from orchestrator.telemetry.record_counts import Counts, Tally
@@ -35,7 +35,7 @@ def observing(folder: Path) -> dict[str, object]:
         for way, options in _WAYS.items():
             took = _processor_s(lambda: trio.run(_run, folder / f"{way}-{number}.db", options))  # noqa: B023
             times[way].append(took / (_HARNESSES * _STEPS) * 1e6)
-    buckets, counts = SizeHistogram(SECONDS), Counts()
+    buckets, counts = Histogram(SECONDS), Counts()
     names = [f"harness-{number}" for number in range(10_000)]
     counts.harnesses = {name: Tally(5, 1, 1, 10**15, {"work": 10, "agent": 5, "commit": 3}) for name in names}
     told = Snapshot(store="run.db", counts=counts, harnesses=[HarnessFigures(name, "running", 5) for name in names])
@@ -46,7 +46,7 @@ def observing(folder: Path) -> dict[str, object]:
     }
 
 
-def _count(buckets: SizeHistogram) -> None:
+def _count(buckets: Histogram) -> None:
     for _ in range(100_000):
         buckets.observe(0.0004)
 

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from orchestrator.codec import decode
 from orchestrator.store import SqliteReader
-from orchestrator.store.rules.version_rules import version_at
+from orchestrator.store.rules.state_rules import version_at
 
 from .lives import assert_sound, start
 from .versions_child import VERSIONS

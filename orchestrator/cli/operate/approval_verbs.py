@@ -16,9 +16,9 @@ from orchestrator.cli.value_lines import columns, json_line, stamp_us
 from orchestrator.errors import UsageError
 from orchestrator.status import Shown
 from orchestrator.status import known_approvals as known_approvals
-from orchestrator.store.approval_operations import Respond
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.store.store_operations import Respond
 from orchestrator.text.command_hints import command
 from orchestrator.text.terminal_text import one_line
 

@@ -11,8 +11,8 @@ from harnesses.budgets.budget import FIELDS
 from harnesses.budgets.charging import THREAD
 from harnesses.budgets.pools import Account
 from orchestrator.cli.value_lines import columns, json_line
-from orchestrator.store.sqlite.budget_rows import accounts
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite.sqlite_rows import accounts
 from orchestrator.text.terminal_text import one_line
 
 _HEAD = ("POOL", "OF", "LIMIT", "SPENT", "RESERVED", "LEFT")

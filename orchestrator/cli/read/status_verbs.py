@@ -14,7 +14,7 @@ from orchestrator.lifecycle import Status
 from orchestrator.records import StepRecord
 from orchestrator.runtime.activity import Live, span
 from orchestrator.status import At, json_status, lives_in, look
-from orchestrator.store.rules.settlement import pruned
+from orchestrator.store.rules.effect_rules import pruned
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 

@@ -16,7 +16,6 @@ import trio
 from attrs import define, field, frozen
 
 from harnesses.diagnostics.error_groups import leaves
-from orchestrator.accounts.pool_names import RUN
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode
 from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.run.code_loading import find_modules_in
@@ -36,6 +35,7 @@ from orchestrator.kill_switch import KillSwitch
 from orchestrator.log_file import is_stream, open_target
 from orchestrator.orchestrator import Orchestrator
 from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.recording.budget_account import RUN
 from orchestrator.runtime.system_faults import system_fault
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.telemetry.otel_sdk import is_asked_for

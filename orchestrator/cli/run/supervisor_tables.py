@@ -28,10 +28,10 @@ from msgspec import Meta
 
 from harnesses.budgets.budget import Budget
 from harnesses.features.planning.feature_list import cycle_in
-from orchestrator.accounts.pool_names import Pool, pool_name
 from orchestrator.cli.run.ready_made import way_out
 from orchestrator.errors import UsageError
 from orchestrator.orchestrator import Orchestrator
+from orchestrator.recording.budget_account import Pool, pool_name
 from orchestrator.restart import Restart, Strategy
 from orchestrator.runtime.supervisor import Supervisor
 

@@ -15,19 +15,8 @@ is to give another run over the same data; a store that ends with its process is
 
 from __future__ import annotations
 
-from orchestrator.store.conformance import approval_laws as approvals
-from orchestrator.store.conformance import budget_laws as budgets
-from orchestrator.store.conformance import capability_laws as capabilities
-from orchestrator.store.conformance import child_laws as children
-from orchestrator.store.conformance import commit_laws as commits
-from orchestrator.store.conformance import effect_laws as effects
-from orchestrator.store.conformance import fork_laws as forks
-from orchestrator.store.conformance import message_laws as messages
-from orchestrator.store.conformance import operator_laws as operators
-from orchestrator.store.conformance import ownership_laws as ownership
-from orchestrator.store.conformance import run_laws as runs
-from orchestrator.store.conformance import step_laws as steps
-from orchestrator.store.conformance import version_laws as versions
+from orchestrator.store.conformance.budget_laws import laws as budgets
+from orchestrator.store.conformance.capability_laws import laws as capabilities
 from orchestrator.store.conformance.conformance_tools import (
     TIME_US,
     Law,
@@ -44,29 +33,19 @@ from orchestrator.store.conformance.conformance_tools import (
     outcome_row,
     step_row,
 )
+from orchestrator.store.conformance.effect_laws import laws as effects
+from orchestrator.store.conformance.fork_laws import laws as forks
+from orchestrator.store.conformance.message_laws import laws as messages
+from orchestrator.store.conformance.operator_laws import laws as operators
+from orchestrator.store.conformance.ownership_laws import laws as ownership
+from orchestrator.store.conformance.step_laws import laws as steps
 
-LAWS: tuple[Law, ...] = (
-    *commits.LAWS,
-    *steps.LAWS,
-    *ownership.LAWS,
-    *messages.LAWS,
-    *effects.LAWS,
-    *operators.LAWS,
-    *forks.LAWS,
-    *approvals.LAWS,
-    *budgets.LAWS,
-    *capabilities.LAWS,
-    *versions.LAWS,
-    *children.LAWS,
-)
+_ALL = (steps, ownership, messages, effects, operators, forks, budgets, capabilities)
+
+LAWS: tuple[Law, ...] = tuple(law for laws in _ALL for law in laws.opening_one)
 """What every store keeps. Each opens one."""
 
-LAWS_BETWEEN_RUNS: tuple[Law, ...] = (
-    *runs.LAWS,
-    *effects.LAWS_BETWEEN_RUNS,
-    *operators.LAWS_BETWEEN_RUNS,
-    *budgets.LAWS_BETWEEN_RUNS,
-)
+LAWS_BETWEEN_RUNS: tuple[Law, ...] = tuple(law for laws in _ALL for law in laws.opening_two)
 """What a store keeps that outlives its process. Each opens two."""
 
 __all__ = [

@@ -15,9 +15,11 @@ from orchestrator import events
 from orchestrator.codec import decode
 from orchestrator.errors import OwnershipLost
 from orchestrator.lifecycle import Status
-from orchestrator.store.budget_operations import Charge, Fund, Reserve, SettleSpend
-from orchestrator.store.conformance.conformance_tools import TIME_US, Law, Open, claim, do, event_row, step_row
+from orchestrator.store.conformance.conformance_tools import TIME_US, Laws, Open, claim, do, event_row, step_row
+from orchestrator.store.store_operations import Charge, Fund, Reserve, SettleSpend
 from orchestrator.store.store_protocol import Claimed, Store
+
+laws = Laws()
 
 
 def fund(store: Store, pool: str, budget: Budget) -> None:
@@ -66,230 +68,223 @@ def charge(store: Store, claimed: Claimed, usage: Usage, *, thread: str = "", ep
     return do(store, row)
 
 
-def what_an_agent_reports_is_charged_past_the_limit_too(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
-        fund(store, "all", Budget(tokens=100))
+@laws.of_a_store
+def what_an_agent_reports_is_charged_past_the_limit_too(store: Store) -> None:
+    one = claim(store, "one")
+    fund(store, "all", Budget(tokens=100))
 
-        first, second = charge(store, one, Usage(tokens=90)), charge(store, one, Usage(tokens=90))
+    first, second = charge(store, one, Usage(tokens=90)), charge(store, one, Usage(tokens=90))
 
-        assert isinstance(first, Charged)
-        assert isinstance(second, Charged)
-        assert (bool(first.near), first.over) == (True, "")
-        assert (second.near, bool(second.over), second.over_pool) == ((), True, "all")
-        assert tokens(store) == (180, 0)
-        assert store.accounts()["agents/one"].spent == Spend(turns=2, tokens=180)
-        body = decode(store.records()[-1].body)
-        assert (body["change"], body["pools"], body["spent"]) == ("charged", ["all", "agents/one"], {"tokens": 90})
+    assert isinstance(first, Charged)
+    assert isinstance(second, Charged)
+    assert (bool(first.near), first.over) == (True, "")
+    assert (second.near, bool(second.over), second.over_pool) == ((), True, "all")
+    assert tokens(store) == (180, 0)
+    assert store.accounts()["agents/one"].spent == Spend(turns=2, tokens=180)
+    body = decode(store.records()[-1].body)
+    assert (body["change"], body["pools"], body["spent"]) == ("charged", ["all", "agents/one"], {"tokens": 90})
 
 
-def the_total_of_a_conversation_is_charged_for_what_it_has_grown(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
-        totals = [Usage(input_tokens=read, output_tokens=10 * at) for at, read in enumerate((100, 250, 250), 1)]
+@laws.of_a_store
+def the_total_of_a_conversation_is_charged_for_what_it_has_grown(store: Store) -> None:
+    one = claim(store, "one")
+    totals = [Usage(input_tokens=read, output_tokens=10 * at) for at, read in enumerate((100, 250, 250), 1)]
 
-        charged = [charge(store, one, total, thread="t") for total in totals]
+    charged = [charge(store, one, total, thread="t") for total in totals]
 
-        used = [each.usage for each in charged if isinstance(each, Charged)]
-        assert [each.tokens for each in used] == [110, 160, 10]
-        assert [each.output_tokens for each in used] == [10, 10, 10]
-        assert tokens(store) == (280, 0)
+    used = [each.usage for each in charged if isinstance(each, Charged)]
+    assert [each.tokens for each in used] == [110, 160, 10]
+    assert [each.output_tokens for each in used] == [10, 10, 10]
+    assert tokens(store) == (280, 0)
 
 
-def nothing_is_charged_for_a_harness_that_was_taken_over(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
+@laws.of_a_store
+def nothing_is_charged_for_a_harness_that_was_taken_over(store: Store) -> None:
+    one = claim(store, "one")
 
-        result = charge(store, one, Usage(tokens=5), epoch=one.epoch - 1)
+    result = charge(store, one, Usage(tokens=5), epoch=one.epoch - 1)
 
-        assert isinstance(result, OwnershipLost)
-        assert "all" not in store.accounts()
+    assert isinstance(result, OwnershipLost)
+    assert "all" not in store.accounts()
 
 
-def what_is_settled_is_charged_and_the_rest_comes_back(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
-        fund(store, "all", Budget(tokens=100, money=Decimal("1.50")))
+@laws.of_a_store
+def what_is_settled_is_charged_and_the_rest_comes_back(store: Store) -> None:
+    one = claim(store, "one")
+    fund(store, "all", Budget(tokens=100, money=Decimal("1.50")))
 
-        id = reserve(store, one, Spend(tokens=60, money=Decimal("0.50")))
-        open_now = store.accounts()["all"]
-        seq = do(store, SettleSpend(id, TIME_US, Spend(tokens=45, money=Decimal("0.30"))))
+    id = reserve(store, one, Spend(tokens=60, money=Decimal("0.50")))
+    open_now = store.accounts()["all"]
+    seq = do(store, SettleSpend(id, TIME_US, Spend(tokens=45, money=Decimal("0.30"))))
 
-        assert open_now.left == Budget(tokens=40, money=Decimal("1.00"))
-        assert store.accounts()["all"].spent == Spend(tokens=45, money=Decimal("0.30"))
-        assert store.accounts()["all"].reserved == NOTHING
-        assert seq == store.last_seq() == id + 1
+    assert open_now.left == Budget(tokens=40, money=Decimal("1.00"))
+    assert store.accounts()["all"].spent == Spend(tokens=45, money=Decimal("0.30"))
+    assert store.accounts()["all"].reserved == NOTHING
+    assert seq == store.last_seq() == id + 1
 
 
-def what_becomes_of_a_budget_is_on_record(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
+@laws.of_a_store
+def what_becomes_of_a_budget_is_on_record(store: Store) -> None:
+    one = claim(store, "one")
 
-        id = reserve(store, one, Spend(tokens=60), "mine", "all")
-        do(store, SettleSpend(id, TIME_US, Spend(tokens=45)))
+    id = reserve(store, one, Spend(tokens=60), "mine", "all")
+    do(store, SettleSpend(id, TIME_US, Spend(tokens=45)))
 
-        records = store.records()
-        assert [(record.harness, record.kind, record.attempt, record.step) for record in records] == [
-            ("one", "budget", 1, 1)
-        ] * 2
-        assert [decode(record.body) for record in records] == [
-            {"change": "reserved", "pools": ["mine", "all"], "amounts": {"tokens": 60}},
-            {
-                "change": "settled",
-                "reservation": id,
-                "pools": ["mine", "all"],
-                "amounts": {"tokens": 60},
-                "spent": {"tokens": 45},
-            },
-        ]
+    records = store.records()
+    assert [(record.harness, record.kind, record.attempt, record.step) for record in records] == [("one", "budget", 1, 1)] * 2
+    assert [decode(record.body) for record in records] == [
+        {"change": "reserved", "pools": ["mine", "all"], "amounts": {"tokens": 60}},
+        {"change": "settled", "reservation": id, "pools": ["mine", "all"], "amounts": {"tokens": 60}, "spent": {"tokens": 45}},
+    ]
 
 
-def what_does_not_fit_is_denied_or_put_off_and_changes_nothing(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one, other = claim(store, "one"), claim(store, "other")
-        fund(store, "all", Budget(tokens=10))
-        fund(store, "mine", Budget(tokens=100))
-        reserve(store, one, Spend(tokens=8))
-        before = (store.records(), store.accounts())
+@laws.of_a_store
+def what_does_not_fit_is_denied_or_put_off_and_changes_nothing(store: Store) -> None:
+    one, other = claim(store, "one"), claim(store, "other")
+    fund(store, "all", Budget(tokens=10))
+    fund(store, "mine", Budget(tokens=100))
+    reserve(store, one, Spend(tokens=8))
+    before = (store.records(), store.accounts())
 
-        later = do(store, reserve_row(other, Spend(tokens=3), "mine", "all"))
-        denied = do(store, reserve_row(other, Spend(tokens=11), "mine", "all"))
+    later = do(store, reserve_row(other, Spend(tokens=3), "mine", "all"))
+    denied = do(store, reserve_row(other, Spend(tokens=11), "mine", "all"))
 
-        assert later == Later("tokens", 10, 0, 8, 3, "all")
-        assert denied == Denied("tokens", 10, 0, 8, 11, "all")
-        assert (store.records(), store.accounts()) == before
+    assert later == Later("tokens", 10, 0, 8, 3, "all")
+    assert denied == Denied("tokens", 10, 0, 8, 11, "all")
+    assert (store.records(), store.accounts()) == before
 
 
-def a_commit_full_of_reservations_grants_what_there_is(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        askers = [claim(store, f"h{number}") for number in range(20)]
-        fund(store, "all", Budget(steps=7))
+@laws.of_a_store
+def a_commit_full_of_reservations_grants_what_there_is(store: Store) -> None:
+    askers = [claim(store, f"h{number}") for number in range(20)]
+    fund(store, "all", Budget(steps=7))
 
-        results = store.commit([], [reserve_row(asker, Spend(steps=1)) for asker in askers]).results
+    results = store.commit([], [reserve_row(asker, Spend(steps=1)) for asker in askers]).results
 
-        assert [isinstance(result, int) for result in results] == [True] * 7 + [False] * 13
-        assert store.accounts()["all"].reserved == Spend(steps=7)
+    assert [isinstance(result, int) for result in results] == [True] * 7 + [False] * 13
+    assert store.accounts()["all"].reserved == Spend(steps=7)
 
 
-def an_overspend_is_an_error_and_charged_in_full(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        id = reserve(store, claim(store, "one"), Spend(tokens=10))
+@laws.of_a_store
+def an_overspend_is_an_error_and_charged_in_full(store: Store) -> None:
+    id = reserve(store, claim(store, "one"), Spend(tokens=10))
 
-        result = do(store, SettleSpend(id, TIME_US, Spend(tokens=12)))
+    result = do(store, SettleSpend(id, TIME_US, Spend(tokens=12)))
 
-        assert isinstance(result, HarnessMisuse), result
-        assert "expected at most the 10 tokens reserved, was 12" in str(result)
-        assert tokens(store) == (10, 0)
-        assert decode(store.records()[-1].body)["change"] == "overspent"
-        assert decode(store.records()[-1].body)["spent"] == {"tokens": 12}
+    assert isinstance(result, HarnessMisuse), result
+    assert "expected at most the 10 tokens reserved, was 12" in str(result)
+    assert tokens(store) == (10, 0)
+    assert decode(store.records()[-1].body)["change"] == "overspent"
+    assert decode(store.records()[-1].body)["spent"] == {"tokens": 12}
 
 
-def a_reservation_is_settled_once(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        id = reserve(store, claim(store, "one"), Spend(tokens=10))
-        do(store, SettleSpend(id, TIME_US, Spend(tokens=4)))
+@laws.of_a_store
+def a_reservation_is_settled_once(store: Store) -> None:
+    id = reserve(store, claim(store, "one"), Spend(tokens=10))
+    do(store, SettleSpend(id, TIME_US, Spend(tokens=4)))
 
-        result = do(store, SettleSpend(id, TIME_US, Spend(tokens=4)))
+    result = do(store, SettleSpend(id, TIME_US, Spend(tokens=4)))
 
-        assert isinstance(result, HarnessMisuse), result
-        assert tokens(store) == (4, 0)
+    assert isinstance(result, HarnessMisuse), result
+    assert tokens(store) == (4, 0)
 
 
-def who_is_not_the_owner_can_not_reserve(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        old = claim(store, "one")
-        claim(store, "one", take_over=True)
+@laws.of_a_store
+def who_is_not_the_owner_can_not_reserve(store: Store) -> None:
+    old = claim(store, "one")
+    claim(store, "one", take_over=True)
 
-        result = do(store, reserve_row(old, Spend(tokens=1)))
+    result = do(store, reserve_row(old, Spend(tokens=1)))
 
-        assert isinstance(result, OwnershipLost), result
+    assert isinstance(result, OwnershipLost), result
 
 
-def who_holds_tokens_does_not_wait_for_tokens(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one, other = claim(store, "one"), claim(store, "other")
-        fund(store, "all", Budget(tokens=10))
-        reserve(store, one, Spend(tokens=5, steps=1))
-        reserve(store, other, Spend(steps=1))
+@laws.of_a_store
+def who_holds_tokens_does_not_wait_for_tokens(store: Store) -> None:
+    one, other = claim(store, "one"), claim(store, "other")
+    fund(store, "all", Budget(tokens=10))
+    reserve(store, one, Spend(tokens=5, steps=1))
+    reserve(store, other, Spend(steps=1))
 
-        assert isinstance(do(store, reserve_row(one, Spend(tokens=6))), Denied)
-        assert isinstance(do(store, reserve_row(other, Spend(tokens=6))), Later)
+    assert isinstance(do(store, reserve_row(one, Spend(tokens=6))), Denied)
+    assert isinstance(do(store, reserve_row(other, Spend(tokens=6))), Later)
 
 
-def a_new_attempt_begins_with_nothing_reserved(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one, other = claim(store, "one"), claim(store, "other")
-        begin(store, one)
-        reserve(store, one, Spend(tokens=10))
-        reserve(store, other, Spend(tokens=1))
+@laws.of_a_store
+def a_new_attempt_begins_with_nothing_reserved(store: Store) -> None:
+    one, other = claim(store, "one"), claim(store, "other")
+    begin(store, one)
+    reserve(store, one, Spend(tokens=10))
+    reserve(store, other, Spend(tokens=1))
 
-        begin(store, one)
+    begin(store, one)
 
-        assert tokens(store) == (10, 1)
-        assert [record.kind for record in store.records()][-2:] == ["budget", "started"]
-        assert decode(store.records()[-2].body)["change"] == "forfeited"
+    assert tokens(store) == (10, 1)
+    assert [record.kind for record in store.records()][-2:] == ["budget", "started"]
+    assert decode(store.records()[-2].body)["change"] == "forfeited"
 
 
-def who_is_given_up_leaves_nothing_reserved(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
-        begin(store, one)
-        id = reserve(store, one, Spend(tokens=10))
+@laws.of_a_store
+def who_is_given_up_leaves_nothing_reserved(store: Store) -> None:
+    one = claim(store, "one")
+    begin(store, one)
+    id = reserve(store, one, Spend(tokens=10))
 
-        do(store, event_row(one, events.Stopped(), Status.STOPPED, release=True))
+    do(store, event_row(one, events.Stopped(), Status.STOPPED, release=True))
 
-        assert tokens(store) == (10, 0)
-        assert isinstance(do(store, SettleSpend(id, TIME_US, NOTHING)), HarnessMisuse)
+    assert tokens(store) == (10, 0)
+    assert isinstance(do(store, SettleSpend(id, TIME_US, NOTHING)), HarnessMisuse)
 
 
-def a_raised_budget_keeps_what_was_spent(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
-        fund(store, "all", Budget(tokens=10))
-        do(store, SettleSpend(reserve(store, one, Spend(tokens=10)), TIME_US, Spend(tokens=10)))
-        assert isinstance(do(store, reserve_row(one, Spend(tokens=5))), Denied)
+@laws.of_a_store
+def a_raised_budget_keeps_what_was_spent(store: Store) -> None:
+    one = claim(store, "one")
+    fund(store, "all", Budget(tokens=10))
+    do(store, SettleSpend(reserve(store, one, Spend(tokens=10)), TIME_US, Spend(tokens=10)))
+    assert isinstance(do(store, reserve_row(one, Spend(tokens=5))), Denied)
 
-        fund(store, "all", Budget(tokens=15))
+    fund(store, "all", Budget(tokens=15))
 
-        reserve(store, one, Spend(tokens=5))
-        assert store.accounts()["all"] == Account(Budget(tokens=15), Spend(tokens=10), Spend(tokens=5))
+    reserve(store, one, Spend(tokens=5))
+    assert store.accounts()["all"] == Account(Budget(tokens=15), Spend(tokens=10), Spend(tokens=5))
 
 
-def what_is_funded_is_on_record(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        fund(store, "all", Budget(tokens=10))
+@laws.of_a_store
+def what_is_funded_is_on_record(store: Store) -> None:
+    fund(store, "all", Budget(tokens=10))
 
-        again = do(store, Fund("all", Budget(tokens=10), TIME_US))
+    again = do(store, Fund("all", Budget(tokens=10), TIME_US))
 
-        (record,) = store.records()
-        assert again == 0
-        assert (record.kind, record.harness) == ("budget", "")
-        assert decode(record.body) == {"change": "funded", "pools": ["all"], "limits": {"tokens": 10}}
+    (record,) = store.records()
+    assert again == 0
+    assert (record.kind, record.harness) == ("budget", "")
+    assert decode(record.body) == {"change": "funded", "pools": ["all"], "limits": {"tokens": 10}}
 
 
-def some_pools_are_shown_without_the_others(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        for number in (2, 1, 3):
-            fund(store, f"pool/{number}", Budget(tokens=number))
+@laws.of_a_store
+def some_pools_are_shown_without_the_others(store: Store) -> None:
+    for number in (2, 1, 3):
+        fund(store, f"pool/{number}", Budget(tokens=number))
 
-        assert list(store.accounts()) == ["pool/1", "pool/2", "pool/3"]
-        assert store.accounts(["pool/2", "none"]) == {"pool/2": Account(Budget(tokens=2))}
+    assert list(store.accounts()) == ["pool/1", "pool/2", "pool/3"]
+    assert store.accounts(["pool/2", "none"]) == {"pool/2": Account(Budget(tokens=2))}
 
 
-def a_step_and_its_settlement_are_one_commit(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        one = claim(store, "one")
-        id = reserve(store, one, Spend(steps=1))
+@laws.of_a_store
+def a_step_and_its_settlement_are_one_commit(store: Store) -> None:
+    one = claim(store, "one")
+    id = reserve(store, one, Spend(steps=1))
 
-        committed = store.commit(
-            [step_row(one, 1)], [SettleSpend(id, TIME_US, Spend(steps=1)), reserve_row(one, Spend(steps=1), step=2)]
-        )
+    committed = store.commit(
+        [step_row(one, 1)], [SettleSpend(id, TIME_US, Spend(steps=1)), reserve_row(one, Spend(steps=1), step=2)]
+    )
 
-        assert [record.kind for record in store.records()] == ["budget", "step", "budget", "budget"]
-        assert committed.results[1] == store.last_seq()
-        assert store.accounts()["all"] == Account(spent=Spend(steps=1), reserved=Spend(steps=1))
+    assert [record.kind for record in store.records()] == ["budget", "step", "budget", "budget"]
+    assert committed.results[1] == store.last_seq()
+    assert store.accounts()["all"] == Account(spent=Spend(steps=1), reserved=Spend(steps=1))
 
 
+@laws.between_runs
 def budgets_are_there_for_the_next_run(open_store: Open) -> None:
     with closing(open_store()) as store:
         fund(store, "all", Budget(tokens=10, money=Decimal("0.10"), working_time_s=1.5))
@@ -303,6 +298,7 @@ def budgets_are_there_for_the_next_run(open_store: Open) -> None:
         )
 
 
+@laws.between_runs
 def two_runs_never_overshoot_one_pool(open_store: Open) -> None:
     with closing(open_store()) as first, closing(open_store()) as second:
         fund(first, "all", Budget(tokens=100))
@@ -324,6 +320,7 @@ def two_runs_never_overshoot_one_pool(open_store: Open) -> None:
         assert tokens(first) == tokens(second) == (96, 0)
 
 
+@laws.between_runs
 def what_a_dead_run_has_left_open_holds_up_nobody(open_store: Open) -> None:
     with closing(open_store()) as living:
         other = claim(living, "other")
@@ -341,6 +338,7 @@ def what_a_dead_run_has_left_open_holds_up_nobody(open_store: Open) -> None:
         assert isinstance(do(living, reserve_row(other, Spend(tokens=5))), int)
 
 
+@laws.between_runs
 def who_was_taken_over_does_not_settle_what_was_charged(open_store: Open) -> None:
     with closing(open_store()) as first, closing(open_store()) as second:
         id = reserve(first, claim(first, "one"), Spend(tokens=10))
@@ -349,31 +347,3 @@ def who_was_taken_over_does_not_settle_what_was_charged(open_store: Open) -> Non
 
         assert isinstance(do(first, SettleSpend(id, TIME_US, Spend(tokens=1))), HarnessMisuse)
         assert tokens(first) == (10, 0)
-
-
-LAWS: tuple[Law, ...] = (
-    what_is_settled_is_charged_and_the_rest_comes_back,
-    what_becomes_of_a_budget_is_on_record,
-    what_does_not_fit_is_denied_or_put_off_and_changes_nothing,
-    a_commit_full_of_reservations_grants_what_there_is,
-    an_overspend_is_an_error_and_charged_in_full,
-    a_reservation_is_settled_once,
-    who_is_not_the_owner_can_not_reserve,
-    who_holds_tokens_does_not_wait_for_tokens,
-    a_new_attempt_begins_with_nothing_reserved,
-    who_is_given_up_leaves_nothing_reserved,
-    a_raised_budget_keeps_what_was_spent,
-    what_is_funded_is_on_record,
-    some_pools_are_shown_without_the_others,
-    a_step_and_its_settlement_are_one_commit,
-    what_an_agent_reports_is_charged_past_the_limit_too,
-    the_total_of_a_conversation_is_charged_for_what_it_has_grown,
-    nothing_is_charged_for_a_harness_that_was_taken_over,
-)
-
-LAWS_BETWEEN_RUNS: tuple[Law, ...] = (
-    budgets_are_there_for_the_next_run,
-    two_runs_never_overshoot_one_pool,
-    what_a_dead_run_has_left_open_holds_up_nobody,
-    who_was_taken_over_does_not_settle_what_was_charged,
-)

@@ -2,87 +2,78 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from orchestrator.codec import decode
-from orchestrator.store.conformance.approval_laws import ask, respond
-from orchestrator.store.conformance.conformance_tools import TIME_US, Law, Open, claim, do, intent_row, step_row
+from orchestrator.store.conformance.conformance_tools import TIME_US, Laws, claim, do, intent_row, step_row
+from orchestrator.store.conformance.operator_laws import ask, respond
 from orchestrator.store.store_capabilities import Counted, Watched
-from orchestrator.store.store_protocol import ConsumedRow, Post
+from orchestrator.store.store_protocol import ConsumedRow, Post, Store
+
+laws = Laws()
 
 
-def messages_that_wait_are_counted(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        if not isinstance(store, Counted):
-            return
-        one, counts = claim(store, "one"), [store.messages_waiting()]
-        claim(store, "two")
+@laws.of_a_store
+def messages_that_wait_are_counted(store: Store) -> None:
+    if not isinstance(store, Counted):
+        return
+    one, counts = claim(store, "one"), [store.messages_waiting()]
+    claim(store, "two")
 
-        seqs = [do(store, Post(name, "", TIME_US, "1")) for name in ("one", "one", "two")]
-        counts.append(store.messages_waiting())
-        store.commit([step_row(one, 1)], consumed=[ConsumedRow(seqs[0], one.harness, 1)])
+    seqs = [do(store, Post(name, "", TIME_US, "1")) for name in ("one", "one", "two")]
+    counts.append(store.messages_waiting())
+    store.commit([step_row(one, 1)], consumed=[ConsumedRow(seqs[0], one.harness, 1)])
 
-        assert [*counts, store.messages_waiting()] == [0, 3, 2]
-
-
-def outlines_are_the_records_with_less_in_them(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        if not isinstance(store, Counted):
-            return
-        one = claim(store, "one")
-        store.commit([step_row(one, 1)], effects=[intent_row(one, 2, "order")])
-        do(store, Post("one", "", TIME_US, "1"))
-        store.commit([step_row(one, 2)])
-
-        records, outlines = store.records(), store.outlines()
-
-        assert [(line.seq, line.harness, line.kind, line.step, line.run) for line in outlines] == [
-            (record.seq, record.harness, record.kind, record.step, record.run) for record in records
-        ]
-        assert all(
-            decode(line.body).items() <= decode(record.body).items() for line, record in zip(outlines, records, strict=True)
-        )
-        assert [line.seq for line in store.outlines(after=records[0].seq, limit=2)] == [record.seq for record in records[1:3]]
+    assert [*counts, store.messages_waiting()] == [0, 3, 2]
 
 
-def arrivals_are_the_newest_message_of_each_mailbox(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        if not isinstance(store, Watched):
-            return
-        for name in ("one", "two", "three"):
-            claim(store, name)
-        seqs = [do(store, Post(name, "", TIME_US, "1")) for name in ("one", "two", "one")]
+@laws.of_a_store
+def outlines_are_the_records_with_less_in_them(store: Store) -> None:
+    if not isinstance(store, Counted):
+        return
+    one = claim(store, "one")
+    store.commit([step_row(one, 1)], effects=[intent_row(one, 2, "order")])
+    do(store, Post("one", "", TIME_US, "1"))
+    store.commit([step_row(one, 2)])
 
-        assert dict(store.arrivals(after=0)) == {"one": seqs[2], "two": seqs[1]}
-        assert dict(store.arrivals(after=seqs[1])) == {"one": seqs[2]}
-        assert not store.arrivals(after=seqs[2])
+    records, outlines = store.records(), store.outlines()
 
-
-def answers_come_in_order_and_in_pages(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        if not isinstance(store, Watched):
-            return
-        one = claim(store, "one")
-        ids = [ask(store, one, key=key).id for key in ("push", "pull", "tag")]
-        for id in ids:
-            respond(store, id, "approved")
-
-        first = store.answers(after=0, limit=2)
-
-        assert [id for _, id in first] == ids[:2]
-        assert [id for _, id in store.answers(after=first[-1][0], limit=2)] == ids[2:]
+    assert [(line.seq, line.harness, line.kind, line.step, line.run) for line in outlines] == [
+        (record.seq, record.harness, record.kind, record.step, record.run) for record in records
+    ]
+    assert all(
+        decode(line.body).items() <= decode(record.body).items() for line, record in zip(outlines, records, strict=True)
+    )
+    assert [line.seq for line in store.outlines(after=records[0].seq, limit=2)] == [record.seq for record in records[1:3]]
 
 
-def a_store_that_is_where_it_was_made_says_nothing(open_store: Open) -> None:
-    with closing(open_store()) as store:
-        if isinstance(store, Watched):
-            store.check_in_place()
+@laws.of_a_store
+def arrivals_are_the_newest_message_of_each_mailbox(store: Store) -> None:
+    if not isinstance(store, Watched):
+        return
+    for name in ("one", "two", "three"):
+        claim(store, name)
+    seqs = [do(store, Post(name, "", TIME_US, "1")) for name in ("one", "two", "one")]
+
+    assert dict(store.arrivals(after=0)) == {"one": seqs[2], "two": seqs[1]}
+    assert dict(store.arrivals(after=seqs[1])) == {"one": seqs[2]}
+    assert not store.arrivals(after=seqs[2])
 
 
-LAWS: tuple[Law, ...] = (
-    messages_that_wait_are_counted,
-    outlines_are_the_records_with_less_in_them,
-    arrivals_are_the_newest_message_of_each_mailbox,
-    answers_come_in_order_and_in_pages,
-    a_store_that_is_where_it_was_made_says_nothing,
-)
+@laws.of_a_store
+def answers_come_in_order_and_in_pages(store: Store) -> None:
+    if not isinstance(store, Watched):
+        return
+    one = claim(store, "one")
+    ids = [ask(store, one, key=key).id for key in ("push", "pull", "tag")]
+    for id in ids:
+        respond(store, id, "approved")
+
+    first = store.answers(after=0, limit=2)
+
+    assert [id for _, id in first] == ids[:2]
+    assert [id for _, id in store.answers(after=first[-1][0], limit=2)] == ids[2:]
+
+
+@laws.of_a_store
+def a_store_that_is_where_it_was_made_says_nothing(store: Store) -> None:
+    if isinstance(store, Watched):
+        store.check_in_place()

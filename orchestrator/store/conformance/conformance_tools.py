@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import wraps
 from typing import Any, TypeAlias, TypeVar
+
+from attrs import field, frozen
 
 from harnesses.data.delta import Delta
 from harnesses.effects.effect import EffectOutcome
@@ -18,6 +22,30 @@ RowT = TypeVar("RowT")
 
 TIME_US = 1_700_000_000_000_000
 """The wall time of everything here: a moment in November 2023."""
+
+
+@frozen
+class Laws:
+    """The laws of one module, in the order in which they are written."""
+
+    opening_one: list[Law] = field(factory=list[Law])
+    opening_two: list[Law] = field(factory=list[Law])
+
+    def of_a_store(self, keep: Callable[[Store], None]) -> Law:
+        """Make a law of what one open store keeps: it is opened before, and closed after."""
+
+        @wraps(keep)
+        def law(open_store: Open) -> None:
+            with closing(open_store()) as store:
+                keep(store)
+
+        self.opening_one.append(law)
+        return law
+
+    def between_runs(self, law: Law) -> Law:
+        """Take up a law that opens stores itself, one for each run."""
+        self.opening_two.append(law)
+        return law
 
 
 def claim(store: Store, name: str, *, state: str = '{"total":0}', take_over: bool = False, reopen: bool = False) -> Claimed:

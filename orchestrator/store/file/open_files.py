@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from harnesses.processes.fork_safety import keep_for_ever
@@ -196,9 +196,95 @@ def _count_descriptors(path: Path, found: _Identity | None = None) -> int:
 
 
 def _identity(path: Path) -> _Identity | None:
-    """Return what the file is, whatever name it is reached by."""
+    """Return what the file is, whatever name it is reached by; None if it is not there, or cannot be looked at."""
     try:
-        status = os.stat(path)
+        return _find(path)
     except OSError:
         return None
+
+
+def _find(file: str | Path) -> _Identity | None:
+    """Return what a file is; None if it is not there.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    try:
+        status = os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     return status.st_dev, status.st_ino
+
+
+_ENDS = ("", "-wal", "-shm")
+
+
+class Presence:
+    """The files of one store, as they were when it was opened. What was not there then is not looked for.
+
+    A file that was deleted or replaced can be written to as before: everything succeeds, and nothing of it will ever be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = {file: known for end in _ENDS if (known := _find(file := f"{path}{end}")) is not None}
+
+    def check(self) -> None:
+        """Return if all are there. Three calls to the system, of a microsecond each.
+
+        Raises:
+            StoreUnusable: one is not, or is another.
+        """
+        for file, known in self._known.items():
+            try:
+                found = _find(file)
+            except OSError:  # it cannot be looked at, which says nothing
+                continue
+            if found != known:
+                raise StoreUnusable(
+                    f"{file} was {'deleted or moved' if found is None else 'replaced'} while it was being written to: "
+                    f"expected the file that was opened; what was recorded since is lost; put {self._path} back, from a copy "
+                    "if need be, and start again"
+                )
+
+
+ConnectionT = TypeVar("ConnectionT", bound=sqlite3.Connection)
+
+_LOOK = "SELECT count(*) FROM sqlite_master"
+
+
+def connect_reader(path: Path, factory: type[ConnectionT], *, check_same_thread: bool = True) -> ConnectionT:
+    """Return a connection that reads, whatever can be written beside the file.
+
+    SQLite reads a write-ahead log by a file of shared memory that it makes beside the store. Where it cannot make one (a
+    read-only mount or folder, a user without rights to it), a log that is there is read into memory, and a store without a log
+    as it is. Nobody holds a lock then: who writes meanwhile, by another way to the file, may be seen in parts.
+    """
+    uri = f"file:{quote(str(path))}?mode=ro"
+    for suffix, statement in ("", ""), *_without_shared_memory(path):
+        db = sqlite3.connect(
+            uri + suffix, uri=True, isolation_level=None, check_same_thread=check_same_thread, factory=factory
+        )
+        try:
+            if statement:
+                db.execute(statement)
+            db.execute(_LOOK).fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                return db  # what is wrong with it is told when it is read
+            db.close()
+        except sqlite3.DatabaseError:
+            return db
+        else:
+            return db
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=check_same_thread, factory=factory)
+
+
+def _without_shared_memory(path: Path) -> list[tuple[str, str]]:
+    """Return how to open it without: what to add to its address, and a statement before the first."""
+    log = Path(f"{path}-wal")
+    if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids) or not path.is_file():
+        return []
+    if log.exists() and log.stat().st_size:
+        return [("&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")]
+    return [("&immutable=1", "")]

@@ -308,26 +308,19 @@ def statements(script: str) -> list[str]:
 VERSION = len(MIGRATIONS)
 """The schema version that this program writes: `PRAGMA user_version`."""
 
-INDEX_STEPS = """
-INSERT INTO step_index (harness, step, seq)
-    SELECT harness, step, seq FROM records
-    WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step'
-    ORDER BY harness, step
-"""
+INDEXES = {
+    "step_index": "kind = 'step'",
+    "effect_index": "kind IN ('intent', 'outcome')",
+    "snapshots": "kind = 'step' AND state IS NOT NULL",
+}
+"""Which records are in each table of the bulk index."""
 
-INDEX_EFFECTS = """
-INSERT INTO effect_index (harness, step, seq)
-    SELECT harness, step, seq FROM records
-    WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome')
-    ORDER BY harness, step, seq
-"""
-
-INDEX_SNAPSHOTS = """
-INSERT INTO snapshots (harness, step, seq)
-    SELECT harness, step, seq FROM records
-    WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' AND state IS NOT NULL
-    ORDER BY harness, step
-"""
+INDEX_NEW = tuple(
+    f"INSERT INTO {index} (harness, step, seq) SELECT harness, step, seq FROM records "
+    f"WHERE seq > (SELECT indexed_seq FROM meta) AND {which} ORDER BY harness, step, seq"
+    for index, which in INDEXES.items()
+)
+"""Statements that fill them with what is newer than `meta.indexed_seq`."""
 
 HEAD = """
 SELECT max(coalesce((SELECT max(step) FROM step_index WHERE harness = :harness), 0),

@@ -12,8 +12,8 @@ from __future__ import annotations
 import shlex
 import sqlite3
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -80,6 +80,18 @@ class Connection(sqlite3.Connection):
                 f"makes, and nothing of it was run; {found[0].mend(store)}"
             )
         self.held = version
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Take the write lock, and commit what the block writes; roll it back if the block raises."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self.in_transaction:
+                self.execute("ROLLBACK")
+            raise
 
 
 def harden(db: sqlite3.Connection) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -20,15 +20,12 @@ from orchestrator.errors import OwnedElsewhere, OwnershipLost, UnknownHarness, U
 from orchestrator.events import Forked, Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord, name_in
-from orchestrator.store.in_memory.memory_mailbox import MemoryMailbox
-from orchestrator.store.message_values import full, is_bounded, is_open, record_of, unknown_recipient
 from orchestrator.store.rules.approval_rules import ApprovalRules, Filed, MemoryApprovalRows, approval_records
 from orchestrator.store.rules.budget_rules import BudgetRules, MemoryBudgetRows
-from orchestrator.store.rules.effect_history import Mark, effects_of
+from orchestrator.store.rules.effect_rules import Mark, effects_of, settling
 from orchestrator.store.rules.fork_rules import Origin, check_fork, copy_step, forked, rows_of
-from orchestrator.store.rules.settlement import settling
-from orchestrator.store.rules.state_replay import derive
-from orchestrator.store.rules.version_rules import check_migrate, migration_body, versions_until
+from orchestrator.store.rules.state_rules import check_migrate, derive, migration_body, versions_until
+from orchestrator.store.store_operations import REPLY, full, is_bounded, is_open, record_of, unknown_recipient
 from orchestrator.store.store_protocol import (
     EFFECT_KINDS,
     HELD,
@@ -49,6 +46,43 @@ from orchestrator.store.store_protocol import (
     StepRow,
     VersionRow,
 )
+
+
+@define
+class MemoryMailbox:
+    """What waits for one harness."""
+
+    limit: int | None = None
+    waiting: OrderedDict[int, Message] = field(factory=OrderedDict[int, Message])
+    """Messages that no step has used, by their `seq`. Of a plain dict, the first of what is left takes ever longer to find."""
+    replies: OrderedDict[int, Message] = field(factory=OrderedDict[int, Message])
+    """The same for replies."""
+    ids: dict[str, int] = field(factory=dict[str, int])
+    """The `seq` of each message that had an id, also once it is used."""
+
+    def put(self, seq: int, post: Post) -> int:
+        """Take a message in; return the `seq` of the newest one that waited before it, 0 if none did."""
+        before = next(reversed(self.waiting), 0)
+        message = Message(seq, post.sender, post.body, post.id, post.kind, post.type, post.deadline_us)
+        (self.replies if post.kind == REPLY else self.waiting)[seq] = message
+        if post.id:
+            self.ids[post.id] = seq
+        return before
+
+    def use_up(self, seq: int) -> None:
+        """Forget a message that a step has used."""
+        self.waiting.pop(seq, None)
+        self.replies.pop(seq, None)
+
+    def places(self, now_us: int) -> int:
+        """Return how many places are taken: a request whose deadline has passed takes none."""
+        return sum(is_open(message, now_us) for message in self.waiting.values())
+
+    def is_full_for(self, post: Post, now_us: int, more: int = 0) -> bool:
+        """Return whether there is no room for a message, with so many more waiting than there are now."""
+        is_new = is_bounded(post) and post.id not in self.ids
+        return self.limit is not None and is_new and self.places(now_us) + more >= self.limit
+
 
 _OF_ANY_TIME = (*EFFECT_KINDS, "output")
 """Of rows that are written whatever becomes of the step being made."""
@@ -99,7 +133,7 @@ class _Harness:
 
 
 class MemoryStore:
-    """A store that ends with the process."""
+    """A store that ends with the process. What each method does, `Store` says."""
 
     blocking = False
     location = "memory"
@@ -169,28 +203,23 @@ class MemoryStore:
             harness.owned = False
 
     def harnesses(self) -> list[HarnessRecord]:
-        """Return every harness, in the order of their first start."""
         with self._lock:
             return [_to_record(harness) for harness in self._harnesses.values()]
 
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
-        """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
         with self._lock:
             rows = self._find_by_name(name).rows(after, limit)
         return [decode_step(name, *row) for row in rows]
 
     def state_versions(self, name: str) -> list[VersionRow]:
-        """Return where the states of a harness begin to have another version."""
         with self._lock:
             return list(self._find_by_name(name).versions)
 
     def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
-        """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
         with self._lock:
             return [row for _, row in self._find_by_name(name).steps[max(after, 0) : max(after, 0) + limit]]
 
     def state_at(self, name: str, step: int) -> str:
-        """Return the JSON of the state after `step`; 0 is the initial one."""
         with self._lock:
             harness = self._find_by_name(name)
             if not 0 <= step <= len(harness.steps):
@@ -200,24 +229,20 @@ class MemoryStore:
         return derive(state, [row[4] for row in rows])
 
     def mailbox(self, name: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
-        """Return at most `limit` messages to one harness with `seq > after` that no step has used, oldest first."""
         with self._lock:
             waiting = self._find_by_name(name).mail.waiting.values()
             return list(islice((message for message in waiting if message.seq > after), limit))
 
     def replies(self, name: str) -> list[Message]:
-        """Return the replies to one harness that no step has used, oldest first."""
         with self._lock:
             return list(self._find_by_name(name).mail.replies.values())
 
     def room(self, name: str) -> int | None:
-        """Return how many more messages the mailbox of a harness takes; None if any number."""
         with self._lock:
             mail = self._recipient(name).mail
         return None if mail.limit is None else max(0, mail.limit - mail.places(now_us()))
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
-        """Return all effects, of one harness or of all, in the order in which they were begun last."""
         with self._lock:
             chosen = list(self._harnesses.values()) if name is None else [self._find_by_name(name)]
             found = [
@@ -229,7 +254,6 @@ class MemoryStore:
         return sorted(found, key=lambda record: record.seq)
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
-        """Return all that was asked of people, by one harness or by all, in the order in which it was asked."""
         with self._lock:
             if name is not None:
                 self._find_by_name(name)
@@ -237,23 +261,19 @@ class MemoryStore:
         return [record for record in records if name is None or record.harness == name]
 
     def children(self, name: str | None = None) -> tuple[ChildRecord, ...]:
-        """Return the harnesses that one harness, or all of them, have started, in the order in which they were."""
         with self._lock:
             chosen = list(self._harnesses.values()) if name is None else [self._find_by_name(name)]
             found = [child for harness in chosen for child in self._children_of(harness)]
         return tuple(sorted(found, key=lambda child: child.seq))
 
     def accounts(self, pools: Collection[str] | None = None) -> dict[str, Account]:
-        """Return where pools stand, all or some, by name."""
         with self._lock:
             return self._budget_rows.accounts(pools)
 
     def last_seq(self) -> int:
-        """Return the `seq` of the newest record; 0 if there is none."""
         return len(self._records)
 
     def records(self, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Return at most `limit` records of any kind with `seq > after`, in order of `seq`."""
         with self._lock:
             return self._records[max(after, 0) : max(after, 0) + limit]
 

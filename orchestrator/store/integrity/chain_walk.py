@@ -7,10 +7,9 @@ import sqlite3
 import struct
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
 
 from orchestrator.store.integrity.proof_findings import COPY, REPAIRED, Account, Row, Seal
-from orchestrator.store.integrity.record_bytes import records, take_in
+from orchestrator.store.integrity.record_bytes import records, take_in, text_bytes
 from orchestrator.store.integrity.residue import read_base, read_marks
 from orchestrator.store.integrity.seals import BETWEEN, UNSEALED_KINDS, trailer
 
@@ -30,7 +29,7 @@ def hold(db: sqlite3.Connection, account: Account, after: int, seal: Seal, befor
 
 def _hash_records(db: sqlite3.Connection, account: Account, after: int, seal: Seal, before: str) -> tuple[dict[int, int], str]:
     """Return the marks of the records where a seal is, and the hash that it would have; note those that tell of a repair."""
-    digest, seen = sha256(_bytes(before)), dict[int, int]()
+    digest, seen = sha256(text_bytes(before)), dict[int, int]()
     for row, pieces in records(db, after, seal.last_seq):
         seen[row[0]] = take_in(pieces, digest)[1]
         if row[6] == REPAIRED:
@@ -38,11 +37,6 @@ def _hash_records(db: sqlite3.Connection, account: Account, after: int, seal: Se
         digest.update(BETWEEN)
     digest.update(trailer(seal.position, seal.first_seq, seal.last_seq, seal.text))
     return seen, digest.hexdigest()
-
-
-def _bytes(value: Any) -> bytes:
-    """Return text as bytes; a value of another type, which only somebody else can have put there, as nothing that we write."""
-    return (value if isinstance(value, str) else ascii(value)).encode("utf-8", "surrogateescape")
 
 
 _RESIDUES = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position <= ? ORDER BY position"

@@ -23,12 +23,11 @@ from typing import Any
 from attrs import frozen
 
 from orchestrator.codec import decode
-from orchestrator.store.approval_operations import KINDS as APPROVALS
 from orchestrator.store.integrity.proof_findings import Account, LostNote, Row
 from orchestrator.store.integrity.residue import Base, Residue, read_marks
 from orchestrator.store.integrity.seals import row_hash
-from orchestrator.store.message_values import mailbox_columns, record_fields
 from orchestrator.store.rules.budget_rules import KIND as BUDGET
+from orchestrator.store.store_operations import APPROVAL_KINDS, mailbox_columns, record_fields
 
 _RESIDUES = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position <= ? ORDER BY position"
 _MOVES = """
@@ -36,7 +35,7 @@ SELECT position, notes FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",'
 """
 _RECORDS = f"""
 SELECT seq, kind, harness, epoch, attempt, step, body FROM records
-WHERE seq BETWEEN ? AND ? AND kind IN ({", ".join(map(repr, ("message", BUDGET, *APPROVALS)))}) ORDER BY seq
+WHERE seq BETWEEN ? AND ? AND kind IN ({", ".join(map(repr, ("message", BUDGET, *APPROVAL_KINDS)))}) ORDER BY seq
 """
 _MESSAGES = "SELECT seq, harness, {columns} FROM mailbox WHERE seq BETWEEN ? AND ?"
 _APPROVALS = "SELECT seq, harness, id, digest FROM approval_index WHERE seq BETWEEN ? AND ?"
@@ -123,7 +122,7 @@ def _agrees(db: sqlite3.Connection, residue: Residue) -> bool:
         if kind == "message":
             of, *message = messages.pop(seq)
             fits = of == harness and body == record_fields(*message)
-        elif kind in APPROVALS:
+        elif kind in APPROVAL_KINDS:
             fits = approvals.pop(seq) == (harness, body["id"], body["digest"])
         elif seq in reservations:
             *of, pools, amounts = reservations.pop(seq)

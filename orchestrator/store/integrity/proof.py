@@ -15,7 +15,7 @@ from attrs import evolve
 
 from orchestrator.codec import decode
 from orchestrator.store.encryption import KEY_FILE, Plain, cipher_of
-from orchestrator.store.file.read_only_files import connect_reader
+from orchestrator.store.file.open_files import connect_reader
 from orchestrator.store.file.schema_shape import faults, harden
 from orchestrator.store.integrity.chain_head import Noted, read_head
 from orchestrator.store.integrity.chain_walk import compare, moment, walk

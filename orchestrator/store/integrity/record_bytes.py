@@ -58,7 +58,7 @@ def cap_texts(db: sqlite3.Connection) -> Generator[None]:
 def _pieces(db: sqlite3.Connection, row: tuple[Any, ...]) -> Iterator[bytes]:
     body, state = _open_column(db, row[0], "body", row[7]), _open_column(db, row[0], "state", row[8])
     fields = [*row[1:7], *(None if part is None else len(part) for part in (body, state))]
-    header = _bytes(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=ascii))
+    header = text_bytes(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=ascii))
     if isinstance(body, bytes) and (state is None or isinstance(state, bytes)):
         yield header + body + (state or b"")
         return
@@ -72,9 +72,9 @@ def _open_column(db: sqlite3.Connection, seq: int, column: str, value: Any) -> A
     """Return the bytes of a column, or what they can be read from."""
     if value is None:
         return None
-    return db.blobopen("records", column, seq, readonly=True) if value == _IS_LARGE else _bytes(value)
+    return db.blobopen("records", column, seq, readonly=True) if value == _IS_LARGE else text_bytes(value)
 
 
-def _bytes(value: Any) -> bytes:
+def text_bytes(value: Any) -> bytes:
     """Return text as bytes; a value of another type, which only somebody else can have put there, as nothing that we write."""
     return (value if isinstance(value, str) else ascii(value)).encode("utf-8", "surrogateescape")

@@ -20,17 +20,13 @@ from orchestrator.codec import decode
 from orchestrator.errors import StoreUnusable
 from orchestrator.events import EVENTS
 from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
+from orchestrator.store.file.schema import INDEXES
 from orchestrator.store.integrity.proof_findings import COPY, Account
 from orchestrator.store.integrity.residue import Base
 from orchestrator.store.integrity.seals import key_of, row_hash
-from orchestrator.store.message_values import mailbox_columns, record_fields
+from orchestrator.store.store_operations import mailbox_columns, record_fields
 
 _VERSION = ("user_version",)
-_INDEXES = {
-    "step_index": "kind = 'step'",
-    "effect_index": "kind IN ('intent', 'outcome')",
-    "snapshots": "kind = 'step' AND state IS NOT NULL",
-}
 _STEPS = """
 SELECT seq FROM (
     SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness ORDER BY seq) AS was
@@ -75,7 +71,7 @@ def _key(key: tuple[Any, ...]) -> str:
 
 def check_indexes(db: sqlite3.Connection, account: Account) -> None:
     """Hold the indexes against the records: what is not in an index, no view shows."""
-    for index, which in _INDEXES.items():
+    for index, which in INDEXES.items():
         shown = f"SELECT harness, step, seq FROM {index}"
         there = f"SELECT harness, step, seq FROM records WHERE seq <= (SELECT indexed_seq FROM meta) AND {which}"
         for fault, row in (

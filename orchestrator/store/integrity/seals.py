@@ -294,14 +294,8 @@ def key_of(db: sqlite3.Connection, table: str) -> list[str]:
 @contextmanager
 def sealed_transaction(db: Connection, store: Path, seals: Sealer) -> Generator[None]:
     """Commit what the block writes, with its seal, and then the head; roll it back if the block raises."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with db.writing():
         db.hold_schema(store)
         seals.begin()
         yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     seals.publish()

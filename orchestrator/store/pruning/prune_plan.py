@@ -16,6 +16,7 @@ goes    the rest: steps below the floor, and what belongs to them; by age also l
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
@@ -28,12 +29,12 @@ from harnesses.errors import one_of
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.events import EVENTS, Started
 from orchestrator.lifecycle import Status
-from orchestrator.store.approval_operations import KINDS as APPROVALS
+from orchestrator.store.store_operations import APPROVAL_KINDS
 
 LOOKED_BACK_AT = 100
 """Steps of a harness that can go on which stay in any case: ten times what `max_context_steps` is unless it is said."""
 LIFECYCLE = frozenset(event.kind for event in EVENTS)
-SAID = frozenset({*APPROVALS, CHILD, "latch", "pruned", "repaired", "forked"})
+SAID = frozenset({*APPROVAL_KINDS, CHILD, "latch", "pruned", "repaired", "forked"})
 """Kinds of what people have said, and of what harnesses have started: it stays for ever."""
 
 
@@ -165,7 +166,7 @@ _TAIL = """
 SELECT harness, step, seq, time_us, state IS NOT NULL FROM records
 WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, step
 """
-_AT = "SELECT seq, time_us FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
+_AT = "SELECT time_us FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
 _STAMP = "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step = ?"
 _YOUNG = """
 SELECT min(i.step) FROM step_index i JOIN records r ON r.seq = i.seq
@@ -257,15 +258,7 @@ def _open_marks(db: sqlite3.Connection, floor: Floor) -> list[str]:
 
 def _last_before(db: sqlite3.Connection, since_us: int, newest: int) -> int:
     """Return the last record before a moment: by the stamps, as in a sorted list."""
-    low, high = 0, newest
-    while low < high:
-        middle = (low + high + 1) // 2
-        seq, time_us = db.execute(_AT, (middle,)).fetchone()
-        if time_us < since_us:
-            low = seq
-        else:
-            high = middle - 1
-    return low
+    return bisect_left(range(1, newest + 1), since_us, key=lambda seq: db.execute(_AT, (seq,)).fetchone()[0])
 
 
 def _read_floor(
@@ -292,18 +285,17 @@ def _young(db: sqlite3.Connection, number: int, since_us: int, indexed: tuple[in
 
     These are looked up as in a sorted list, and those before what is found one by one: a clock may have been set back.
     """
-    low, high = indexed
-    while low <= high:
-        middle = (low + high) // 2
-        row = db.execute(_STAMP, (number, middle)).fetchone()
-        if row is None or row[0] >= since_us:
-            high = middle - 1
-        else:
-            low = middle + 1
-    (early,) = db.execute(_YOUNG, (number, indexed[0], low - 1, since_us)).fetchone()
-    if early is not None or low <= indexed[1]:
+    first, last = indexed
+
+    def stamp(step: int) -> int:
+        row = db.execute(_STAMP, (number, step)).fetchone()
+        return since_us if row is None else int(row[0])
+
+    low = first + bisect_left(range(first, last + 1), since_us, key=stamp)
+    (early,) = db.execute(_YOUNG, (number, first, low - 1, since_us)).fetchone()
+    if early is not None or low <= last:
         return low if early is None else int(early)
-    return next((one.step for one in tail if one.time_us >= since_us), (tail[-1].step if tail else indexed[1]) + 1)
+    return next((one.step for one in tail if one.time_us >= since_us), (tail[-1].step if tail else last) + 1)
 
 
 def _seq_of(db: sqlite3.Connection, number: int, step: int, tail: Sequence[_Tail]) -> int:

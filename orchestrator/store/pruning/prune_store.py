@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from harnesses.files.whole_files import sync
 from harnesses.timing.clock import now_us
 from orchestrator.codec import encode
 from orchestrator.errors import StoreBusy, StoreCorrupt
-from orchestrator.store.file.schema import INDEX_EFFECTS, INDEX_SNAPSHOTS, INDEX_STEPS
+from orchestrator.store.file.schema import INDEX_NEW
 from orchestrator.store.file.schema_shape import Connection
 from orchestrator.store.integrity.chain_head import head_path
-from orchestrator.store.integrity.residue import Base, note_gone, read_base
+from orchestrator.store.integrity.residue import NOT_PRUNED, Base, note_gone, read_base
 from orchestrator.store.integrity.seals import SEAL_EVERY_S, Sealer, sealed_transaction
 from orchestrator.store.pruning.prune_plan import Floor, Plan, Rule, read_plan
 from orchestrator.store.pruning.prune_survey import Latest, Portion, portions
@@ -40,30 +40,20 @@ _EMPTY = "DELETE FROM seals WHERE position = ? AND length(marks) = 0"
 _INSERT = "INSERT INTO seals (position, first_seq, last_seq, notes, hash, marks) VALUES (?, ?, ?, ?, ?, ?)"
 
 
-@frozen
+@define
 class Pruned:
     """What goes, or would go, and what stays."""
 
     floors: Sequence[Floor]
-    steps: Mapping[int, int]
-    """That go, by the store's number for the harness."""
-    records: Mapping[int, int]
-    bytes: Mapping[int, int]
-    """Of what is recorded; the file has more of its own."""
-    kept: Mapping[int, Mapping[str, int]]
-    """Records below the floor that stay all the same, by their kind."""
     base: Base
     """Where the chain of seals begins now."""
-
-
-@define
-class _Tally:
-    """What has gone so far."""
-
     steps: Counter[int] = field(factory=Counter[int])
+    """That go, by the store's number for the harness."""
     records: Counter[int] = field(factory=Counter[int])
     bytes: Counter[int] = field(factory=Counter[int])
-    kept: dict[int, Counter[str]] = field(factory=dict[int, Counter[str]])
+    """Of what is recorded; the file has more of its own."""
+    kept: dict[int, dict[str, int]] = field(factory=dict[int, dict[str, int]])
+    """Records below the floor that stay all the same, by their kind."""
 
     def add(self, portion: Portion) -> None:
         self.records.update(portion.records)
@@ -71,10 +61,7 @@ class _Tally:
         for harness, steps in portion.steps.items():
             self.steps[harness] += len(steps)
         for (harness, kind), count in portion.kept.items():
-            self.kept.setdefault(harness, Counter())[kind] += count
-
-    def pruned(self, plan: Plan, base: Base) -> Pruned:
-        return Pruned(plan.floors, self.steps, self.records, self.bytes, self.kept, base)
+            self.kept.setdefault(harness, Counter[str]())[kind] += count
 
 
 def survey(path: str | Path, rule: Rule, names: Collection[str] = ()) -> Pruned:
@@ -110,15 +97,15 @@ def prune(path: str | Path, rule: Rule, names: Collection[str] = (), *, by: str,
 
 def _look(path: str | Path, rule: Rule, names: Collection[str]) -> tuple[Plan, Pruned]:
     """Return what has to stay and what would go, every record of it held against its seal."""
-    tally = _Tally()
     with closing(open_reader(Path(path).resolve())) as db, _explain_errors(path):
         db.execute("BEGIN")
         plan, base, latest = read_plan(db, rule, names), read_base(db), Latest()
+        would = Pruned(plan.floors, base)
         if plan.until:
             latest.read(db)
             for portion in portions(db, plan, base, latest):
-                tally.add(portion)
-    return plan, tally.pruned(plan, base)
+                would.add(portion)
+    return plan, would
 
 
 @contextmanager
@@ -150,7 +137,7 @@ class _Pruner:
         self._latest = Latest()
 
     def run(self, rule: Rule) -> Pruned:
-        tally = _Tally()
+        pruned = Pruned(self._plan.floors, NOT_PRUNED)
         try:
             with sealed_transaction(self._db, self._store, self._seals):
                 self._seals.take_up()
@@ -162,11 +149,12 @@ class _Pruner:
                 began = time.monotonic()
                 with sealed_transaction(self._db, self._store, self._seals):
                     self._take(portion)
-                tally.add(portion)
+                pruned.add(portion)
                 time.sleep(max(_BREATH_S, time.monotonic() - began))
         finally:
             self._seals.close()
-        return tally.pruned(self._plan, read_base(self._db))
+        pruned.base = read_base(self._db)
+        return pruned
 
     def _portions(self) -> Generator[Portion]:
         """Yield what is to be done in each commit, each looked through outside of it."""
@@ -184,7 +172,7 @@ class _Pruner:
 
     def _say(self, rule: Rule) -> None:
         """Record who prunes what, with every step in its index."""
-        for statement in (INDEX_STEPS, INDEX_EFFECTS, INDEX_SNAPSHOTS):
+        for statement in INDEX_NEW:
             self._db.execute(statement)
         self._db.execute("UPDATE meta SET indexed_seq = (SELECT max(seq) FROM records)")
         rules = {"keep": rule.keep, "since_us": rule.since_us, "context": rule.context}

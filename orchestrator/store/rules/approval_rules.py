@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, cast
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from harnesses.effects.approval import VERDICTS, Answer, Case, Request, Standing, Use, Word, left_us, read, signed, stand
 from harnesses.redaction.redactor import redact_text
 from harnesses.timing.clock import Ticks
 from orchestrator.errors import UsageError
 from orchestrator.records import ApprovalRecord
-from orchestrator.store.approval_operations import ANSWERED, KINDS, REQUESTED, USED, Ask, Asked, Respond, Taken, TakeUp
-
-InsertRecord: TypeAlias = Callable[[int, int, int, int, int, str, str], int]
-"""Called with harness, epoch, attempt, step, time_us, body, kind; returns the record's `seq`."""
+from orchestrator.store.store_operations import (
+    ANSWERED,
+    APPROVAL_KINDS,
+    REQUESTED,
+    USED,
+    Ask,
+    Asked,
+    InsertRecord,
+    Respond,
+    Taken,
+    TakeUp,
+)
 
 
 class Filed(NamedTuple):
@@ -117,6 +125,7 @@ class ApprovalRules:
         return seq
 
 
+@frozen(eq=False)
 class MemoryApprovalRows:
     """The records of approvals of a store in memory.
 
@@ -124,9 +133,8 @@ class MemoryApprovalRows:
         look: returns time and record, by its `seq`.
     """
 
-    def __init__(self, look: Callable[[int], tuple[int, Filed]]) -> None:
-        self._look = look
-        self._index: list[tuple[int, str, int, str]] = []
+    _look: Callable[[int], tuple[int, Filed]]
+    _index: list[tuple[int, str, int, str]] = field(factory=list[tuple[int, str, int, str]])
 
     def newest(self, harness: int, digest: str) -> str | None:
         return next((id for _, id, *of in reversed(self._index) if of == [harness, digest]), None)
@@ -153,7 +161,7 @@ def case_of(filed: Sequence[Filed]) -> Case:
         by_kind[record.kind].append(record.body)
     requests = by_kind[REQUESTED]
     elsewhere = any((record.harness, record.step) != (first.harness, first.step) for record in rest)
-    places = [KINDS.index(record.kind) for record in filed]
+    places = [APPROVAL_KINDS.index(record.kind) for record in filed]
     request = requests[0] if len(requests) == 1 and not elsewhere and places == sorted(places) else ""
     return Case(first.harness_name, first.step, request, tuple(by_kind[ANSWERED]), tuple(by_kind[USED]))
 

@@ -11,15 +11,15 @@ no crash and no second program can bring a limit to be overshot.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend
 from harnesses.budgets.charging import Charged, charge_usage, nearing
 from harnesses.budgets.pools import Account, charge, decide, merged, not_open
 from orchestrator.codec import encode_private
-from orchestrator.store.budget_operations import Charge, Fund, Reserve, SettleSpend
+from orchestrator.store.store_operations import Charge, Fund, InsertRecord, Reserve, SettleSpend
 
 
 @frozen
@@ -71,9 +71,6 @@ class BudgetRows(Protocol):
         """Return what is left open by runs that are no more."""
         ...
 
-
-InsertRecord: TypeAlias = Callable[[int, int, int, int, int, str, str], int]
-"""Called with harness (0 for none), epoch, attempt, step, time_us, body, kind; returns the record's `seq`."""
 
 KIND = "budget"
 """Of the records."""
@@ -186,12 +183,12 @@ class BudgetRules:
         return self._insert(reservation.harness, reservation.epoch, reservation.attempt, reservation.step, time_us, text, KIND)
 
 
+@frozen(eq=False)
 class MemoryBudgetRows:
     """The rows of a store that ends with its process."""
 
-    def __init__(self) -> None:
-        self._accounts: dict[str, Account] = {}
-        self._open: dict[int, Open] = {}
+    _accounts: dict[str, Account] = field(factory=dict[str, Account])
+    _open: dict[int, Open] = field(factory=dict[int, Open])
 
     def account(self, pool: str) -> Account:
         return self._accounts.get(pool, Account())

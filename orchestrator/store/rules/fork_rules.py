@@ -15,8 +15,8 @@ from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreCorrupt, UsageError
 from orchestrator.events import Forked
 from orchestrator.store.encryption import FieldCipher, hidden_row
-from orchestrator.store.rules.settlement import pruned, underivable
-from orchestrator.store.rules.version_rules import add_version, versions_of, versions_until
+from orchestrator.store.rules.effect_rules import pruned, underivable
+from orchestrator.store.rules.state_rules import add_version, versions_of, versions_until
 from orchestrator.store.store_protocol import Fork, StepRow, VersionRow
 
 MOST_BESIDE = 100_000

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from orchestrator.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnusable
-from orchestrator.store.file.open_files import Writing
-from orchestrator.store.file.read_only_files import connect_reader
+from orchestrator.store.file.open_files import Writing, connect_reader
 from orchestrator.store.file.schema import APPLICATION_ID, MIGRATIONS, VERSION, statements
 from orchestrator.store.file.schema_shape import Connection, harden
 from orchestrator.store.integrity.seals import seal_anew
@@ -41,7 +40,10 @@ def open_writer(path: Path, busy_s: float) -> Connection:
             harden(db)
             _check(db, path)
             _hold_schema(db, path)
-            _configure(db, path, busy_s)
+            mode = _switch_to_wal(db, time.monotonic() + busy_s)
+            if mode != "wal":
+                raise StoreUnusable(f"{path} cannot use a write-ahead log (journal mode {mode!r}): put it on a local disk")
+            db.execute("PRAGMA synchronous = FULL")
             _migrate(db, path)
             # SQLite opens a file that it may not write without a word, and would say so at the first commit.
             db.execute("BEGIN IMMEDIATE")
@@ -115,24 +117,26 @@ def translated(location: str) -> Generator[None]:
         raise _translate(location, error) from error
 
 
+_LOCKED = (StoreBusy, "is locked: another process has been writing for too long; end it, or try again")
+_DAMAGED = (StoreCorrupt, "is damaged: {text}; restore it from a copy, or start a new store")
+_ERRORS: Mapping[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_READONLY: (StoreUnusable, "cannot be written: {text}; make the file and its folder writable"),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnusable, "cannot be opened: {text}; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_FULL: (
+        StoreError,
+        "cannot grow: {text}; free some space, then `orchestrator run FILE`; nothing recorded is lost",
+    ),
+}
+_FAILED = "failed: {text}; what was recorded before is safe, look at the disk, then `orchestrator run FILE`"
+
+
 def _translate(location: str, error: sqlite3.Error) -> StoreError:
-    text = str(error)
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreBusy(f"{location} is locked: another process has been writing for too long; end it, or try again")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreCorrupt(f"{location} is damaged: {text}; restore it from a copy, or start a new store")
-    if code == sqlite3.SQLITE_READONLY:
-        return StoreUnusable(f"{location} cannot be written: {text}; make the file and its folder writable")
-    if code == sqlite3.SQLITE_CANTOPEN:
-        return StoreUnusable(f"{location} cannot be opened: {text}; check the permissions of the file and its folder")
-    if code == sqlite3.SQLITE_FULL:
-        return StoreError(
-            f"{location} cannot grow: {text}; free some space, then `orchestrator run FILE`; nothing recorded is lost"
-        )
-    return StoreError(
-        f"{location} failed: {text}; what was recorded before is safe, look at the disk, then `orchestrator run FILE`"
-    )
+    kind, said = _ERRORS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, (StoreError, _FAILED))
+    return kind(f"{location} {said.format(text=error)}")
 
 
 def _look(path: Path) -> None:
@@ -179,13 +183,6 @@ def _identity(db: sqlite3.Connection, path: Path) -> tuple[int, int, int]:
     return application, version, tables
 
 
-def _configure(db: sqlite3.Connection, path: Path, busy_s: float) -> None:
-    mode = _switch_to_wal(db, time.monotonic() + busy_s)
-    if mode != "wal":
-        raise StoreUnusable(f"{path} cannot use a write-ahead log (journal mode {mode!r}): put it on a local disk")
-    db.execute("PRAGMA synchronous = FULL")
-
-
 def _switch_to_wal(db: sqlite3.Connection, until: float) -> str:
     """Return the journal mode after asking for WAL. SQLite does not wait for another process that asks at the same time."""
     while True:
@@ -197,12 +194,11 @@ def _switch_to_wal(db: sqlite3.Connection, until: float) -> str:
             time.sleep(0.01)
 
 
-def _migrate(db: sqlite3.Connection, path: Path) -> None:
+def _migrate(db: Connection, path: Path) -> None:
     """Bring the schema up to date in one transaction; a second process that comes at the same time finds it done."""
     if db.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with db.writing():
         version = db.execute("PRAGMA user_version").fetchone()[0]
         for script in MIGRATIONS[version:]:
             for statement in statements(script):
@@ -210,8 +206,3 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
         seal_anew(db, path, version)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise

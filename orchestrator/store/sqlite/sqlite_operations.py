@@ -15,20 +15,17 @@ from orchestrator.codec import decode, encode, kept_of
 from orchestrator.errors import OwnedElsewhere, OwnershipLost, StoreCorrupt
 from orchestrator.events import Restarting, Started
 from orchestrator.lifecycle import Status, remembers_restarts
-from orchestrator.store.budget_operations import Reserve
 from orchestrator.store.encryption import FieldCipher, hide_body, reveal_body
 from orchestrator.store.file.run_lock import is_alive, pid_of
 from orchestrator.store.file.schema import HEAD, MARKS
 from orchestrator.store.rules.approval_rules import ApprovalRules
 from orchestrator.store.rules.budget_rules import BudgetRules
+from orchestrator.store.rules.effect_rules import settling, unknown_harness
 from orchestrator.store.rules.fork_rules import Origin, check_fork, check_room, make_fork, origin_in
-from orchestrator.store.rules.settlement import settling, unknown_harness
-from orchestrator.store.rules.version_rules import add_version, check_migrate, goes_on_with, migration_body, versions_until
-from orchestrator.store.sqlite.approval_rows import SqliteApprovalRows
-from orchestrator.store.sqlite.budget_rows import SqliteBudgetRows
-from orchestrator.store.sqlite.child_rows import read_children
-from orchestrator.store.sqlite.mail_rows import SqliteMail
+from orchestrator.store.rules.state_rules import add_version, check_migrate, goes_on_with, migration_body, versions_until
+from orchestrator.store.sqlite.sqlite_rows import SqliteApprovalRows, SqliteBudgetRows, SqliteMail, read_children
 from orchestrator.store.sqlite.sqlite_states import find_state
+from orchestrator.store.store_operations import Reserve
 from orchestrator.store.store_protocol import (
     HELD,
     Append,
@@ -75,12 +72,12 @@ class Operations:
         self.mail = SqliteMail(db, location, self._insert_record)
         self._spenders: set[int] = set()
         """Harnesses that may have something reserved: no other needs to be asked for at the end of its attempts."""
-        self._of_holdings: dict[type[Any], Callable[[Any, Holdings], Any]] = {
+        self.holdings = Holdings()
+        """What the run holds, as of the commit that is under way."""
+        self._by_type: dict[type[Any], Callable[[Any], Any]] = {
             Claim: self._claim,
             Append: self._append,
             Migrate: self._migrate,
-        }
-        self._of_store: dict[type[Any], Callable[[Any], Any]] = {
             Post: self.mail.put,
             Settle: self._settle,
             Remark: self._remark,
@@ -89,43 +86,42 @@ class Operations:
             **self._approval_rules.operations,
         }
 
-    def do(self, operation: Operation, holdings: Holdings) -> Any:
+    def do(self, operation: Operation) -> Any:
         """Return the result of one operation; one that is refused has an exception for a result."""
         try:
             if isinstance(operation, HELD):
-                _check_held(operation.harness, operation.epoch, holdings)
+                self._check_held(operation.harness, operation.epoch)
             if isinstance(operation, Reserve):
                 self._spenders.add(operation.harness)
-            of_holdings = self._of_holdings.get(type(operation))
-            return self._of_store[type(operation)](operation) if of_holdings is None else of_holdings(operation, holdings)
+            return self._by_type[type(operation)](operation)
         except OrchestratorError as error:
             return error
 
-    def _claim(self, claim: Claim, holdings: Holdings) -> Claimed:
+    def _claim(self, claim: Claim) -> Claimed:
         row = self._db.execute(
             "SELECT id, owner, epoch, status, attempt, event, supervision FROM harnesses WHERE name = ?", (claim.name,)
         ).fetchone()
         if row is None:
-            return self._make(claim, holdings)
+            return self._make(claim)
         harness, owner, epoch, status = row[:4]
         if status == Status.COMPLETED and not claim.reopen:
             return self._to_claimed(claim.name, epoch, row)
-        if owner is not None and not claim.take_over and (owner == self._run or is_alive(self._path, owner)):
-            raise OwnedElsewhere(_describe_owner(claim.name, pid_of(self._path, owner)))
+        if not claim.take_over:
+            self._check_unowned(claim.name, owner)
         claimed = self._to_claimed(claim.name, epoch + 1, row)
         self._db.execute(
             "UPDATE harnesses SET owner = ?, epoch = ?, class = ?, mailbox_limit = ? WHERE id = ?",
             (self._run, epoch + 1, claim.harness_class, claim.mailbox_limit, harness),
         )
         self._spenders.add(harness)
-        self._change_hands(harness, epoch + 1, holdings)
-        holdings.heads[harness] = claimed.step
+        self._change_hands(harness, epoch + 1)
+        self.holdings.heads[harness] = claimed.step
         return claimed
 
-    def _change_hands(self, harness: int, epoch: int, holdings: Holdings) -> None:
+    def _change_hands(self, harness: int, epoch: int) -> None:
         self._db.execute("INSERT INTO claims (harness, epoch, run) VALUES (?, ?, ?)", (harness, epoch, self._run))
-        holdings.ownership += 1
-        holdings.epochs[harness] = epoch
+        self.holdings.ownership += 1
+        self.holdings.epochs[harness] = epoch
 
     def _to_claimed(self, name: str, epoch: int, row: tuple[Any, ...]) -> Claimed:
         harness, _, _, status, attempt, event, supervision = row
@@ -148,7 +144,7 @@ class Operations:
             children=read_children(self._db, self._cipher, harness),
         )
 
-    def _make(self, claim: Claim, holdings: Holdings) -> Claimed:
+    def _make(self, claim: Claim) -> Claimed:
         cursor = self._db.execute(
             "INSERT INTO harnesses (name, class, initial_state, owner, epoch, status, attempt, time_us, mailbox_limit) "
             "VALUES (?, ?, ?, ?, 1, 'new', 0, 0, ?)",
@@ -156,8 +152,8 @@ class Operations:
         )
         harness = cursor.lastrowid
         assert harness is not None
-        self._change_hands(harness, 1, holdings)
-        holdings.heads[harness] = 0
+        self._change_hands(harness, 1)
+        self.holdings.heads[harness] = 0
         if claim.state_version != 1:
             add_version(self._db, harness, VersionRow(0, claim.state_version, 0))
         return Claimed(harness, 1, Status.NEW, 0, 0, claim.initial_state, {}, {}, 0, state_version=claim.state_version)
@@ -173,8 +169,8 @@ class Operations:
             )
         return head, found.state, found.steps
 
-    def _append(self, append: Append, holdings: Holdings) -> int:
-        _check_held(append.harness, append.epoch, holdings)
+    def _append(self, append: Append) -> int:
+        self._check_held(append.harness, append.epoch)
         if append.harness in self._spenders and (append.release or isinstance(append.event, Started)):
             self._budget_rules.forfeit(append.harness, append.time_us)
         event, body = append.event, encode(append.event)
@@ -187,13 +183,13 @@ class Operations:
             (append.status, append.attempt, body, append.time_us, supervision, append.release, append.harness),
         )
         if append.release:
-            del holdings.epochs[append.harness]
-            holdings.heads.pop(append.harness, None)
+            del self.holdings.epochs[append.harness]
+            self.holdings.heads.pop(append.harness, None)
         return seq
 
-    def _migrate(self, migrate: Migrate, holdings: Holdings) -> int:
+    def _migrate(self, migrate: Migrate) -> int:
         newest, _ = goes_on_with(self._db, migrate.harness, migrate.step, self._cipher)
-        check_migrate(migrate, holdings.heads[migrate.harness], newest)
+        check_migrate(migrate, self.holdings.heads[migrate.harness], newest)
         row = (migrate.harness, migrate.epoch, migrate.attempt, migrate.step, migrate.time_us)
         seq = self._insert_record(*row, migration_body(migrate), "migrated", self._cipher.hide("state", migrate.state))
         add_version(self._db, migrate.harness, VersionRow(migrate.step, migrate.to_version, seq))
@@ -207,12 +203,8 @@ class Operations:
         return kept_of(row[0]) if row else {}
 
     def _settle(self, settle: Settle) -> int:
-        row = self._db.execute("SELECT id, owner FROM harnesses WHERE name = ?", (settle.name,)).fetchone()
-        if row is None:
-            raise unknown_harness(settle.name, self._location)
-        harness, owner = row
-        if owner is not None and (owner == self._run or is_alive(self._path, owner)):
-            raise OwnedElsewhere(_describe_owner(settle.name, pid_of(self._path, owner)))
+        harness, owner = self._find(settle.name)
+        self._check_unowned(settle.name, owner)
         step = 1 + self._db.execute(HEAD, {"harness": harness}).fetchone()[0]
         marks = self._marks(harness, step)
         return self._insert_record(harness, 0, 0, step, settle.time_us, settling(settle, step, marks), "outcome")
@@ -223,12 +215,7 @@ class Operations:
         return tuple((kind, reveal_body(self._cipher, kind, body)) for kind, body in rows)
 
     def _remark(self, remark: Remark) -> int:
-        harness = 0
-        if remark.name:
-            row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (remark.name,)).fetchone()
-            if row is None:
-                raise unknown_harness(remark.name, self._location)
-            harness = row[0]
+        harness, _ = self._find(remark.name) if remark.name else (0, None)
         return self._insert_record(harness, 0, 0, 0, remark.time_us, remark.body, remark.kind)
 
     def _fork(self, fork: Fork) -> int:
@@ -241,22 +228,46 @@ class Operations:
             versions = versions_until(past.versions, fork.step)
             origin = Origin(past.harness_class, state, past.attempt, past.seq, past.run, versions)
             return make_fork(self._db, fork, self._run, origin, None, self._cipher)
-        row = self._db.execute("SELECT id FROM harnesses WHERE name = ?", (fork.origin,)).fetchone()
-        if row is None:
-            raise unknown_harness(fork.origin, self._location)
+        source, _ = self._find(fork.origin)
         # One at a time: each is one look at the index, both together are a walk along it.
-        (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", row).fetchone()
-        (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", row).fetchone()
-        (saved,) = self._db.execute(_SAVED, (*row, fork.step)).fetchone()
+        (head,) = self._db.execute("SELECT max(step) FROM step_index WHERE harness = ?", (source,)).fetchone()
+        (oldest,) = self._db.execute("SELECT min(step) FROM step_index WHERE harness = ?", (source,)).fetchone()
+        (saved,) = self._db.execute(_SAVED, (source, fork.step)).fetchone()
         check_fork(fork, taken=taken, head=head or 0, oldest=oldest or 1, saved=saved or 0)
         self._check_room(fork)
-        return make_fork(self._db, fork, self._run, origin_in(self._db, row[0], fork.step), row[0], self._cipher)
+        return make_fork(self._db, fork, self._run, origin_in(self._db, source, fork.step), source, self._cipher)
 
     def _check_room(self, fork: Fork) -> None:
         """Refuse a fork that would keep a living run waiting which has harnesses here, this one too."""
         for (owner,) in self._db.execute("SELECT DISTINCT owner FROM harnesses WHERE owner IS NOT NULL").fetchall():
-            if owner == self._run or is_alive(self._path, owner):
+            if self._is_running(owner):
                 check_room(fork, pid_of(self._path, owner), self._location)
+
+    def _find(self, name: str) -> tuple[int, str | None]:
+        """Return the number of a harness, and the run that owns it.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+        """
+        row = self._db.execute("SELECT id, owner FROM harnesses WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise unknown_harness(name, self._location)
+        return row  # type: ignore[no-any-return]
+
+    def _is_running(self, run: str) -> bool:
+        return run == self._run or is_alive(self._path, run)
+
+    def _check_unowned(self, name: str, owner: str | None) -> None:
+        if owner is not None and self._is_running(owner):
+            pid = pid_of(self._path, owner)
+            holder = f"process {pid}" if pid else "another process"
+            raise OwnedElsewhere(
+                f"harness {name!r} is owned elsewhere: {holder} runs it; stop that one first, or start under another name"
+            )
+
+    def _check_held(self, harness: int, epoch: int) -> None:
+        if self.holdings.epochs.get(harness) != epoch:
+            raise OwnershipLost(f"harness number {harness} was taken over by another run; this one has stopped it")
 
     def _insert_record(
         self, harness: int, epoch: int, attempt: int, step: int, time_us: int, body: str, kind: str, state: str | None = None
@@ -267,13 +278,3 @@ class Operations:
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
-
-
-def _check_held(harness: int, epoch: int, holdings: Holdings) -> None:
-    if holdings.epochs.get(harness) != epoch:
-        raise OwnershipLost(f"harness number {harness} was taken over by another run; this one has stopped it")
-
-
-def _describe_owner(name: str, pid: int | None) -> str:
-    holder = f"process {pid}" if pid else "another process"
-    return f"harness {name!r} is owned elsewhere: {holder} runs it; stop that one first, or start under another name"

@@ -14,48 +14,35 @@ from attrs import evolve
 from harnesses.budgets.pools import Account
 from harnesses.errors import one_of
 from harnesses.timing.clock import now_us
-from orchestrator.codec import decode, decode_step, effect_record
+from orchestrator.codec import decode, decode_step
 from orchestrator.errors import UnknownHarness
 from orchestrator.lifecycle import Status
 from orchestrator.records import ApprovalRecord, ChildRecord, EffectRecord, HarnessRecord, Record, StepRecord
 from orchestrator.store.encryption import cipher_of, reveal_body, reveal_row, reveal_value
 from orchestrator.store.file.run_lock import is_alive
 from orchestrator.store.file.schema_shape import Connection
-from orchestrator.store.message_values import unknown_recipient
 from orchestrator.store.rules.approval_rules import approval_records
-from orchestrator.store.rules.effect_history import Mark, effects_of
-from orchestrator.store.rules.version_rules import goes_on_with, versions_of
-from orchestrator.store.sqlite.approval_rows import all_filed
-from orchestrator.store.sqlite.budget_rows import accounts
-from orchestrator.store.sqlite.child_rows import read_children
-from orchestrator.store.sqlite.mail_rows import WAITING
+from orchestrator.store.rules.effect_rules import Mark, effects_of
+from orchestrator.store.rules.state_rules import goes_on_with, versions_of
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
+from orchestrator.store.sqlite.sqlite_rows import WAITING, accounts, all_filed, find_recipient, read_children
 from orchestrator.store.sqlite.sqlite_states import check_found, find_state
 from orchestrator.store.store_protocol import Message, StepRow, VersionRow
 
-_INDEXED = (
-    "SELECT r.attempt, r.seq, r.step, r.time_us, r.body FROM step_index i JOIN records r ON r.seq = i.seq "
-    "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?"
-)
-_TAIL = (
-    "SELECT attempt, seq, step, time_us, body FROM records "
-    "WHERE seq > (SELECT indexed_seq FROM meta) AND harness = ? AND kind = 'step' AND step > ? ORDER BY seq LIMIT ?"
-)
-_ROW = "r.harness, r.epoch, r.attempt, r.step, r.time_us, r.body, r.state"
-_ROWS = (
-    f"SELECT {_ROW} FROM step_index i JOIN records r ON r.seq = i.seq "
-    "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?"
-)
-_TAIL_ROWS = (
-    f"SELECT {_ROW} FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) "
-    "AND r.harness = ? AND r.kind = 'step' AND r.step > ? ORDER BY r.seq LIMIT ?"
-)
-_STEP_TIMES = (
-    "SELECT r.time_us FROM step_index i JOIN records r ON r.seq = i.seq WHERE i.harness = ? AND i.step > ? ORDER BY i.step "
-    "LIMIT 1000",
-    "SELECT r.time_us FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) AND r.harness = ? AND r.kind = 'step' "
-    "AND r.step > ? ORDER BY r.seq LIMIT 1000",
-)
+
+def _steps_of(columns: str) -> tuple[str, str]:
+    """Return what selects the steps of a harness after a number: those that are in the index, and those that are newer."""
+    return (
+        f"SELECT {columns} FROM step_index i JOIN records r ON r.seq = i.seq "
+        "WHERE i.harness = ? AND i.step > ? ORDER BY i.step LIMIT ?",
+        f"SELECT {columns} FROM records r WHERE r.seq > (SELECT indexed_seq FROM meta) "
+        "AND r.harness = ? AND r.kind = 'step' AND r.step > ? ORDER BY r.seq LIMIT ?",
+    )
+
+
+_STEPS = _steps_of("r.attempt, r.seq, r.step, r.time_us, r.body")
+_ROWS = _steps_of("r.harness, r.epoch, r.attempt, r.step, r.time_us, r.body, r.state")
+_TIMES = _steps_of("r.time_us")
 
 _MESSAGE = "seq, sender, body, coalesce(id, ''), kind, coalesce(type, ''), coalesce(deadline_us, 0)"
 _WAITING = (
@@ -70,15 +57,11 @@ _LARGEST_PAGE = 4_000_000
 """Characters of messages after which no more are read at once."""
 _ARRIVALS = "SELECT h.name, max(m.seq) FROM mailbox m JOIN harnesses h ON h.id = m.harness WHERE m.seq > ? GROUP BY m.harness"
 
-_EFFECTS = (
-    "SELECT e.harness, e.step_number, e.key, e.attempt, e.seq, r.time_us, e.outcome, e.arguments, e.result, e.reason, "
-    "e.idempotent, e.settled_by FROM effects e JOIN records r ON r.seq = e.seq WHERE ? IS NULL OR e.harness = ? ORDER BY e.seq"
-)
-
 _MARKS = (
     "SELECT r.seq, r.attempt, r.step, r.time_us, r.kind, r.body FROM effect_index i JOIN records r ON r.seq = i.seq "
-    "WHERE i.harness = ? AND i.step = ? ORDER BY i.seq"
+    "WHERE i.harness = ? {} ORDER BY i.seq"
 )
+_ALL_MARKS, _MARKS_OF_STEP = _MARKS.format(""), _MARKS.format("AND i.step = ?")
 _TAIL_MARKS = (
     "SELECT harness, seq, attempt, step, time_us, kind, body FROM records "
     "WHERE seq > (SELECT indexed_seq FROM meta) AND kind IN ('intent', 'outcome') ORDER BY seq"
@@ -150,7 +133,7 @@ class SqliteReader:
     def steps(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRecord]:
         """Return at most `limit` steps of one harness, oldest first, from number `after + 1`."""
         with self._reading() as db:
-            rows = self._rows(db, self._number(db, name), after, limit)
+            rows = self._read_steps(db, _STEPS, name, after, limit)
         return [
             decode_step(name, attempt, seq, step, time_us, reveal_body(self._cipher, "step", body))
             for attempt, seq, step, time_us, body in rows
@@ -159,17 +142,13 @@ class SqliteReader:
     def step_rows(self, name: str, *, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Return at most `limit` steps of one harness as they were written, oldest first, from number `after + 1`."""
         with self._reading() as db:
-            number = self._number(db, name)
-            rows = db.execute(_ROWS, (number, after, limit)).fetchall()
-            if len(rows) < limit:
-                rows += db.execute(_TAIL_ROWS, (number, after, limit - len(rows))).fetchall()
+            rows = self._read_steps(db, _ROWS, name, after, limit)
         return [reveal_row(self._cipher, StepRow(*row)) for row in rows]
 
     def step_times(self, name: str, *, after: int) -> list[int]:
         """Return when the steps from number `after + 1` were made, microseconds since 1970; at most a thousand."""
         with self._reading() as db:
-            at = (self._number(db, name), after)
-            return [us for query in _STEP_TIMES for (us,) in db.execute(query, at)]
+            return [us for (us,) in self._read_steps(db, _TIMES, name, after, 1000)]
 
     def state_at(self, name: str, step: int) -> str:
         """Return the JSON of the state after `step`; 0 is the initial one."""
@@ -217,16 +196,11 @@ class SqliteReader:
     def room(self, name: str) -> int | None:
         """Return how many more messages the mailbox of a harness takes; None if any number."""
         with self._reading() as db:
-            row = db.execute("SELECT id, mailbox_limit FROM harnesses WHERE name = ?", (name,)).fetchone()
-            if row is None:
-                known = [other for (other,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 11")]
-                raise unknown_recipient(name, known, self.location)
-            harness, limit = row
+            harness, limit = find_recipient(db, name, self.location)
             if limit is None:
                 return None
-            at = harness, now_us(), limit
-            (taken,) = db.execute(WAITING, at).fetchone()
-            return max(0, int(limit) - int(taken))
+            (taken,) = db.execute(WAITING, (harness, now_us(), limit)).fetchone()
+            return max(0, limit - int(taken))
 
     def arrivals(self, *, after: int) -> list[tuple[str, int]]:
         """Return each harness that has messages with `seq > after`, and the `seq` of its newest."""
@@ -240,13 +214,21 @@ class SqliteReader:
 
     def effects(self, name: str | None = None, *, current: bool = False) -> list[EffectRecord]:
         """Return all effects, of one harness or of all, in the order in which they were begun last."""
-        if current:
-            return self._current_effects(name)
+        found: list[EffectRecord] = []
         with self._reading() as db:
-            if name is not None:
-                self._number(db, name)
-            rows = db.execute(_EFFECTS, (name, name)).fetchall()
-        return [self._reveal_effect(effect_record(*row)) for row in rows]
+            names = dict(db.execute("SELECT id, name FROM harnesses"))
+            numbers = [*names] if name is None else [self._number(db, name)]
+            # Of the steps being made: two small looks for each harness, however many effects there were.
+            making = {number: head + 1 for number, head in self._heads(db).items()} if current else {}
+            tail: dict[int, list[Mark]] = {}
+            for number, *mark in db.execute(_TAIL_MARKS):
+                tail.setdefault(number, []).append(Mark(*mark))
+            for number in numbers:
+                at = (number, making[number]) if current else (number,)
+                marks = [Mark(*row) for row in db.execute(_MARKS_OF_STEP if current else _ALL_MARKS, at)]
+                marks += [mark for mark in tail.get(number, ()) if not current or mark.step == making[number]]
+                found += map(self._reveal_effect, effects_of(names[number], marks))
+        return sorted(found, key=lambda record: record.seq)
 
     def approvals(self, name: str | None = None) -> list[ApprovalRecord]:
         """Return all that was asked of people, by one harness or by all, in the order in which it was asked."""
@@ -304,24 +286,6 @@ class SqliteReader:
             (text,) = db.execute(_OUTLINES, (after, limit)).fetchone()
         return [Record(*row) for row in _OUTLINE.decode(text)]
 
-    def _current_effects(self, name: str | None) -> list[EffectRecord]:
-        """Return the effects of the steps being made: two small looks for each harness, however many effects there were."""
-        found: list[EffectRecord] = []
-        with self._reading() as db:
-            numbers = (
-                [self._number(db, name)] if name is not None else [id for (id,) in db.execute("SELECT id FROM harnesses")]
-            )
-            names, heads = dict(db.execute("SELECT id, name FROM harnesses")), self._heads(db)
-            tail: dict[int, list[Mark]] = {}
-            for number, *mark in db.execute(_TAIL_MARKS):
-                tail.setdefault(number, []).append(Mark(*mark))
-            for number in numbers:
-                step = heads[number] + 1
-                marks = [Mark(*row) for row in db.execute(_MARKS, (number, step))]
-                marks += [mark for mark in tail.get(number, ()) if mark.step == step]
-                found += map(self._reveal_effect, effects_of(names[number], marks))
-        return sorted(found, key=lambda record: record.seq)
-
     def _reveal_effect(self, record: EffectRecord) -> EffectRecord:
         arguments = reveal_value(self._cipher, "arguments", record.arguments)
         return evolve(record, arguments=arguments, result=reveal_value(self._cipher, "result", record.result))
@@ -338,10 +302,13 @@ class SqliteReader:
         )
         return heads
 
-    def _rows(self, db: sqlite3.Connection, harness: int, after: int, limit: int) -> list[tuple[Any, ...]]:
-        rows = db.execute(_INDEXED, (harness, after, limit)).fetchall()
+    def _read_steps(
+        self, db: sqlite3.Connection, queries: tuple[str, str], name: str, after: int, limit: int
+    ) -> list[tuple[Any, ...]]:
+        (indexed, newer), harness = queries, self._number(db, name)
+        rows = db.execute(indexed, (harness, after, limit)).fetchall()
         if len(rows) < limit:
-            rows += db.execute(_TAIL, (harness, after, limit - len(rows))).fetchall()
+            rows += db.execute(newer, (harness, after, limit - len(rows))).fetchall()
         return rows
 
     def _number(self, db: sqlite3.Connection, name: str) -> int:

@@ -10,8 +10,8 @@ from attrs import frozen
 from orchestrator.errors import UsageError
 from orchestrator.store.encryption import FieldCipher
 from orchestrator.store.file.schema import LAST_SNAPSHOT
-from orchestrator.store.rules.settlement import pruned, underivable
-from orchestrator.store.rules.state_replay import derive
+from orchestrator.store.rules.effect_rules import pruned, underivable
+from orchestrator.store.rules.state_rules import derive
 
 _LAST_IN_TAIL = """
 SELECT step, state FROM records

@@ -21,14 +21,14 @@ from harnesses.errors import OrchestratorError
 from harnesses.processes.fork_safety import keep_for_ever
 from orchestrator.errors import StoreCorrupt, StoreUnusable
 from orchestrator.store.encryption import Plain, hidden_field, hidden_row, hide_body
-from orchestrator.store.file.file_presence import Presence
+from orchestrator.store.file.open_files import Presence
 from orchestrator.store.file.run_lock import RunLock
-from orchestrator.store.file.schema import INDEX_EFFECTS, INDEX_EVERY, INDEX_SNAPSHOTS, INDEX_STEPS
+from orchestrator.store.file.schema import INDEX_EVERY, INDEX_NEW
 from orchestrator.store.integrity.seals import SEAL_EVERY_S, UNSEALED_KINDS, Sealer
-from orchestrator.store.sqlite.mail_rows import Step
 from orchestrator.store.sqlite.sqlite_file import open_writer, translated
 from orchestrator.store.sqlite.sqlite_operations import Holdings, Operations
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.store.sqlite.sqlite_rows import Step
 from orchestrator.store.store_protocol import Claim, Committed, ConsumedRow, EffectRow, Fork, Operation, SentRow, StepRow
 
 _COLUMNS = 7
@@ -99,16 +99,13 @@ class SqliteStore(SqliteReader):
         self._presence = Presence(self.path)
         self._pid = os.getpid()
         self._run_lock = RunLock(self.path)
+        self.run = self._run_lock.run
+        """The name of this run: what owns the harnesses claimed through this object."""
         self._operations = Operations(self._db, self.path, self.location, self.run, self._cipher)
         self._lock = threading.Lock()
         self._holdings = Holdings()
         self._unindexed = INDEX_EVERY
         self._closed = False
-
-    @property
-    def run(self) -> str:
-        """The name of this run: what owns the harnesses claimed through this object."""
-        return self._run_lock.run
 
     def commit(
         self,
@@ -136,7 +133,7 @@ class SqliteStore(SqliteReader):
             with self._transaction(wait):
                 self._seals.begin()
                 self._operations.mail.before = {}
-                holdings = self._holdings.copy()
+                holdings = self._operations.holdings = self._holdings.copy()
                 self._find_lost(holdings)
                 rows: list[StepRow | EffectRow] = [*steps, *effects]
                 lost = frozenset(row.harness for row in rows if holdings.epochs.get(row.harness) != row.epoch)
@@ -254,12 +251,9 @@ class SqliteStore(SqliteReader):
         statements: tuple[Any, Any] = (_INSERT_STEPS, steps) if steps else (_INSERT_EFFECTS, effects)
         try:
             return self._insert(*statements, self._holdings.ownership)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 return None
-            with translated(self.location):
-                raise
-        except sqlite3.Error:
             with translated(self.location):
                 raise
 
@@ -357,7 +351,7 @@ class SqliteStore(SqliteReader):
             # A claim reads where the harness is: from the index alone, or a thousand claims would read the tail each.
             self._index()
         before = holdings.ownership
-        results = [self._operations.do(operation, holdings) for operation in operations]
+        results = [self._operations.do(operation) for operation in operations]
         if holdings.ownership != before:
             self._db.execute("UPDATE meta SET ownership = ?", (holdings.ownership,))
         if any(isinstance(operation, Fork) for operation in operations):
@@ -372,9 +366,8 @@ class SqliteStore(SqliteReader):
 
     def _index(self) -> None:
         try:
-            self._db.execute(INDEX_STEPS)
-            self._db.execute(INDEX_EFFECTS)
-            self._db.execute(INDEX_SNAPSHOTS)
+            for statement in INDEX_NEW:
+                self._db.execute(statement)
         except sqlite3.IntegrityError as error:
             raise StoreCorrupt(
                 f"{self.location}: two steps of one harness have the same number; restore the file from a copy"

@@ -13,7 +13,7 @@ from harnesses.effects.approval import Action
 from harnesses.effects.effect import Answer, Confirmed, NotDone
 from orchestrator import Orchestrator, SqliteStore
 from orchestrator.errors import StoreError
-from orchestrator.store.approval_operations import ANSWERED, REQUESTED, USED
+from orchestrator.store.store_operations import ANSWERED, REQUESTED, USED
 from orchestrator.testing import FaultyStore
 from tests.orchestrator.scripted import Scripted, Steps
 

@@ -17,8 +17,8 @@ from harnesses.effects.approval import Action, Answer, Case, Request, Use, Word,
 from orchestrator import MemoryStore, SqliteStore, UsageError
 from orchestrator.errors import StoreBusy
 from orchestrator.records import ApprovalRecord
-from orchestrator.store.approval_operations import KINDS, Ask, Respond, TakeUp
 from orchestrator.store.conformance.conformance_tools import claim
+from orchestrator.store.store_operations import APPROVAL_KINDS, Ask, Respond, TakeUp
 from orchestrator.store.store_protocol import Claimed, Store
 
 SECRET, OTHER = b"k" * 32, b"o" * 32
@@ -149,7 +149,7 @@ def order_of(store: Store, id: str) -> list[str]:
     """Return what is on record of a request, in order."""
     words = []
     for record in store.records(limit=100_000):
-        fields = msgspec.json.decode(record.body) if record.kind in KINDS else {}
+        fields = msgspec.json.decode(record.body) if record.kind in APPROVAL_KINDS else {}
         if fields.get("id") == id:
             words.append(fields.get("verdict") or record.kind.removeprefix("approval_"))
     return words
@@ -231,7 +231,7 @@ def test_a_replay_of_what_was_said_before_approves_nothing(tmp_path: Path, stran
         uses = (signed(Use(id="old", digest=old.digest, used_us=NOW_US), SECRET),) if whole else ()
         id = ask(store, claimed, request())
 
-        slip_in(store, store.approvals()[0], {KINDS[1]: answers, KINDS[2]: uses})
+        slip_in(store, store.approvals()[0], {APPROVAL_KINDS[1]: answers, APPROVAL_KINDS[2]: uses})
 
         assert take_up(store, claimed, id) is Word.INVALID
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from harnesses.effects.approval import Action, Answer, Case, Request, Use, Word, request_of, signed, stand
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Store, UsageError
-from orchestrator.store.approval_operations import ANSWERED, KINDS, REQUESTED, USED, Ask, Respond, TakeUp
 from orchestrator.store.conformance.conformance_tools import claim
+from orchestrator.store.store_operations import ANSWERED, APPROVAL_KINDS, REQUESTED, USED, Ask, Respond, TakeUp
 from tests.orchestrator.scripted import Scripted, Steps, events
 
 PUSH = Action("publish", "push main to origin", {"remote": "origin"}, expires_s=1000)
@@ -122,7 +122,7 @@ async def test_what_is_reopened_is_asked_anew_and_done_once(store, world, autoju
 
     assert old != new
     assert (outcome.kind, world.pushed) == (OutcomeKind.EXHAUSTED, {"main": 1})
-    assert [record.kind for record in store.records(limit=1000) if record.kind in KINDS] == [
+    assert [record.kind for record in store.records(limit=1000) if record.kind in APPROVAL_KINDS] == [
         REQUESTED,
         ANSWERED,
         ANSWERED,
@@ -266,7 +266,7 @@ def test_of_requests_that_are_answered_and_reopened_in_any_order_each_approval_i
         else:
             store.commit((), [said(rng.choice(ids), deed)])
 
-    bodies = [(record.kind, record.body) for record in store.records(limit=1000) if record.kind in KINDS]
+    bodies = [(record.kind, record.body) for record in store.records(limit=1000) if record.kind in APPROVAL_KINDS]
     for id in ids:
         words = [kind if kind != ANSWERED else verdict_of(body) for kind, body in bodies if f'"id":"{id}"' in body]
         if USED in words:

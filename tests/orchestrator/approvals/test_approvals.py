@@ -17,8 +17,8 @@ from harnesses.effects.approval import Action
 from harnesses.errors import ApprovalDenied, ApprovalExpired, HarnessMisuse, Waiting
 from harnesses.runtime import LocalRuntime
 from orchestrator import MemoryStore, Orchestrator, OutcomeKind, SqliteStore, Store, UsageError
-from orchestrator.store.approval_operations import USED
-from orchestrator.store.sqlite.approval_rows import OF_REQUEST
+from orchestrator.store.sqlite.sqlite_rows import OF_REQUEST
+from orchestrator.store.store_operations import USED
 from orchestrator.testing import FaultyStore
 from tests.orchestrator.scripted import STEADY, Scripted, Steps, poll
 
@@ -384,8 +384,8 @@ async def test_the_answer_of_another_process_is_heard(tmp_path, world):
     """Real time: another connection answers, as `orchestrator approve` does."""
     from harnesses.timing.clock import now_us
     from orchestrator.cli.store_writing import commit
-    from orchestrator.store.approval_operations import Respond
     from orchestrator.store.rules.signing_key import read_secret
+    from orchestrator.store.store_operations import Respond
 
     path = tmp_path / "run.db"
     with trio.fail_after(20):

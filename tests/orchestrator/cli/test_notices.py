@@ -13,8 +13,8 @@ from harnesses.effects.approval import Action, request_of
 from orchestrator import Orchestrator, SqliteStore
 from orchestrator.cli.run.live_display import EventLines, LiveTable
 from orchestrator.cli.run.notices import Notices
-from orchestrator.store.approval_operations import Ask
 from orchestrator.store.conformance.conformance_tools import claim
+from orchestrator.store.store_operations import Ask
 from orchestrator.store.store_protocol import Migrate
 
 SUMMARIES = ("quiet", "! seen \x1b[31mred", None, "not ! at the beginning", "! again")

@@ -16,8 +16,8 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator import Orchestrator, SqliteStore, StoreBusy, UsageError
-from orchestrator.control.control_address import Address, address_of
 from orchestrator.control.control_client import ask_all, order
+from orchestrator.control.run_services import Address, address_of
 from orchestrator.control.socket_places import is_ours, open_socket, socket_path, sockets
 from orchestrator.status import json_status
 from orchestrator.telemetry.metric_figures import Family

@@ -12,8 +12,7 @@ import trio
 from attrs import evolve
 from trio.testing import wait_all_tasks_blocked
 
-from orchestrator.control.control_messages import Request, Response, answered
-from orchestrator.control.control_server import Limits, Server
+from orchestrator.control.control_server import Limits, Request, Response, Server, answered
 from tests.orchestrator.control.asked import Said, read_all, said
 
 SHORT = Limits(connections=3, read_s=0.3, answer_s=0.1, write_s=0.3, body_bytes=100)

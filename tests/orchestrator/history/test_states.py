@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from harnesses import BaseHarness, migrates
 from orchestrator import MemoryStore, Orchestrator, SqliteStore, UnknownHarness, UsageError
-from orchestrator.codec import decode, replay
+from orchestrator.codec import decode
 from orchestrator.history import state_at, state_hash
 from orchestrator.history.rejudging import looks
 from orchestrator.store.conformance import claim, step_row
 from orchestrator.testing import run_in_lives
 from tests.orchestrator.buying import Account, Buying, run
+from tests.orchestrator.replayed import replay
 
 ATOMS = (
     st.none()

@@ -9,9 +9,9 @@ import pytest
 
 from orchestrator import MemoryStore, Store
 from orchestrator.mail.durable_mailbox import PAGE, Mailbox
-from orchestrator.recording.condition import Condition
+from orchestrator.recording.commit_queue import Condition
 from orchestrator.store.conformance.conformance_tools import TIME_US, claim, step_row
-from orchestrator.store.message_values import REPLY
+from orchestrator.store.store_operations import REPLY
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, Message, Post
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from orchestrator.recording.histogram import SizeHistogram
+from orchestrator.recording.histogram import Histogram
 
 
 def test_a_value_that_is_a_bound_is_up_to_it() -> None:
-    buckets = SizeHistogram((1.0, 2.0))
+    buckets = Histogram((1.0, 2.0))
 
     for value in (0.5, 1.0, 1.5, 2.0, 2.5):
         buckets.observe(value)
@@ -16,7 +16,7 @@ def test_a_value_that_is_a_bound_is_up_to_it() -> None:
 
 
 def test_a_copy_does_not_count_on() -> None:
-    buckets = SizeHistogram((1.0,))
+    buckets = Histogram((1.0,))
     copy = buckets.copy()
 
     buckets.observe(0.1)

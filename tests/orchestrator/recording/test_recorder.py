@@ -25,8 +25,7 @@ from orchestrator.errors import (
 )
 from orchestrator.events import Paused, Resumed
 from orchestrator.lifecycle import Status
-from orchestrator.recording.commit_queue import PendingWrite, settled
-from orchestrator.recording.condition import Condition
+from orchestrator.recording.commit_queue import Condition, PendingWrite, settled
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store import MemoryStore
 from orchestrator.store.conformance import TIME_US, claim, event_row, numbers, step_row

@@ -1,4 +1,4 @@
-"""Laws of `supervisor.judge`: who is started again, who ends, and how far up the tree a crash goes."""
+"""Laws of `supervisor.decide_exit`: who is started again, who ends, and how far up the tree a crash goes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from attrs import define
 
 from orchestrator.restart import Intensity, Restart, Strategy
-from orchestrator.runtime.supervisor import Action, Node, Supervisor, Verdict, count, judge
+from orchestrator.runtime.supervisor import ExitAction, ExitDecision, Node, Supervisor, count_restarts, decide_exit
 
 
 @define(eq=False)
@@ -33,13 +33,13 @@ class Tree:
     nodes: dict[str, Node]
 
     def crash(self, name: str, now: float, *, crashed: bool = True) -> tuple[str, str]:
-        verdict = judge(self.nodes[name], crashed=crashed, now=now)
-        count(verdict)
-        return verdict.action.value, names(verdict)
+        decision = decide_exit(self.nodes[name], crashed=crashed, now=now)
+        count_restarts(decision)
+        return decision.action.value, names(decision)
 
 
-def names(verdict: Verdict) -> str:
-    return "".join(leaf.name for leaf in verdict.harnesses)
+def names(decision: ExitDecision) -> str:
+    return "".join(leaf.name for leaf in decision.harnesses)
 
 
 def tree(
@@ -95,9 +95,9 @@ def test_a_supervisor_that_gives_up_is_started_again_as_a_whole_by_its_own() -> 
 def test_a_supervisor_that_was_started_again_counts_from_none() -> None:
     made = tree()
 
-    verdicts = [made.crash("b", float(now))[1] for now in range(6)]
+    decisions = [made.crash("b", float(now))[1] for now in range(6)]
 
-    assert verdicts == ["b", "bcd", "b", "bcd", "b", "bcd"]
+    assert decisions == ["b", "bcd", "b", "bcd", "b", "bcd"]
 
 
 def test_a_crash_that_is_put_up_with_nowhere_goes_all_the_way_up() -> None:
@@ -115,9 +115,9 @@ def test_a_root_that_does_not_count_each_child_ends_everything_when_it_gives_up(
 def test_a_crash_goes_up_floor_by_floor() -> None:
     made = tree(root_restarts=1, inner_restarts=1, deep_restarts=1)
 
-    verdicts = [made.crash("c", float(now)) for now in range(8)]
+    decisions = [made.crash("c", float(now)) for now in range(8)]
 
-    assert verdicts == [("restart", again) for again in ("c", "c", "c", "bcd", "c", "c", "c")] + [("give up", "bcd")]
+    assert decisions == [("restart", again) for again in ("c", "c", "c", "bcd", "c", "c", "c")] + [("give up", "bcd")]
 
 
 def test_a_temporary_supervisor_that_gives_up_ends_its_own_children_only() -> None:
@@ -152,22 +152,22 @@ def test_restarts_further_back_than_the_period_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("restart", "crashed", "action"),
     [
-        (Restart.PERMANENT, True, Action.RESTART),
-        (Restart.PERMANENT, False, Action.RESTART),
-        (Restart.TRANSIENT, True, Action.RESTART),
-        (Restart.TRANSIENT, False, Action.LEAVE),
-        (Restart.TEMPORARY, True, Action.LEAVE),
-        (Restart.TEMPORARY, False, Action.LEAVE),
+        (Restart.PERMANENT, True, ExitAction.RESTART),
+        (Restart.PERMANENT, False, ExitAction.RESTART),
+        (Restart.TRANSIENT, True, ExitAction.RESTART),
+        (Restart.TRANSIENT, False, ExitAction.LEAVE),
+        (Restart.TEMPORARY, True, ExitAction.LEAVE),
+        (Restart.TEMPORARY, False, ExitAction.LEAVE),
     ],
 )
-def test_a_child_is_started_again_as_its_word_says(restart: Restart, crashed: bool, action: Action) -> None:
+def test_a_child_is_started_again_as_its_word_says(restart: Restart, crashed: bool, action: ExitAction) -> None:
     made = tree(Strategy.ONE_FOR_ALL)
     made.nodes["a"].restart = restart
 
-    verdict = judge(made.nodes["a"], crashed=crashed, now=0.0)
+    decision = decide_exit(made.nodes["a"], crashed=crashed, now=0.0)
 
-    assert verdict.action is action
-    assert names(verdict) == ("abcdz" if action is Action.RESTART else "")
+    assert decision.action is action
+    assert names(decision) == ("abcdz" if action is ExitAction.RESTART else "")
 
 
 def test_a_verdict_tells_the_restarts_that_count() -> None:
@@ -175,9 +175,9 @@ def test_a_verdict_tells_the_restarts_that_count() -> None:
 
     restarts: list[tuple[float, ...]] = []
     for now in (0.0, 1.0, 101.0, 102.0, 103.0):
-        verdict = judge(made.nodes["a"], crashed=True, now=now)
-        count(verdict)
-        restarts.append(verdict.restarts)
+        decision = decide_exit(made.nodes["a"], crashed=True, now=now)
+        count_restarts(decision)
+        restarts.append(decision.restarts)
 
     assert restarts == [(0.0,), (0.0, 1.0), (1.0, 101.0), (101.0, 102.0), (101.0, 102.0)]
 
@@ -203,6 +203,6 @@ def test_a_verdict_counts_nothing_until_it_is_told_to(name: str) -> None:
     made = tree(root_restarts=1, inner_restarts=1, deep_restarts=1)
     made.crash(name, 0.0)
 
-    first, second = (judge(made.nodes[name], crashed=True, now=1.0) for _ in range(2))
+    first, second = (decide_exit(made.nodes[name], crashed=True, now=1.0) for _ in range(2))
 
     assert first == second

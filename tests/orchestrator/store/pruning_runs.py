@@ -19,11 +19,10 @@ from harnesses.effects.effect import EffectOutcome
 from orchestrator import events
 from orchestrator.lifecycle import Status
 from orchestrator.store import SqliteReader, SqliteStore
-from orchestrator.store.approval_operations import Ask, Respond, TakeUp
-from orchestrator.store.budget_operations import Fund, Reserve, SettleSpend
 from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row, step_row
 from orchestrator.store.conformance.conformance_tools import attached_row, do, outcome_row, output_row
 from orchestrator.store.integrity.chain_head import head_path
+from orchestrator.store.store_operations import Ask, Fund, Reserve, Respond, SettleSpend, TakeUp
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, Post, Remark
 
 SECRET = b"s" * 32

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.data.delta import Baseline
-from orchestrator.codec import decode, encode, replay
+from orchestrator.codec import decode, encode
 from orchestrator.errors import StoreCorrupt
-from orchestrator.store.rules.state_replay import derive
+from orchestrator.store.rules.state_rules import derive
+from tests.orchestrator.replayed import replay
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4)
 VALUES = st.recursive(

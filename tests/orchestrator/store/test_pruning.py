@@ -23,10 +23,10 @@ from orchestrator.store.conformance import TIME_US, claim, event_row, intent_row
 from orchestrator.store.conformance.conformance_tools import attached_row, do, outcome_row, output_row
 from orchestrator.store.integrity.chain_head import head_path
 from orchestrator.store.integrity.proof import Proof, prove
-from orchestrator.store.message_values import REQUEST
 from orchestrator.store.pruning import prune_survey as pruning_survey
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune, survey
+from orchestrator.store.store_operations import REQUEST
 from orchestrator.store.store_protocol import ConsumedRow, Post
 from tests.orchestrator.store.pruning_runs import copy_store, make_run, states, told
 from tests.tampering.proof import judge

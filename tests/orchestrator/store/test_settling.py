@@ -8,7 +8,7 @@ from harnesses.effects.effect import EffectOutcome
 from harnesses.effects.once import Effects
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
-from orchestrator.store.rules.settlement import settling
+from orchestrator.store.rules.effect_rules import settling
 from orchestrator.store.store_protocol import Settle
 
 Marks = tuple[tuple[str, str], ...]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harnesses.data.delta import Baseline
-from orchestrator.codec import encode, replay
+from orchestrator.codec import encode
 from orchestrator.history.forking import fork
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim
@@ -22,6 +22,7 @@ from orchestrator.store.sqlite import sqlite_states
 from orchestrator.store.sqlite.sqlite_file import open_reader
 from orchestrator.store.sqlite.sqlite_states import find_state
 from orchestrator.store.store_protocol import StepRow
+from tests.orchestrator.replayed import replay
 
 ITEMS: Any = st.lists(st.integers(0, 3), max_size=4)
 STATES: Any = st.fixed_dictionaries(

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 from harnesses.budgets.budget import Budget, Spend
-from orchestrator.store.budget_operations import SettleSpend
 from orchestrator.store.conformance import TIME_US, claim, do
 from orchestrator.store.conformance.budget_laws import fund, reserve
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
+from orchestrator.store.store_operations import SettleSpend
 
 
 def test_a_view_shows_where_every_pool_stands(tmp_path: Path) -> None:

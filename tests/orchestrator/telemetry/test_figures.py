@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from harnesses.budgets.budget import Budget, Spend
 from harnesses.budgets.pools import Account
 from orchestrator import MemoryStore, SqliteStore
-from orchestrator.recording.histogram import AMOUNTS, SECONDS, SizeHistogram
+from orchestrator.recording.histogram import AMOUNTS, SECONDS, Histogram
 from orchestrator.records import Record
 from orchestrator.telemetry.metric_figures import HarnessFigures, ProgramFigures, Snapshot, families
 from orchestrator.telemetry.prometheus_text import text_of
@@ -131,7 +131,7 @@ def test_ten_thousand_harnesses_are_told_in_nine_lines_each() -> None:
     counts = Counts()
     names = [f"harness-{number}" for number in range(10_000)]
     counts.harnesses = {name: Tally(5, 1, 1, 10**15, {"work": 10, "agent": 5, "commit": 3}) for name in names}
-    program = ProgramFigures(1, SizeHistogram(SECONDS), SizeHistogram(AMOUNTS), 0)
+    program = ProgramFigures(1, Histogram(SECONDS), Histogram(AMOUNTS), 0)
     snapshot = Snapshot(
         store="run.db", counts=counts, harnesses=[HarnessFigures(name, "running", 5) for name in names], program=program
     )

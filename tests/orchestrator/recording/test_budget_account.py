@@ -17,9 +17,9 @@ from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.budgets.pools import Account
 from harnesses.errors import BudgetExhausted, DeadlineExceeded, HarnessMisuse, StepTimeout
 from orchestrator import Orchestrator
-from orchestrator.accounts.pool_names import Pool
 from orchestrator.errors import UsageError
 from orchestrator.outcome import Outcome, OutcomeKind
+from orchestrator.recording.budget_account import Pool
 from orchestrator.store import MemoryStore, SqliteStore
 from tests.orchestrator.scripted import to_the_end
 

@@ -1,14 +1,29 @@
-"""Whether the code that runs now is part of a harness's attempt, and what a stop of that means for it."""
+"""One attempt of a harness: what the store calls it, and whether the code that runs now is part of it and is to stop."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 
 import trio
+from attrs import frozen
 from trio.lowlevel import Task
 
 from harnesses.control import Control
 from harnesses.errors import Stopping
+
+
+@frozen
+class AttemptId:
+    """What every row that an attempt has recorded says of it."""
+
+    name: str
+    """Of the harness."""
+    number: int
+    """Of the harness in the store."""
+    epoch: int
+    """Of its ownership: a commit of an earlier one is refused."""
+    attempt: int
+
 
 _attempt: ContextVar[tuple[Task, Control] | None] = ContextVar("attempt", default=None)
 

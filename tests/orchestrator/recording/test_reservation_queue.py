@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from harnesses.budgets.budget import Later
-from orchestrator.accounts.reservation_queue import Lines, Place
+from orchestrator.recording.budget_account import Lines, Place
 
 TOKENS, MONEY = Later("tokens", 10, 5, 5, 3, "all"), Later("money", 1, 0, 1, 1, "all")
 

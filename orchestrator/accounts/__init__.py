@@ -1,1 +1,0 @@
-"""Accounts: budgets of running harnesses, kept in the store."""

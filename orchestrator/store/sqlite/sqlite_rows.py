@@ -1,0 +1,324 @@
+"""Budgets, approvals, started harnesses and mailboxes in a SQLite store: the tables of `orchestrator.store.file.schema`.
+
+What writes does so within the transaction of a commit.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from attrs import define, field, frozen
+
+from harnesses.attachments import CHILD
+from harnesses.budgets.budget import budget_of, spend_of
+from harnesses.budgets.pools import Account
+from harnesses.data.record_size import CEILING_BYTES, check_size
+from harnesses.errors import OrchestratorError
+from orchestrator.codec import decode, encode_private
+from orchestrator.lifecycle import Status
+from orchestrator.records import ChildRecord, name_in
+from orchestrator.store.encryption import FieldCipher, reveal_body
+from orchestrator.store.file.schema import CHILDREN, CHILDREN_OF
+from orchestrator.store.rules.approval_rules import Filed
+from orchestrator.store.rules.budget_rules import Open
+from orchestrator.store.store_operations import (
+    ConsumedRow,
+    InsertRecord,
+    Post,
+    SentRow,
+    full,
+    is_bounded,
+    record_of,
+    unknown_recipient,
+)
+from orchestrator.store.store_protocol import StepRow
+
+_COLUMNS = "o.id, o.harness, o.epoch, o.attempt, o.step, o.pools, o.amounts"
+
+
+@frozen(eq=False)
+class SqliteBudgetRows:
+    """Accounts and reservations in one SQLite file.
+
+    Args:
+        db: the open connection of the writer.
+        run: whose harnesses are alive without asking.
+        is_alive: whether another run is.
+    """
+
+    _db: sqlite3.Connection
+    _run: str
+    _is_alive: Callable[[str], bool]
+
+    def account(self, pool: str) -> Account:
+        row = self._db.execute("SELECT limits, spent, reserved FROM pools WHERE pool = ?", (pool,)).fetchone()
+        return Account() if row is None else _account(*row)
+
+    def has(self, pool: str) -> bool:
+        return self._db.execute("SELECT 1 FROM pools WHERE pool = ?", (pool,)).fetchone() is not None
+
+    def keep(self, pool: str, account: Account, time_us: int) -> None:
+        texts = [encode_private(part.plain()) for part in (account.budget, account.spent, account.reserved)]
+        self._db.execute("INSERT OR REPLACE INTO pools VALUES (?, ?, ?, ?, ?)", (pool, *texts, time_us))
+
+    def find(self, id: int) -> Open | None:
+        return next(iter(self._select("WHERE o.id = ?", id)), None)
+
+    def of(self, harness: int) -> Iterable[Open]:
+        return self._select("WHERE o.harness = ? ORDER BY o.id", harness)
+
+    def add(self, reservation: Open) -> None:
+        pools, amounts = encode_private(reservation.pools), encode_private(reservation.amounts.plain())
+        place = (reservation.harness, reservation.epoch, reservation.attempt, reservation.step)
+        self._db.execute(
+            "INSERT INTO open_reservations VALUES (?, ?, ?, ?, ?, ?, ?)", (reservation.id, *place, pools, amounts)
+        )
+
+    def drop(self, id: int) -> None:
+        self._db.execute("DELETE FROM open_reservations WHERE id = ?", (id,))
+
+    def abandoned(self) -> Iterable[Open]:
+        owners = self._db.execute(
+            "SELECT DISTINCT h.owner FROM open_reservations o JOIN harnesses h ON h.id = o.harness WHERE h.owner <> ?",
+            (self._run,),
+        ).fetchall()
+        dead = [owner for (owner,) in owners if not self._is_alive(owner)]
+        marks = ", ".join("?" * len(dead))
+        return self._select(
+            f"JOIN harnesses h ON h.id = o.harness WHERE h.owner IS NULL OR h.epoch <> o.epoch OR h.owner IN ({marks})", *dead
+        )
+
+    def _select(self, rest: str, *values: object) -> list[Open]:
+        rows = self._db.execute(f"SELECT {_COLUMNS} FROM open_reservations o {rest}", values).fetchall()
+        return [_open(*row) for row in rows]
+
+
+def accounts(db: sqlite3.Connection, pools: Collection[str] | None) -> dict[str, Account]:
+    """Return where pools stand, all or some, by name."""
+    some = "" if pools is None else f"WHERE pool IN ({', '.join('?' * len(pools))})"
+    rows = db.execute(f"SELECT pool, limits, spent, reserved FROM pools {some} ORDER BY pool", tuple(pools or ())).fetchall()
+    return {pool: _account(*columns) for pool, *columns in rows}
+
+
+def _account(limits: str, spent: str, reserved: str) -> Account:
+    return Account(budget_of(decode(limits)), spend_of(decode(spent)), spend_of(decode(reserved)))
+
+
+def _open(id: int, harness: int, epoch: int, attempt: int, step: int, pools: Any, amounts: Any) -> Open:
+    return Open(id, harness, epoch, attempt, step, tuple(decode(pools)), spend_of(decode(amounts)))
+
+
+# Not by `approval_index`: somebody who takes an answer out of that must not make it unsaid. SQLite itself keeps up
+# `approval_records`, by which they are found; it does so only for a condition that is written as in its definition.
+OF_REQUEST = """
+SELECT r.kind, r.harness, coalesce(h.name, ''), r.step, r.body FROM records r LEFT JOIN harnesses h ON h.id = r.harness
+WHERE r.seq >= (SELECT min(seq) FROM approval_index WHERE id = :id)
+  AND r.kind IN ('approval_requested', 'approval_answered', 'approval_used') AND instr(r.body, :id) AND r.body ->> '$.id' = :id
+ORDER BY r.seq
+"""
+_ALL = """
+SELECT i.id, r.seq, r.time_us, r.kind, r.harness, coalesce(h.name, ''), r.step, r.body
+FROM approval_index i JOIN records r ON r.seq = i.seq LEFT JOIN harnesses h ON h.id = r.harness ORDER BY r.seq
+"""
+
+
+_GONE = """
+SELECT 1 FROM approval_index i LEFT JOIN records r ON r.seq = i.seq WHERE i.id = ? AND r.seq IS NULL LIMIT 1
+"""
+
+
+@frozen(eq=False)
+class SqliteApprovalRows:
+    """The records of approvals in one SQLite file."""
+
+    _db: sqlite3.Connection
+    _cipher: FieldCipher
+
+    def newest(self, harness: int, digest: str) -> str | None:
+        row = self._db.execute(
+            "SELECT id FROM approval_index WHERE harness = ? AND digest = ? ORDER BY seq DESC LIMIT 1", (harness, digest)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def of(self, id: str) -> Sequence[Filed]:
+        found = [_to_filed(self._cipher, *row) for row in self._db.execute(OF_REQUEST, {"id": id})]
+        gone = self._db.execute(_GONE, (id,)).fetchone()
+        if gone is not None and found:
+            # What was there and is not any more may have been a denial: nothing can be said of the request.
+            found.append(found[0]._replace(kind="approval_answered", body=""))
+        return found
+
+    def file(self, seq: int, id: str, harness: int, digest: str) -> None:
+        self._db.execute("INSERT INTO approval_index VALUES (?, ?, ?, ?)", (seq, id, harness, digest))
+
+
+def all_filed(db: sqlite3.Connection, cipher: FieldCipher) -> Iterator[tuple[str, int, int, Filed]]:
+    """Yield id, `seq` and time of every record of an approval, and the record; oldest first."""
+    for id, seq, time_us, *rest in db.execute(_ALL):
+        yield id, seq, time_us, _to_filed(cipher, *rest)
+
+
+def _to_filed(cipher: FieldCipher, kind: str, harness: int, name: str, step: int, body: str) -> Filed:
+    return Filed(kind, harness, name, step, reveal_body(cipher, kind, body))
+
+
+def read_children(db: sqlite3.Connection, cipher: FieldCipher, harness: int | None = None) -> tuple[ChildRecord, ...]:
+    """Return what one harness, or all of them, have started, oldest first.
+
+    Args:
+        harness: the store's number of it.
+    """
+    rows = db.execute(CHILDREN) if harness is None else db.execute(CHILDREN_OF, (harness,))
+    return tuple(
+        ChildRecord(
+            harness=parent,
+            step_number=step,
+            seq=seq,
+            name=name_in(body) if name is None else name,
+            body=reveal_body(cipher, CHILD, body),
+            status=None if status is None else Status(status),
+            harness_class=harness_class or "",
+        )
+        for parent, step, seq, body, name, status, harness_class in rows
+    )
+
+
+Step: TypeAlias = tuple[int, int]
+"""Number of a harness, and of its step."""
+
+_NEWEST_WAITING = "SELECT coalesce(max(seq), 0) FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply'"
+WAITING = """
+SELECT count(*) FROM (
+    SELECT 1 FROM mailbox WHERE harness = ? AND consumed_step IS NULL AND kind <> 'reply'
+    AND (deadline_us IS NULL OR deadline_us > ?) LIMIT ?
+)
+"""
+"""Those that take a place in a mailbox at a moment, up to a number: a request whose deadline has passed takes none."""
+_SAME_ID = "SELECT seq FROM mailbox WHERE harness = ? AND id = ?"
+_IS_WAITING = (
+    "SELECT 1 FROM mailbox WHERE seq = ? AND harness = ? AND consumed_step IS NULL AND kind <> 'reply' "
+    "AND (deadline_us IS NULL OR deadline_us > ?)"
+)
+_INSERT = """
+INSERT INTO mailbox (seq, harness, sender, body, id, kind, type, deadline_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def find_recipient(db: sqlite3.Connection, name: str, location: str) -> tuple[int, int | None]:
+    """Return the number of a harness, and the limit of its mailbox.
+
+    Raises:
+        UnknownHarness: there is no such harness; the error names those that there are.
+    """
+    row = db.execute("SELECT id, mailbox_limit FROM harnesses WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        known = [other for (other,) in db.execute("SELECT name FROM harnesses ORDER BY id LIMIT 11")]
+        raise unknown_recipient(name, known, location)
+    return row  # type: ignore[no-any-return]
+
+
+@define(eq=False)
+class SqliteMail:
+    """The mailboxes of a store, on the connection of its writer."""
+
+    _db: sqlite3.Connection
+    _location: str
+    _insert_record: InsertRecord
+    before: dict[int, int] = field(factory=dict[int, int])
+    """Of the messages put in this commit: what was waiting before each; see `Committed`."""
+
+    def put(self, post: Post) -> int:
+        """Put a message in a mailbox; return its `seq`, or that of the one of the same id that came before it.
+
+        Raises:
+            UnknownHarness: there is no such harness.
+            MailboxFull: as many wait as its limit allows.
+        """
+        harness, limit = find_recipient(self._db, post.to, self._location)
+        if (seq := self._same(harness, post)) is not None:
+            return seq
+        if limit is not None and is_bounded(post) and self._waiting(harness, limit, post.time_us) >= limit:
+            raise full(post.to, limit)
+        return self._insert(harness, post)
+
+    def refused(
+        self,
+        steps: Iterable[StepRow],
+        consumed: Iterable[ConsumedRow],
+        sent: Iterable[SentRow],
+        epochs: Mapping[int, int],
+    ) -> dict[Step, OrchestratorError]:
+        """Return the steps that send what cannot be put in a mailbox, and why. What a step uses up makes room before."""
+        by_step: dict[Step, list[Post]] = {}
+        for row in sent:
+            by_step.setdefault((row.harness, row.step), []).append(row.post)
+        used: dict[Step, list[ConsumedRow]] = {}
+        for one in consumed:
+            used.setdefault((one.harness, one.step), []).append(one)
+        refused: dict[Step, OrchestratorError] = {}
+        change: Counter[int] = Counter()
+        for step in steps:
+            if epochs.get(step.harness) != step.epoch:
+                continue
+            key = step.harness, step.step
+            mine: Counter[int] = Counter(change)
+            mine[step.harness] -= sum(self._is_waiting(one, step.time_us) for one in used.get(key, ()))
+            try:
+                for post in by_step.get(key, ()):
+                    self._make_room(post, mine, step.time_us)
+            except OrchestratorError as error:
+                refused[key] = error
+            else:
+                change = mine
+        return refused
+
+    def send(self, sent: Sequence[SentRow], written: Collection[Step]) -> list[int]:
+        """Put what the steps that were written send; return the `seq`s, 0 for each that is not."""
+        seqs: list[int] = []
+        for row in sent:
+            if (row.harness, row.step) not in written:
+                seqs.append(0)
+                continue
+            harness, _ = find_recipient(self._db, row.post.to, self._location)
+            seq = self._same(harness, row.post)
+            seqs.append(self._insert(harness, row.post) if seq is None else seq)
+        return seqs
+
+    def consume(self, consumed: Iterable[ConsumedRow]) -> None:
+        """Have messages used up."""
+        rows = [(row.step, row.message, row.harness) for row in consumed]
+        if rows:
+            self._db.executemany("UPDATE mailbox SET consumed_step = ? WHERE seq = ? AND harness = ?", rows)
+
+    def _make_room(self, post: Post, change: Counter[int], now_us: int) -> None:
+        """Note a message in `change`, which is how many more wait in each mailbox, or fewer, than before the commit."""
+        harness, limit = find_recipient(self._db, post.to, self._location)
+        check_size("the message", post.body, CEILING_BYTES)
+        if not is_bounded(post) or self._same(harness, post) is not None:
+            return
+        if limit is not None and self._waiting(harness, limit - change[harness], now_us) + change[harness] >= limit:
+            raise full(post.to, limit)
+        change[harness] += 1
+
+    def _insert(self, harness: int, post: Post) -> int:
+        (before,) = self._db.execute(_NEWEST_WAITING, (harness,)).fetchone()
+        check_size("the message", post.body, CEILING_BYTES)
+        seq = self._insert_record(harness, 0, 0, 0, post.time_us, record_of(post), "message")
+        extra = post.id or None, post.kind, post.type or None, post.deadline_us or None
+        self._db.execute(_INSERT, (seq, harness, post.sender, post.body, *extra))
+        self.before[seq] = before
+        return seq
+
+    def _same(self, harness: int, post: Post) -> int | None:
+        row = self._db.execute(_SAME_ID, (harness, post.id)).fetchone() if post.id else None
+        return None if row is None else int(row[0])
+
+    def _waiting(self, harness: int, most: int, now_us: int) -> int:
+        """Return how many messages wait in a mailbox; no more than `most` are counted."""
+        return int(self._db.execute(WAITING, (harness, now_us, max(most, 0))).fetchone()[0])
+
+    def _is_waiting(self, used: ConsumedRow, now_us: int) -> bool:
+        return self._db.execute(_IS_WAITING, (used.message, used.harness, now_us)).fetchone() is not None
