@@ -211,14 +211,15 @@ class Actor:
 
     async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
         """Return when the step is on disk; see `Runtime.commit`."""
-        slot, savings, mail, ticks = self._slot, self.savings, self._mail, self.savings.ticks
+        slot, savings = self._slot, self.savings
+        ticks = savings.ticks
         kept = None if ticks is None else ticks.as_data()
         governance = None if self.governor is None else self.governor.kept()
         used = tuple(self._mailbox.taken) if self._mailbox.taken else ()
-        took_us, seqs = self.control.watch.took_us(), [message.seq for message in used] if used else ()
+        seqs = [message.seq for message in used] if used else ()
+        most = self._context.most
         try:
-            most = self._context.most
-            body = encode_step(step, delta, kept, governance, took_us=took_us, consumed=seqs, most=most)
+            body = encode_step(step, delta, kept, governance, took_us=self.control.watch.took_us(), consumed=seqs, most=most)
             saved = savings.snapshot(body, delta, state)
             if saved is not None:
                 check_size("its state", saved, most)
@@ -232,7 +233,9 @@ class Actor:
         if self._attached:
             slot.notes = tuple(self._row_of(attached.kind, attached.body, number) for attached in self._attached)
             self._attached = None
-        sent = slot.sent = None if mail is None else mail.outgoing(number, time_us)
+        mail, sent = self._mail, None
+        if mail is not None:
+            sent = slot.sent = mail.outgoing(number, time_us)
         if self._output is not None:
             self._output.begin_recording()
         slot.redacted = self._context.redacted
@@ -245,7 +248,7 @@ class Actor:
             if saved is not None:
                 savings.miss()
             raise
-        slot.row, slot.notes, slot.consumed, slot.sent = None, (), (), None
+        slot.row, slot.notes = None, ()
         # Whoever follows the steps runs after this task, which shows the step before it waits for anything.
         self._recorded.ring()
         if governance is not None:
@@ -253,6 +256,7 @@ class Actor:
         if ticks is not None and kept is not None:
             ticks.settle(kept)
         if used:
+            slot.consumed = ()
             self._mailbox.settle(used)
         if self._family.expected:
             self._family.settle()
@@ -261,6 +265,7 @@ class Actor:
                 self._log_soon(line, lines, number + 1)
         if mail is not None:
             mail.settle(sent)
+            slot.sent = None
 
     @property
     def ticks(self) -> TickBook:
