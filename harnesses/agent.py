@@ -1,4 +1,10 @@
-"""Agents: what a harness asks to decide or act within a step."""
+"""Agents: what a harness asks to decide or act within a step, and which limits of a budget hold for them.
+
+    steps, turns, working_time_s    for every agent: the harness counts them itself
+    tokens, tool_calls, money       for agents that report them: `Agent.reports`
+
+The law: a limit that would hold nothing is refused before anything is started.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ from typing import Any, Generic, cast
 
 from attrs import field, fields, frozen
 
+from harnesses.budgets.budget import FIELDS, Budget
 from harnesses.budgets.usage import REPORTABLE, Usage
 from harnesses.errors import HarnessMisuse
 from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, Step, no_constraints
@@ -137,3 +144,17 @@ def checked_reports(name: str, reports: Iterable[str]) -> frozenset[str]:
         wanted = ", ".join(sorted(REPORTABLE))
         raise HarnessMisuse(f"{name}: reports: expected some of {wanted}, got {min(map(str, unknown))!r}; correct it")
     return given
+
+
+def unheld(agents: Iterable[Agent[Any, Any, Any]], budget: Budget) -> str:
+    """Return why a budget cannot be held for one of the agents; empty if it can be for all of them."""
+    limited = [name for name in FIELDS if name in REPORTABLE and getattr(budget, name) is not None]
+    for agent in agents if limited else ():
+        reports = getattr(agent, "reports", frozenset[str]())
+        if missing := [name for name in limited if name not in reports]:
+            return (
+                f"its budget of {', '.join(missing)} cannot be held: expected agents that report what they use of it, "
+                f"got {agent.name!r:.100}, which reports {', '.join(sorted(reports)) or 'nothing'}; "
+                "limit turns, steps or time instead; of an agent of your own that reports it or uses none, say so by `reports`"
+            )
+    return ""

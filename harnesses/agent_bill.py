@@ -19,25 +19,15 @@ from typing import Any, Protocol, TypeVar
 import trio
 from attrs import evolve
 
-from harnesses.agent import Agent
-from harnesses.budgets.charging import Charged, spent_up
+from harnesses.agent import Agent, unheld
 from harnesses.budgets.spending import BudgetAccount, limits, settled_here
-from harnesses.budgets.usage import UNUSED, Usage, used_in, with_usage
-from harnesses.enforceable_limits import unheld
+from harnesses.budgets.usage import UNUSED, Charged, Usage, spent_up, used_in, with_usage
 from harnesses.errors import BudgetExhausted, HarnessMisuse
 
 AnswerT = TypeVar("AnswerT")
 _current: ContextVar[Bill | None] = ContextVar("harnesses.agent_bill", default=None)
 _MOST_THREADS = 64
 """Conversations of one call whose totals wait to be charged at the same time; a total of any beyond is charged in full."""
-
-
-class ChargeUsage(Protocol):
-    """What an agent reports to, while it works. Does not wait."""
-
-    def __call__(self, usage: Usage, *, thread: str = "") -> None:
-        """Charge what was used since the last report; with a `thread`, the total of that conversation."""
-        ...
 
 
 class Charger(Protocol):

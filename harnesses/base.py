@@ -18,25 +18,20 @@ import trio
 from attrs import fields
 from trio.lowlevel import Task, checkpoint, current_task
 
-from harnesses.agent import Agent
+from harnesses.agent import Agent, unheld
 from harnesses.agent_bill import Bill, billed, calls_limit, check_held, check_left, takes_charge
 from harnesses.attachments import attachment
 from harnesses.budgets.budget import NOTHING, UNLIMITED, Budget, Spend
 from harnesses.budgets.spending import Spending, left, limits, settled_here
-from harnesses.child_order import ChildOrder
-from harnesses.config import HarnessConfig
+from harnesses.config import ChildOrder, HarnessConfig
 from harnesses.control import Ending
 from harnesses.data.values import detach
 from harnesses.diagnostics.known_errors import diagnosed
 from harnesses.diagnostics.unawaited_calls import Calls, to_be_awaited
 from harnesses.effects.approval import Action, Grant, action_of
-from harnesses.effects.effect import Effect, EffectOutcome, Reconcile
-from harnesses.effects.effect_journal import check_key
-from harnesses.enforceable_limits import unheld
+from harnesses.effects.effect import Effect, EffectOutcome, Reconcile, check_key
 from harnesses.errors import HarnessError, HarnessMisuse, StateError, Unstorable, located
-from harnesses.ledger import StepLedger, place
-from harnesses.local import run_alone
-from harnesses.loop import drive, explained
+from harnesses.loop import StepLedger, drive, explained, place, run_alone
 from harnesses.messages.requests import ASK_TIMEOUT_S, Request, check_sent, types_of
 from harnesses.runtime import LocalRuntime, Runtime
 from harnesses.state import LoadSteps, PersistentState

@@ -1,12 +1,13 @@
-"""What a run file says of one harness. A value: nothing is loaded or checked here."""
+"""What is said of a harness that is to be started: by a run file, or by the harness that starts it. Values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic
 
 from attrs import field, frozen
 
+from harnesses.budgets.budget import Budget
 from harnesses.step import Constraints, StateT, no_constraints
 
 
@@ -32,3 +33,24 @@ class HarnessConfig(Generic[StateT]):
     approve: str = ""
     """Where a function is found that says which of its effects need a person's approval: `package.module:attribute`. It gets
     key and arguments, and returns an `Action`, a category, or None."""
+
+
+@frozen(kw_only=True)
+class ChildOrder:
+    """The harness that is to be started, and on what terms."""
+
+    factory: Callable[..., object]
+    """A class, or a function that makes the harness, that another start of the program can import."""
+    name: str
+    """The durable identity."""
+    args: tuple[object, ...] = ()
+    arguments: Mapping[str, object] = field(factory=dict[str, object])
+    """What the factory is called with by name."""
+    restart: str = "transient"
+    grace_s: float | None = None
+    """Seconds that it gets when it is stopped; None for as many as its parent gets."""
+    step_timeout_s: float | None = None
+    deadline_s: float | None = None
+    """Seconds from each start of the program, or from its first start, by which it must have ended."""
+    budget: Budget | None = None
+    """What it may spend by itself; its parent's budgets are charged as well."""

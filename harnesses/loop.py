@@ -12,43 +12,176 @@ the user's may be open. What holds across a `yield`:
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+import trio
 from trio.lowlevel import current_clock
 
+from harnesses.attachments import attachment
 from harnesses.budgets.step_meter import Meter
 from harnesses.control import Control, Ending
 from harnesses.data.delta import Delta
+from harnesses.data.values import ATOMS, detach, explain
 from harnesses.diagnostics.error_groups import split
-from harnesses.errors import HarnessMisuse, ScopeError, Stopping
+from harnesses.diagnostics.unawaited_calls import Calls
+from harnesses.errors import HarnessError, HarnessMisuse, RecordTooLarge, ScopeError, Stopping, Unstorable, located
+from harnesses.runtime import LocalRuntime, Runtime
+from harnesses.state import PersistentState
 from harnesses.step import Step
+from harnesses.timing.clock import utc_now
 
 
-class Ledger(Protocol):
-    """Where a yielded pair goes, station by station."""
+def place(name: str, steps: int) -> str:
+    """Say where: in which harness, in the making of which step."""
+    return f"harness {name!r}, step {steps + 1}"
 
-    def make(self, pair: object) -> tuple[Step[Any, Any], Delta]:
-        """Return the step of what was yielded, and what it changed."""
+
+_PAIRS: Any = (tuple, list)
+
+
+class Completable(Protocol):
+    """The part of a harness that the ledger needs."""
+
+    unawaited_calls: Calls
+    """The calls of its own methods that were not awaited."""
+
+    def is_complete(self) -> bool:
+        """Return whether the work is done."""
         ...
+
+
+class StepLedger:
+    """Where a yielded pair becomes a step: checked, numbered, recorded by the runtime, and only then shown."""
+
+    __slots__ = ("_control", "_effects", "_governor", "_harness", "_meter", "_runtime", "_state")
+
+    def __init__(self, harness: Completable, state: PersistentState[Any, Any, Any], runtime: Runtime) -> None:
+        self._harness = harness
+        self._state = state
+        self._runtime = runtime
+        self._effects = runtime.effects
+        self._meter: Meter | None = runtime.meter
+        self._governor = runtime.governor
+        self._control = runtime.control
+
+    def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
+        """Return the step of what was yielded, and what it changed."""
+        if not isinstance(pair, _PAIRS) or len(pair) != 2:
+            raise HarnessMisuse(
+                f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
+            )
+        self._harness.unawaited_calls.check()
+        if self._control.is_parked:
+            raise HarnessMisuse(
+                f"{self._where()}: an approval is waited for at the yield of its step: expected it answered; await it before"
+            )
+        given, made = pair
+        if given.__class__ not in ATOMS:
+            given = self._private("input", given)
+        if made.__class__ not in ATOMS:
+            made = self._private("output", made)
+        try:
+            self._effects.close()
+        except HarnessError as error:
+            raise located(error, self._where()) from None
+        state = self._state
+        state_delta, delta = state.take_delta()
+        return Step(state.steps + 1, utc_now(), given, made, state_delta), delta
 
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
         """Return when the step is recorded. Must not raise `Cancelled`."""
-        ...
+        if self._meter is not None:
+            self._meter.charge()
+        if self._governor is not None:
+            for finding in self._governor.look(step, delta, self._state.snapshot):
+                self._runtime.attach(attachment("guardrail", finding))
+        return self._runtime.commit(step, delta, self._state.snapshot)
 
     def accept(self, step: Step[Any, Any]) -> None:
         """Show a step that is recorded."""
-        ...
+        self._state.append(step)
+        self._effects.end_recording(recorded=True)
+
+    def is_complete(self) -> bool:
+        if self._harness.is_complete():
+            return True
+        if self._governor is not None:
+            self._governor.check()
+        return False
 
     def take_back(self) -> None:
         """Undo `make` for a step that could not be recorded."""
-        ...
+        self._state.untake_delta()
+        self._effects.end_recording(recorded=False)
 
-    def is_complete(self) -> bool:
-        """Return whether that was the last step."""
-        ...
+    def _private(self, role: str, value: Any) -> Any:
+        try:
+            return detach(value)
+        except RecordTooLarge as error:
+            raise located(error, f"{self._where()}: {role}") from None
+        except Unstorable as error:
+            raise Unstorable(f"{self._where()}: {explain(value, role)}") from error
+
+    def _where(self) -> str:
+        return place(self._runtime.name, self._state.steps)
 
 
-async def drive(generator: AsyncGenerator[Any, None], control: Control, ledger: Ledger, meter: Meter | None = None) -> Ending:
+async def run_alone(harness: Any, runtime: LocalRuntime) -> Ending:
+    """Run a harness beside a watcher, which tells the loop of a cancellation that it could not see from the generator.
+
+    The loop has a task of its own: a nursery that `execute()` leaves open spoils that one, not the caller's.
+    """
+    control = runtime.control
+    control.ending = control.failure = failure = None
+    ended = False
+
+    async def attempt() -> None:
+        nonlocal failure, ended
+        try:
+            with trio.CancelScope() as scope:
+                control.attach(scope)
+                control.ending = await harness.run(runtime)
+            if control.ending is None:
+                failure = control.failure or control.why_cancelled()
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            failure = explained(error)
+        finally:
+            ended = True
+            control.detach()
+        nursery.cancel_scope.cancel()
+
+    async def watch() -> None:
+        try:
+            await control.wait_deadline()
+            control.expire()
+            await trio.sleep_forever()
+        finally:
+            if not ended:
+                control.abort()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            nursery.start_soon(attempt)
+    except (trio.Cancelled, BaseExceptionGroup) as error:
+        rest = error.split(trio.Cancelled)[1] if isinstance(error, BaseExceptionGroup) else None
+        if failure is None and rest is None:
+            raise
+        failure = failure or explained(cast(Any, rest).exceptions[0])
+    if failure is not None:
+        harness.rewind()
+        try:
+            raise located(failure, place(runtime.name, harness.current_step))
+        finally:
+            del failure
+    return control.ending or Ending.STOPPED
+
+
+async def drive(
+    generator: AsyncGenerator[Any, None], control: Control, ledger: StepLedger, meter: Meter | None = None
+) -> Ending:
     """Run `generator` to its end under `control`.
 
     Args:

@@ -11,6 +11,13 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 RENAMED = {
+    "harnesses.described": "harnesses.run_file_harnesses",
+    "harnesses.described.coding_table": "harnesses.run_file_harnesses.coding_table",
+    "harnesses.described.features_table": "harnesses.run_file_harnesses.features_table",
+    "harnesses.described.memory_table": "harnesses.run_file_harnesses.memory_table",
+    "harnesses.described.pipeline_table": "harnesses.run_file_harnesses.pipeline_table",
+    "harnesses.described.trading_table": "harnesses.run_file_harnesses.trading_table",
+    "harnesses.features.feature_protocols": "harnesses.features",
     "harnesses.governance.actions": "harnesses.guard",
     "harnesses.governance.commands": "harnesses.governance.approved_commands",
     "harnesses.governance.counting": "harnesses.governance.limits.counted_agent",

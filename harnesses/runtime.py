@@ -17,7 +17,7 @@ from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.budgets.spending import BudgetAccount, LocalBudgetAccount
 from harnesses.budgets.step_meter import Meter, meter_of
-from harnesses.child_order import ChildOrder
+from harnesses.config import ChildOrder
 from harnesses.control import Control
 from harnesses.data.delta import Delta
 from harnesses.effects.approval import Action, Grant

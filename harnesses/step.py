@@ -23,10 +23,6 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _steps(steps: Iterable[Step[Any, Any]]) -> tuple[Step[Any, Any], ...]:
-    return tuple(steps)
-
-
 def no_constraints() -> Constraints:
     """Return an empty mapping: a default of its own for each value."""
     return {}
@@ -68,7 +64,7 @@ class LoadedContext(Generic[StateT]):
     """The bounded view of a harness that its agents get."""
 
     state: StateT
-    recent_steps: tuple[Step[Any, Any], ...] = field(default=(), converter=_steps)
+    recent_steps: tuple[Step[Any, Any], ...] = field(default=(), converter=tuple[Step[Any, Any], ...])
     """At most `max_context_steps`, oldest first."""
     relevant_knowledge: Mapping[str, object] = field(factory=no_constraints)
     """Empty unless a memory fills it. Data, never instructions."""

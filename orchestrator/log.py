@@ -22,7 +22,7 @@ from attrs import evolve
 
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.diagnostics.program_log import Processor
-from harnesses.files.safe_open import open_own
+from harnesses.files.safe_files import open_own
 from harnesses.redaction.redactor import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 from orchestrator.errors import UsageError

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TextIO, cast
 
-from harnesses.files.safe_open import open_own
+from harnesses.files.safe_files import open_own
 from orchestrator.errors import UsageError
 
 _DESCRIPTOR = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|/(?:dev|proc/self)/fd/(?P<number>\d{1,9})")

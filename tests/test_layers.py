@@ -31,7 +31,7 @@ FORBIDDEN = {
     "orchestrator.telemetry": ("orchestrator.cli", "orchestrator.analysis"),
 }
 """What a package may not import, beyond what the order of packages rules out."""
-READY_MADE = tuple(f"harnesses.{name}" for name in ("trading", "features", "coding", "pipeline", "described"))
+READY_MADE = tuple(f"harnesses.{name}" for name in ("trading", "features", "coding", "pipeline", "run_file_harnesses"))
 KNOW_READY_MADE = ("harnesses", "orchestrator.presets", "orchestrator.analysis.presets", "orchestrator.cli")
 """Who may import ready-made harnesses."""
 FRONT_DOORS = ("__init__", "__main__")
@@ -274,7 +274,7 @@ PLANTED = {
     "deep_classes": {
         "harnesses.base": "class A: pass\nclass B(A): pass",
         "harnesses.__init__": "from harnesses.base import B",
-        "harnesses.local": "from harnesses import B\nclass C(B): pass\nclass D(C[int]): pass\nclass E(Exception): pass",
+        "harnesses.loop": "from harnesses import B\nclass C(B): pass\nclass D(C[int]): pass\nclass E(Exception): pass",
     },
     "undeclared_packages": {"harnesses.step": "import duckdb"},
 }

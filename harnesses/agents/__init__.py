@@ -8,9 +8,8 @@ from harnesses.agents.agent_dialects import Dialect, PromptBy, aider, claude_cod
 from harnesses.agents.agent_output import Reading, Reply
 from harnesses.agents.command_agent import CommandAgent
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
-from harnesses.agents.recorded_attempts import read_attempts, recording
 from harnesses.agents.sandbox import Bubblewrap
-from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt
+from harnesses.agents.scripted_agent import ScriptedAgent, ScriptedAttempt, read_attempts, recording
 
 __all__ = [
     "AgentFailed",

@@ -26,7 +26,7 @@ from harnesses.agents.agent_dialects import Dialect, PromptBy
 from harnesses.agents.agent_output import SHOWN, Reply
 from harnesses.agents.errors import AgentFailed, AgentMissing, AgentTimedOut
 from harnesses.agents.sandbox import Bubblewrap, environment_within
-from harnesses.agents.usage_stream import MeteredReading
+from harnesses.agents.stream_counts import MeteredReading
 from harnesses.diagnostics.control_characters import inert
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import storable
@@ -165,7 +165,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
                 input=input,
                 on_line=lambda text: log(reading.line(text)),
                 on_error_line=log,
-                may_gain_privileges=self._gains_privileges(),
+                may_gain_privileges=self._may_gain_privileges if self._sandbox is None else self._sandbox.needs_privileges(),
                 scoped_sockets=self._sandbox is not None,
             )
         reply = reading.reply()
@@ -203,9 +203,6 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             readable=(folder, *assignment.readable),
             network=self._dialect.network,
         )
-
-    def _gains_privileges(self) -> bool:
-        return self._may_gain_privileges if self._sandbox is None else self._sandbox.needs_privileges()
 
     def _environment(self, directory: Path) -> dict[str, str]:
         # GIT_DIR and its like would have every git in it work on another repository.

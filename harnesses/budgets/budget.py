@@ -143,7 +143,8 @@ class Budget:
 
     def left(self, used: Spend) -> Budget:
         """Return what is left of it, 0 where more is used than it allows."""
-        return Budget(**{name: _rest(name, getattr(self, name), getattr(used, name)) for name in FIELDS})
+        limits = {name: limit for name in FIELDS if (limit := getattr(self, name)) is not None}
+        return Budget(**{name: _less(name, limit, min(getattr(used, name), limit)) for name, limit in limits.items()})
 
     def plain(self) -> dict[str, Any]:
         """Return the limits that there are, as JSON can carry them."""
@@ -162,10 +163,6 @@ def _tighter(one: Any, other: Any) -> Any:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def _rest(name: str, limit: Any, used: Any) -> Any:
-    return None if limit is None else _less(name, limit, min(used, limit))
 
 
 def _to_plain(amount: Amount) -> int | float | str:

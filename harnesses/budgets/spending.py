@@ -17,9 +17,8 @@ from typing import Any, Protocol
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 
 from harnesses.budgets.budget import FIELDS, NOTHING, UNLIMITED, Budget, Spend
-from harnesses.budgets.charging import AGENTS, Charged, charge_usage
 from harnesses.budgets.pools import Account, Pools, Reserved
-from harnesses.budgets.usage import Usage
+from harnesses.budgets.usage import AGENTS, Charged, Usage, charge_usage
 from harnesses.errors import BudgetExhausted, HarnessMisuse
 from harnesses.timing.stopwatch import Stopwatch
 

@@ -19,7 +19,7 @@ from attrs import field, frozen
 
 from harnesses.coding.git import Git, GitError
 from harnesses.coding.judge_repository import JudgeRepository, fetch, make_bare, reset_settings, settings
-from harnesses.coding.untrusted_dirs import remove, unused_path
+from harnesses.coding.workspace import remove, unused_path
 
 
 @frozen

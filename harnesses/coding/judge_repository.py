@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from harnesses.coding.candidate import SUBMODULE, Change
 from harnesses.coding.git import Git, GitError
-from harnesses.coding.untrusted_dirs import is_directory, make_empty, nested_repositories, remove, remove_sync, unused_path
+from harnesses.coding.workspace import is_directory, make_empty, nested_repositories, remove, remove_sync, unused_path
 
 ValueT = TypeVar("ValueT")
 _Entries: TypeAlias = list[tuple[str, str]]

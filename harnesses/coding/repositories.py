@@ -16,9 +16,8 @@ from harnesses.coding.agent_worktrees import AgentWorktrees, Worktree
 from harnesses.coding.branches import PREFIX, slug, try_branch
 from harnesses.coding.git import GitError, Identity, find_git
 from harnesses.coding.judge_repository import JudgeRepository
-from harnesses.coding.untrusted_dirs import remove
 from harnesses.coding.user_repository import UserRepository, find_user_repository
-from harnesses.coding.workspace import Workspace, default_root
+from harnesses.coding.workspace import Workspace, default_root, remove
 from harnesses.errors import Waiting
 from harnesses.features.errors import InvalidRequest, MemoryFailed
 from harnesses.processes.bounded_command import sweep
@@ -108,7 +107,9 @@ class Repositories:
             return base, ()
         commit = await self.judge.commit(tree, base, message=message)
         changes = await self.judge.changes(base, commit)
-        return commit, tuple(_storable(change.path) for change in changes[:_MOST_TOUCHED])
+        # As text that can be put on record, whatever bytes they are made of.
+        paths = [change.path.encode(errors="surrogateescape") for change in changes[:_MOST_TOUCHED]]
+        return commit, tuple(path.decode(errors="backslashreplace") for path in paths)
 
     async def has(self, commit: str) -> bool:
         """Return whether a commit is at hand; fetch it if the user's repository has it."""
@@ -224,8 +225,3 @@ async def _open_judge(judge: JudgeRepository, form: str) -> JudgeRepository:
         await remove(judge.git.directory)
         await judge.upkeep(form)
     return judge
-
-
-def _storable(path: str) -> str:
-    """Return a path as text that can be put on record, whatever bytes it is made of."""
-    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")

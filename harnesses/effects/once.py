@@ -25,18 +25,21 @@ import trio
 
 from harnesses.data.record_size import CEILING_BYTES, check_size
 from harnesses.effects.approval import Action
-from harnesses.effects.effect import OPEN, Effect, EffectOutcome, Journal, Reconcile
-from harnesses.effects.effect_call import EffectCall
-from harnesses.effects.effect_journal import (
+from harnesses.effects.effect import (
+    OPEN,
     WAY_OUT,
+    Effect,
+    EffectOutcome,
     Entry,
+    Journal,
+    Reconcile,
     arguments_of,
     check_function,
     check_key,
     check_timeout,
     entries_of,
 )
-from harnesses.effects.result_types import as_plain_data, result_decoder
+from harnesses.effects.effect_call import EffectCall, as_plain_data, result_decoder
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, one_of
 
 MAX_EFFECTS = 100_000

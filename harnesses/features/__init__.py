@@ -11,10 +11,12 @@ from harnesses.features.errors import (
     ValidationFailed,
 )
 from harnesses.features.feature import Feature, FeatureStatus, Standing, TurnResult, Verdict
-from harnesses.features.feature_protocols import FeatureSelector, HealthCheck, OutcomeValidator
 from harnesses.features.feature_record import (
     Assignment,
     FeatureState,
+    InitializerResult,
+    InitPlan,
+    InitStep,
     Iteration,
     IterationKind,
     IterationResult,
@@ -23,15 +25,16 @@ from harnesses.features.feature_record import (
     RunCounts,
     RunOutcome,
     RunStatus,
+    SessionManifest,
+    Shell,
 )
-from harnesses.features.feature_validators import accept_all, all_of
-from harnesses.features.health_checks import CommandHealthCheck, NoHealthCheck
+from harnesses.features.feature_validators import OutcomeValidator, accept_all, all_of
+from harnesses.features.health_checks import CommandHealthCheck, HealthCheck, NoHealthCheck
 from harnesses.features.loop.feature_harness import FeatureHarness
 from harnesses.features.loop.feature_workplace import Workplace
 from harnesses.features.loop.observers import NoHooks, Phase, PhaseHooks
-from harnesses.features.planning.feature_selectors import FirstPending
+from harnesses.features.planning.feature_selectors import FeatureSelector, FirstPending
 from harnesses.features.run_policy import FailFast, OnExhausted, RunMode, RunPolicy
-from harnesses.features.session_manifest import InitializerResult, InitPlan, InitStep, SessionManifest, Shell
 from harnesses.features.streaming import FeatureAgent, StreamingAgent, TurnEvent, TurnEventKind, TurnObserver
 
 __all__ = [

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import trio
 
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.feature_protocols import OutcomeValidator
 from harnesses.features.turn_results import check_verdict
 
 WorkT = TypeVar("WorkT")
+WorkT_contra = TypeVar("WorkT_contra", contravariant=True)
+
+
+class OutcomeValidator(Protocol[WorkT_contra]):
+    """Judges work. Never the agent that did it."""
+
+    async def validate(self, feature: Feature, work: WorkT_contra) -> Verdict:
+        """Return what was found. It must leave the work as it is."""
+        ...
 
 
 class AcceptAll:

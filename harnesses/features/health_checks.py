@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import join
+from typing import Protocol
 
 import trio
 
 from harnesses.errors import HarnessMisuse
 from harnesses.features.feature import Verdict
-from harnesses.features.session_manifest import DEFAULT_PLAN, InitPlan, InitStep, Shell
+from harnesses.features.feature_record import DEFAULT_PLAN, InitPlan, InitStep, Shell
 from harnesses.processes.bounded_command import run_bounded
 
 _TAIL = 2_000
@@ -22,6 +23,14 @@ _SHELLS: dict[Shell, tuple[str, ...]] = {
     Shell.PWSH: ("pwsh", "-NoProfile", "-NonInteractive", "-Command"),
     Shell.CMD: ("cmd", "/d", "/c"),
 }
+
+
+class HealthCheck(Protocol):
+    """Looks whether the surroundings are fit to work in."""
+
+    async def check(self, plan: InitPlan, directory: Path | None) -> Verdict:
+        """Return what was seen; `passed` is whether to go on. `directory` is where the work is done, if there is a place."""
+        ...
 
 
 class NoHealthCheck:

@@ -8,7 +8,7 @@ see each event once, in order, and can neither break nor delay the turn.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, nullcontext
 from enum import StrEnum
 from typing import Any, TypeAlias, cast
@@ -78,7 +78,7 @@ class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
         is_complete: Callable[[FeatureState], bool] | None = None,
         reports: Iterable[str] = (),
     ) -> None:
-        super().__init__(_silently(stream), name=name, is_complete=is_complete, reports=reports)
+        super().__init__(lambda run: _consume(stream, run), name=name, is_complete=is_complete, reports=reports)
         self.stream = stream
 
 
@@ -95,15 +95,8 @@ def observe(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAg
     return Agent(run, name=agent.name, reports=getattr(agent, "reports", ()))
 
 
-def _silently(stream: TurnStream) -> Callable[[AgentRun[FeatureState, Assignment]], Awaitable[TurnResult]]:
-    async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:
-        return await _consume(stream, run, lambda event: None)
-
-    return run
-
-
 async def _consume(
-    stream: TurnStream, run: AgentRun[FeatureState, Assignment], tell: Callable[[TurnEvent], None]
+    stream: TurnStream, run: AgentRun[FeatureState, Assignment], tell: Callable[[TurnEvent], None] | None = None
 ) -> TurnResult:
     """Return the result that ends a stream.
 
@@ -114,7 +107,8 @@ async def _consume(
     # Only generators have to be closed; an iterator of another kind may have nothing to close.
     async with aclosing(cast(Any, events)) if isinstance(events, AsyncGenerator) else nullcontext():
         async for event in events:
-            tell(event)
+            if tell is not None:
+                tell(event)
             if event.kind is TurnEventKind.TURN_COMPLETE:
                 if event.result is None:
                     break

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from harnesses.files.key_file import make_key
+from harnesses.files.safe_files import make_key
 
 _lock = threading.Lock()
 _concealed: Counter[tuple[str, str]] = Counter()

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from attrs import evolve, field, frozen
 
-from harnesses.files.key_file import key_in, make_key
+from harnesses.files.safe_files import key_in, make_key
 from harnesses.memory.episodes import Episode, Fact, moment, problem_of
 from harnesses.memory.memory_model import MemoryUnusable
 

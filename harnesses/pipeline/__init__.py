@@ -7,16 +7,13 @@ judging/        a private copy of the workspace, what is run and looked at in it
 run_folder/     what was done, as files
 """
 
-from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.harness import PipelineHarness
-from harnesses.pipeline.judging.check_runs import CheckRun
-from harnesses.pipeline.judging.read_only_copy import ReadOnly
+from harnesses.pipeline.judging.read_only_copy import CheckRun, ReadOnly
 from harnesses.pipeline.pipeline_memory import Asked, EpisodesOfPipeline, Finished, PipelineMemory, Recalled
 from harnesses.pipeline.pipeline_state import Mode, MoveKind, PipelineInput, PipelineOutput, PipelineState, RunStatus
-from harnesses.pipeline.plan.artifacts import Artifact
-from harnesses.pipeline.plan.ids import StageId, TaskId
+from harnesses.pipeline.plan.ids import PipelineInvalid, StageId, TaskId
 from harnesses.pipeline.plan.preset import PLAN_TASKS, SDLC_STAGES, SDLC_TASKS
-from harnesses.pipeline.plan.stage import Stage, StageCheck
+from harnesses.pipeline.plan.stage import Artifact, Stage, StageCheck
 from harnesses.pipeline.plan.task import Deed, Task, each_stage
 from harnesses.pipeline.stage_work import Inspection, StageWork
 

@@ -29,8 +29,8 @@ from harnesses.governance.evidence.file_binding import Bound, changed
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.guard import NETWORK, RUN_CODE, SECRET_READ, UNKNOWN, classify
 from harnesses.pipeline.judging.case_judge import Now
-from harnesses.pipeline.judging.check_runs import MAX_TAIL
 from harnesses.pipeline.judging.evidence_entries import ACTION, entry
+from harnesses.pipeline.judging.read_only_copy import MAX_TAIL
 from harnesses.pipeline.pipeline_state import (
     Json,
     MoveKind,

@@ -35,15 +35,13 @@ from typing import cast
 import trio
 
 from harnesses.base import BaseHarness
-from harnesses.budgets.charging import spent_up
+from harnesses.budgets.usage import spent_up
 from harnesses.errors import BudgetExhausted, HarnessMisuse, Stopping, Waiting
 from harnesses.features.agent_text import one_line
 from harnesses.governance.evidence.attempt_verdict import Claim, TaskStatus
 from harnesses.governance.evidence.evidence_policy import EvidencePolicy
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.actions import Actions, begun_action
-from harnesses.pipeline.agent_table import Agents, Validators, assign_agents
-from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.judging.case_judge import CaseJudge
 from harnesses.pipeline.judging.copies import MAX_COPY_BYTES
 from harnesses.pipeline.pipeline_memory import PipelineMemory
@@ -56,7 +54,7 @@ from harnesses.pipeline.pipeline_state import (
     StepDraft,
     record_of,
 )
-from harnesses.pipeline.plan.ids import TaskId
+from harnesses.pipeline.plan.ids import PipelineInvalid, TaskId
 from harnesses.pipeline.plan.pipeline_plan import make_plan
 from harnesses.pipeline.plan.preset import SDLC_STAGES
 from harnesses.pipeline.plan.stage import Stage
@@ -80,7 +78,7 @@ from harnesses.pipeline.step_writer import StepWriter
 from harnesses.pipeline.task_attempts import claim_task, hold_task, plan_run, reclaim_task, take_submission
 from harnesses.pipeline.upkeep import follow_messages, recall, remember, set_back_stale, stale_tasks, unremembered
 from harnesses.pipeline.verdicts import not_judged, take_verdict
-from harnesses.pipeline.workers import BuildResult, Halt, JudgingResult, Workers
+from harnesses.pipeline.workers import Agents, BuildResult, Halt, JudgingResult, Validators, Workers, assign_agents
 from harnesses.processes.threads import aside
 from harnesses.step import Constraints
 
@@ -103,7 +101,7 @@ class PipelineHarness(BaseHarness[PipelineState, PipelineInput, PipelineOutput])
     """Works stages, in tasks, until each is proven; see the module.
 
     It is complete when every task passes and all that its proofs speak of is what it was. If what is left needs a person, it
-    waits: `orchestrator send NAME '{"unblock": "task"}'`, see `operator_messages`.
+    waits: `orchestrator send NAME '{"unblock": "task"}'`, see `upkeep`.
 
     Args:
         stages: what has to come to be; the default are the 15 of software development.

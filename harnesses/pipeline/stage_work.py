@@ -44,7 +44,7 @@ from harnesses.pipeline.pipeline_state import (
     own_artifact_path,
     record_of,
 )
-from harnesses.pipeline.plan.artifacts import MAX_ARTIFACT_BYTES
+from harnesses.pipeline.plan.stage import MAX_ARTIFACT_BYTES
 from harnesses.redaction.redactor import redact, redact_text
 
 PipelineAgent: TypeAlias = Agent[Any, Any, Any]

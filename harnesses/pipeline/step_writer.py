@@ -6,13 +6,11 @@ The law: text from agents is without its secrets wherever it is recorded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from attrs import asdict, frozen
 
 from harnesses.pipeline.judging.evidence_entries import in_chunks
 from harnesses.pipeline.pipeline_state import (
-    Json,
     PipelineInput,
     PipelineOutput,
     PipelineStep,
@@ -51,7 +49,8 @@ class StepWriter:
         """
         events = tuple(redact(dict(one)) for one in draft.events)
         entries = [part.plain() for one in draft.evidence for part in in_chunks(one)]
-        evidence = tuple(_redacted(one) for one in entries[:MAX_ENTRIES])
+        # Hashes and paths stay as they are: others look them up.
+        evidence = tuple({**one, "evidence": redact_text(one["evidence"])} for one in entries[:MAX_ENTRIES])
         task = "" if draft.task is None else str(draft.task)
         findings = ({"task_id": task, **asdict(finding)} for finding in draft.findings)
         attachments = (
@@ -76,8 +75,3 @@ class StepWriter:
             return None
         output, self._pending = self._pending, None
         return output
-
-
-def _redacted(entry: dict[str, Any]) -> Json:
-    """Return an entry without secrets. Hashes and paths stay as they are: others look them up."""
-    return {**entry, "evidence": redact_text(entry["evidence"])}

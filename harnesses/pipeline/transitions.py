@@ -14,7 +14,6 @@ from attrs import evolve
 
 from harnesses.governance.evidence.attempt_verdict import Claim, TaskStatus
 from harnesses.governance.evidence.evidence_ledger import Evidence
-from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.pipeline_state import (
     MAX_ANSWER,
     MAX_ANSWERS,
@@ -25,7 +24,7 @@ from harnesses.pipeline.pipeline_state import (
     TaskRecord,
     record_of,
 )
-from harnesses.pipeline.plan.ids import TaskId
+from harnesses.pipeline.plan.ids import PipelineInvalid, TaskId
 from harnesses.pipeline.scheduling import waits_for
 
 _IDLE = (TaskStatus.PENDING, TaskStatus.READY)

@@ -124,14 +124,39 @@ async def start_tree(
     mark = uuid4().hex
     around = os.environ.get(MARK, "")
     marked = {**(os.environ if env is None else env), MARK: f"{around}{mark}:"}
+    control, lifeline = os.pipe()
+    report, speaks = os.pipe()
+    if HAS_REAPER:
+        reaper = [sys.executable, "-I", "-S", "-B", str(_REAPER), str(control), str(speaks), str(os.getpid())]
+        before = [*reaper, rights.word, str(len(rights.hidden)), *rights.hidden]
+    else:
+        before = ["/bin/sh", "-c", _WATCHED.format(control), "sh"]
     try:
-        if HAS_REAPER:
-            return await _start_reaped(command, cwd, marked, streams, mark, rights)
-        return await _start_group(command, cwd, marked, streams)
-    except (FileNotFoundError, NotADirectoryError) as error:
+        process = await trio.lowlevel.open_process(
+            [*before, *command],
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            cwd=cwd,
+            env=marked,
+            start_new_session=True,
+            pass_fds=(control, speaks) if HAS_REAPER else (control,),
+        )
+    except BaseException as error:
+        os.close(lifeline)
+        os.close(report)
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise
         raise NotADirectoryError(
             f"command {command[0]!r} cannot be run: expected a directory to run it in, was {str(cwd)!r}; make it first"
         ) from error
+    finally:
+        os.close(control)
+        os.close(speaks)
+    if HAS_REAPER:
+        return _Reaped(process, lifeline, report, mark)
+    os.close(report)
+    return _Group(process, lifeline)
 
 
 class _Reaped(Tree):
@@ -173,38 +198,6 @@ class _Reaped(Tree):
         return Ended(-signal.SIGKILL, swept.left, watched=False)
 
 
-async def _start_reaped(
-    command: Sequence[str],
-    cwd: Path | str | None,
-    env: Mapping[str, str],
-    streams: Streams,
-    mark: str,
-    rights: Rights,
-) -> Tree:
-    control, lifeline = os.pipe()
-    report, speaks = os.pipe()
-    reaper = [sys.executable, "-I", "-S", "-B", str(_REAPER), str(control), str(speaks), str(os.getpid())]
-    try:
-        process = await trio.lowlevel.open_process(
-            [*reaper, rights.word, str(len(rights.hidden)), *rights.hidden, *command],
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-            pass_fds=(control, speaks),
-        )
-    except BaseException:
-        os.close(lifeline)
-        os.close(report)
-        raise
-    finally:
-        os.close(control)
-        os.close(speaks)
-    return _Reaped(process, lifeline, report, mark)
-
-
 # PR_SET_PDEATHSIG would not do instead of the watcher: it fires when the *thread* that spawned the command ends, and Trio
 # spawns in a worker thread, which ends after ten idle seconds.
 # `/dev/fd`, because shells know descriptors of one digit only.
@@ -226,24 +219,3 @@ class _Group(Tree):
 
     async def ended(self) -> Ended:
         return Ended(await self.process.wait())
-
-
-async def _start_group(command: Sequence[str], cwd: Path | str | None, env: Mapping[str, str], streams: Streams) -> Tree:
-    control, lifeline = os.pipe()
-    try:
-        process = await trio.lowlevel.open_process(
-            ["/bin/sh", "-c", _WATCHED.format(control), "sh", *command],
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-            pass_fds=(control,),
-        )
-    except BaseException:
-        os.close(lifeline)
-        raise
-    finally:
-        os.close(control)
-    return _Group(process, lifeline)

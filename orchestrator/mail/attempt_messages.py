@@ -19,7 +19,7 @@ from attrs import field, frozen
 from trio.lowlevel import Task, current_task
 
 from harnesses.control import Control
-from harnesses.effects.effect_journal import check_key
+from harnesses.effects.effect import check_key
 from harnesses.errors import HarnessMisuse, UnknownHarness
 from harnesses.messages.requests import (
     Request,

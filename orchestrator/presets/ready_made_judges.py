@@ -18,8 +18,7 @@ import msgspec
 from attrs import asdict, evolve
 
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.feature_protocols import OutcomeValidator
-from harnesses.features.feature_validators import proves
+from harnesses.features.feature_validators import OutcomeValidator, proves
 from harnesses.features.loop.feature_harness import FeatureHarness
 from harnesses.features.turn_results import check_verdict
 from harnesses.governance import EvidencePolicy, Guardrails, Watch, completeness, judge, read_builder, read_validator

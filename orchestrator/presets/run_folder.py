@@ -18,9 +18,8 @@ from typing import Any, cast
 
 import msgspec
 
-from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.pipeline_state import PipelineState, RunStatus
-from harnesses.pipeline.plan.ids import is_id
+from harnesses.pipeline.plan.ids import PipelineInvalid, is_id
 from harnesses.pipeline.run_folder.folder_files import write_folder, write_lines
 from harnesses.pipeline.run_folder.folder_text import (
     EVENTS,

@@ -20,9 +20,8 @@ from attrs import define, field, frozen
 
 from harnesses.base import BaseHarness
 from harnesses.budgets.budget import Budget, Denied, Later, Spend
-from harnesses.budgets.charging import AGENTS, Charged
 from harnesses.budgets.pools import Account
-from harnesses.budgets.usage import Usage
+from harnesses.budgets.usage import AGENTS, Charged, Usage
 from harnesses.control import Control
 from harnesses.errors import BudgetExhausted
 from harnesses.timing.clock import now_us

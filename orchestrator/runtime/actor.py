@@ -18,7 +18,7 @@ from harnesses.attachments import MAX_ATTACHED, Attachment
 from harnesses.base import BaseHarness
 from harnesses.budgets.spending import BudgetAccount
 from harnesses.budgets.step_meter import Meter, meter_of
-from harnesses.child_order import ChildOrder
+from harnesses.config import ChildOrder
 from harnesses.control import Control, Ending
 from harnesses.data.delta import Delta
 from harnesses.data.record_size import MAX_RECORD_BYTES, check_size

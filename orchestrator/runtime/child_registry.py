@@ -11,8 +11,8 @@ from typing import cast
 import trio
 from attrs import define, evolve, field
 
+from harnesses.agent import unheld
 from harnesses.budgets.budget import UNLIMITED, Budget
-from harnesses.enforceable_limits import unheld
 from harnesses.errors import UnknownHarness
 from harnesses.messages.requests import queries_of
 from harnesses.timing.clock import now_us

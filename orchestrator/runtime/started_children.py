@@ -23,7 +23,7 @@ from attrs import asdict, define, evolve, field, frozen
 from harnesses.attachments import CHILD, MAX_CHARACTERS, Attachment
 from harnesses.base import BaseHarness
 from harnesses.budgets.budget import Budget, budget_of
-from harnesses.child_order import ChildOrder
+from harnesses.config import ChildOrder
 from harnesses.errors import HarnessError, HarnessMisuse, NoRestart, OrchestratorError
 from orchestrator.child_spec import check_name, check_seconds, restart_of
 from orchestrator.codec import decode, encode, encode_private

@@ -24,8 +24,8 @@ import msgspec
 from attrs import frozen
 
 from harnesses.data.record_size import ENCRYPTED
-from harnesses.files.key_file import KEY_BYTES, key_in
 from harnesses.files.private_files import conceal_file
+from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.store_protocol import StepRow
 

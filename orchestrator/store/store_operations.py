@@ -254,7 +254,7 @@ class SettleSpend:
 class Charge:
     """Charge what an agent reports to all of these pools, past their limits too: it has happened.
 
-    Result: a `harnesses.budgets.charging.Charged`; or `OwnershipLost`, and nothing is charged.
+    Result: a `harnesses.budgets.usage.Charged`; or `OwnershipLost`, and nothing is charged.
     """
 
     pools: tuple[str, ...]

@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 from attrs import evolve, field, frozen
 
 from harnesses.budgets.budget import FIELDS
-from harnesses.budgets.charging import AGENTS, THREAD
 from harnesses.budgets.pools import Account
+from harnesses.budgets.usage import AGENTS, THREAD
 from harnesses.effects.effect import EffectOutcome
 from orchestrator.lifecycle import Status
 from orchestrator.recording.histogram import Histogram

@@ -8,9 +8,8 @@ import attrs
 
 from harnesses.budgets.budget import Budget
 from harnesses.config import HarnessConfig
-from harnesses.described import coding_table as coding
-from harnesses.described import features_table, memory_table, pipeline_table, trading_table
 from harnesses.governance.limits.guardrails import Guardrails
+from harnesses.run_file_harnesses import coding_table, features_table, memory_table, pipeline_table, trading_table
 from orchestrator.cli.run import run_file as runfile
 from orchestrator.cli.run.ready_made import READY_MADE
 from orchestrator.cli.run.supervisor_tables import PoolTable, SupervisorTable
@@ -19,7 +18,6 @@ from tests import ROOT
 
 PAGE = ROOT / "docs" / "run_files.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
-_CODING = coding._Table.__struct_fields__
 
 
 def _fields(cls: type) -> tuple[str, ...]:
@@ -42,7 +40,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     **memory_table.KEYS,
     **{key: _without_own(names) for key, names in trading_table.KEYS.items()},
     **{key: _without_own(names) for key, names in features_table.KEYS.items()},
-    "coding": _without_own(_CODING),
+    **{key: _without_own(names) for key, names in coding_table.KEYS.items()},
     **{key: _without_own(names) for key, names in pipeline_table.KEYS.items()},
 }
 assert set(READY_MADE) <= set(KEYS)

@@ -19,7 +19,7 @@ from harnesses.coding.candidate import Candidate
 from harnesses.coding.judge_repository import JudgeRepository, Uncommittable
 from harnesses.coding.validators import Command, PytestNodes, SuiteKept, TestsKept
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.feature_protocols import OutcomeValidator
+from harnesses.features.feature_validators import OutcomeValidator
 from harnesses.processes.bounded_command import run_bounded
 from tests.harnesses.coding.git_repositories import judging, make_repository
 from tests.honesty.cheating import Agent

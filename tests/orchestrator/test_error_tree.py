@@ -22,7 +22,7 @@ harnesses.governance.errors:GuardrailError                   HarnessMisuse NoRes
 harnesses.errors:StateError                                  NoRestart HarnessError
 harnesses.errors:Unstorable                                  NoRestart HarnessError
 harnesses.errors:RecordTooLarge                              Unstorable NoRestart HarnessError
-harnesses.pipeline.errors:PipelineInvalid                    NoRestart HarnessError
+harnesses.pipeline.plan.ids:PipelineInvalid                    NoRestart HarnessError
 harnesses.errors:Refused                                     HarnessError
 harnesses.errors:ApprovalDenied                              Refused HarnessError
 harnesses.governance.approved_commands:CommandRefused        Refused HarnessError

@@ -1,12 +1,10 @@
 """Where feature lists come from: files that people write, and tests that fail."""
 
 from harnesses.coding.sources.failing_tests import FailingTests
-from harnesses.coding.sources.feature_entries import FeatureList
-from harnesses.coding.sources.feature_files import FeatureFile
-from harnesses.coding.sources.feature_source import FeatureSource
+from harnesses.coding.sources.feature_entries import FeatureList, parse_json, parse_toml
+from harnesses.coding.sources.feature_files import FeatureFile, FeatureSource
 from harnesses.coding.sources.markdown import parse_markdown
 from harnesses.coding.sources.problems import NothingToDo
-from harnesses.coding.sources.toml_json import parse_json, parse_toml
 
 __all__ = [
     "FailingTests",

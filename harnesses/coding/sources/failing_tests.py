@@ -22,15 +22,14 @@ from harnesses.coding.candidate import Candidate, Change
 from harnesses.coding.sources.failing_nodes import Failure, docstring_in, features_of, is_python, message_in, steady
 from harnesses.coding.sources.problems import NothingToDo
 from harnesses.coding.validators.judging_context import read_context
-from harnesses.coding.validators.pytest_nodes import PytestNodes, run_of
-from harnesses.coding.validators.pytest_process import PytestRun
+from harnesses.coding.validators.pytest_nodes import PytestNodes
+from harnesses.coding.validators.pytest_process import MAX_SESSIONS, PytestRun, Results, has_begun, run_of, run_to_end
 from harnesses.coding.validators.pytest_report import CUT_SHORT
-from harnesses.coding.validators.pytest_sessions import MAX_SESSIONS, Results, has_begun, run_to_end
 from harnesses.coding.validators.suite_kept import SuiteKept
 from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
-from harnesses.features.feature_protocols import OutcomeValidator
+from harnesses.features.feature_validators import OutcomeValidator
 
 _TAIL = 1_500
 _FAILS = frozenset({"failed", CUT_SHORT})
@@ -85,7 +84,7 @@ class FailingTests:
         failures, hopeless = await trio.to_thread.run_sync(_failures, first, checkout)
         again: dict[str, str | None] = {one.node: one.message for one in failures if one.node in first.sure}
         doubtful = [one for one in failures if one.node not in first.sure]
-        again |= await self._again(checkout, run, doubtful) if doubtful else {}
+        again |= await self._run_again(checkout, run, doubtful) if doubtful else {}
         unsteady = [f"left out, for it fails once and passes once: {id}" for id, message in again.items() if message is None]
         self.notes = (*hopeless, *unsteady)
         found = steady(failures, again)
@@ -105,7 +104,7 @@ class FailingTests:
         run = await run_of(candidate, context, checkout, (), self._how)
         return evolve(run, nodes=self._paths, args=self._args)
 
-    async def _again(self, checkout: Path, run: PytestRun, failures: Sequence[Failure]) -> dict[str, str | None]:
+    async def _run_again(self, checkout: Path, run: PytestRun, failures: Sequence[Failure]) -> dict[str, str | None]:
         """Run what has failed once more, with other hashes, and return the messages; None for what passes."""
         run = evolve(run, seed=run.seed + 1)
         try:
@@ -187,7 +186,10 @@ class _Directory:
 def _failures(results: Results, checkout: Path) -> tuple[tuple[Failure, ...], tuple[str, ...]]:
     """Return what fails, and notes on what fails and could be mended by a change to the tests alone."""
     root = os.path.realpath(checkout)
-    sources = {path: _source(checkout / path) for path in {_module(id) for id in (*results.order, *results.broken)}}
+    sources = {
+        path: (_content(checkout / path) or b"").decode(errors="replace")
+        for path in {_module(id) for id in (*results.order, *results.broken)}
+    }
     failures: list[Failure] = []
     notes: list[str] = []
     for id in results.order:
@@ -215,10 +217,6 @@ def _within(checkout: Path, path: str) -> str:
 
 def _module(node: str) -> str:
     return node.partition("::")[0]
-
-
-def _source(path: Path) -> str:
-    return (_content(path) or b"").decode(errors="replace")
 
 
 def _content(path: Path) -> bytes | None:

@@ -1,4 +1,14 @@
-"""Features out of plain tables, as TOML and JSON give them, and the rules that hold for each list however it was written.
+"""Feature lists of plain tables, as TOML and JSON give them, and the rules for each list however it was written. Pure.
+
+    objective = "A parser for dates"       optional
+
+    [[feature]]
+    id = "iso"
+    description = "Dates of ISO 8601 are read"
+    steps = ["2024-02-29 is read", "2023-02-29 is refused"]
+    depends_on = ["lexer"]                 category, priority, depends_on and required may be left out
+
+In JSON: `{"objective": …, "features": [{"id": …}, …]}`, or the list alone. Every mistake is told, all at once.
 
 key          what is expected                                  default
 id           a text of its own, on one line                    none
@@ -13,13 +23,16 @@ passes       false: a file can prove nothing                   false
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import cast
+from typing import Any, cast
 
 from attrs import frozen
 
 from harnesses.coding.sources.problems import Problems, meant
 from harnesses.features.agent_text import says_something
+from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 from harnesses.features.planning.feature_list import MAX_ID, MAX_PRIORITY, cycle_in, is_id, is_priority
 
@@ -86,7 +99,7 @@ def entry_of(data: object, number: int, problems: Problems) -> Entry | None:
             problems.add(place, f"{key}: expected {wanted}, was {table[key]!r:.100}; {_WAY_OUT.get(key, 'correct it')}")
     if len(problems.found) > before:
         return None
-    return Entry(place, _feature(table))
+    return Entry(place, Feature(**{key: table[key] for key in _FIELDS if key in table}))  # type: ignore[arg-type]
 
 
 def check_ids(entries: Sequence[Entry], problems: Problems) -> None:
@@ -134,14 +147,6 @@ def _are_ids(value: object) -> bool:
     return isinstance(value, list) and all(map(is_id, cast(list[object], value)))
 
 
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_false(value: object) -> bool:
-    return value is False
-
-
 _FIELDS: Mapping[str, tuple[bool, str, Callable[[object], bool]]] = {
     "id": (True, f"a text of its own, of at most {MAX_ID} characters, on one line", is_id),
     "description": (True, "a text that says what is wanted", says_something),
@@ -149,13 +154,84 @@ _FIELDS: Mapping[str, tuple[bool, str, Callable[[object], bool]]] = {
     "category": (False, "a text", says_something),
     "priority": (False, f"a whole number between -{MAX_PRIORITY} and {MAX_PRIORITY}", is_priority),
     "depends_on": (False, "a list of ids", _are_ids),
-    "required": (False, "true or false", _is_bool),
-    "passes": (False, "false, for a file can prove nothing", _is_false),
+    "required": (False, "true or false", lambda value: isinstance(value, bool)),
+    "passes": (False, "false, for a file can prove nothing", lambda value: value is False),
 }
 """By key: whether it is needed, what is expected, and whether a value is that."""
 _WAY_OUT = {"passes": "remove it, and have the validator look first (check_first), so that what works already costs no agent"}
 
 
-def _feature(table: Mapping[str, object]) -> Feature:
-    """Return the feature of a table that was checked."""
-    return Feature(**{key: table[key] for key in _FIELDS if key in table})  # type: ignore[arg-type]
+def parse_toml(text: str, where: str) -> FeatureList:
+    """Return the feature list that the text of a TOML file holds.
+
+    Raises:
+        InvalidRequest: something in it is not as expected, or there is nothing in it.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidRequest(f"{where} is not valid TOML: {error}; correct it") from error
+    except RecursionError as error:
+        raise InvalidRequest(f"{where} cannot be read: expected tables within tables a few deep; flatten it") from error
+    return _list_of(data, where, key="feature", wanted="[[feature]] tables", way_out="write each with two brackets")
+
+
+def parse_json(text: str, where: str) -> FeatureList:
+    """Return the feature list that the text of a JSON file holds.
+
+    Raises:
+        InvalidRequest: something in it is not as expected, or there is nothing in it.
+    """
+    try:
+        data = json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(
+            f"{where} is not valid JSON: {error.msg} (at line {error.lineno}, column {error.colno}); correct it"
+        ) from error
+    except _Twice as error:
+        raise InvalidRequest(f"{where}: key {error.args[0]!r} is there twice in one object; remove one") from error
+    except (RecursionError, ValueError) as error:
+        raise InvalidRequest(f"{where} cannot be read: {error}; correct it") from error
+    if not isinstance(data, dict):
+        data = {"features": data}
+    return _list_of(cast(dict[str, object], data), where, key="features", wanted="a list of objects", way_out="write one")
+
+
+class _Twice(ValueError):
+    """A key that an object has twice; the later value would silently win."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Twice(next(key for key in keys if keys.count(key) > 1))
+    return made
+
+
+def _list_of(data: Mapping[str, object], where: str, *, key: str, wanted: str, way_out: str) -> FeatureList:
+    problems = Problems(where)
+    known = ("objective", key)
+    for other in data:
+        if other not in known:
+            problem = f"unknown key {other!r}: expected one of {', '.join(known)}"
+            problems.add("", problem + (meant(other, known) or "; correct or remove it"))
+    objective = data.get("objective")
+    if objective is not None and not says_something(objective):
+        problems.add("objective", f"expected a text, was {objective!r:.100}; correct or remove it")
+    tables = data.get(key, [])
+    if not isinstance(tables, list):
+        problems.add(key, f"expected {wanted}, was {tables!r:.100}; {way_out}")
+        tables = []
+    found = [entry_of(table, number, problems) for number, table in enumerate(cast(list[object], tables), 1)]
+    entries = [entry for entry in found if entry is not None]
+    check_ids(entries, problems)
+    check_order(entries, problems, _ids(cast(list[object], tables)))
+    problems.check(nothing="" if tables else f"expected at least one feature ({wanted}), was none; add one")
+    return FeatureList(tuple(entry.feature for entry in entries), cast("str | None", objective))
+
+
+def _ids(tables: list[object]) -> frozenset[str]:
+    """Return the ids of all tables, of those too that have mistakes: one may depend on them."""
+    ids = (cast(Mapping[str, object], table).get("id") for table in tables if isinstance(table, Mapping))
+    return frozenset(one for one in ids if isinstance(one, str))

@@ -1,19 +1,42 @@
-"""A feature list in a file: TOML, JSON or Markdown, told by how its name ends."""
+"""Where a feature list comes from: the port, and a list in a file: TOML, JSON or Markdown, told by how its name ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import trio
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.sources.feature_entries import FeatureList
+from harnesses.coding.sources.feature_entries import FeatureList, parse_json, parse_toml
 from harnesses.coding.sources.markdown import parse_markdown
-from harnesses.coding.sources.toml_json import parse_json, parse_toml
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
-from harnesses.features.feature_protocols import OutcomeValidator
+from harnesses.features.feature_validators import OutcomeValidator
+
+
+class FeatureSource(Protocol):
+    """Finds out what there is to do in a repository."""
+
+    async def load(self, checkout: Path) -> Sequence[Feature]:
+        """Return the features, none of which passes.
+
+        Args:
+            checkout: a worktree of the commit that the work begins from, for this call alone. What is run in it may leave
+                files there; nobody should judge anything in it afterwards.
+
+        Raises:
+            NothingToDo: nothing is open, or there is nothing at all.
+            InvalidRequest: what is read is not as expected.
+            NotReady: something that is needed to find out is missing.
+        """
+        ...
+
+    def validator(self) -> OutcomeValidator[Candidate] | None:
+        """Return what proves these features; None if the source cannot know, so that one has to be chosen."""
+        ...
+
 
 MAX_BYTES = 4_000_000
 """A file that is larger is no feature list."""

@@ -58,8 +58,9 @@ def parse_markdown(text: str, where: str) -> FeatureList:
     check_order(entries, problems, done)
     problems.found.sort(key=_line)
     problems.check(nothing="" if entries else f"expected at least one open item (- [ ] text), {was}; add one")
+    features = (entry.feature for entry in entries)
     # What is done is met: nothing has to wait for it.
-    return FeatureList(tuple(_without(entry.feature, done) for entry in entries))
+    return FeatureList(tuple(evolve(one, depends_on=[id for id in one.depends_on if id not in done]) for one in features))
 
 
 @frozen
@@ -155,10 +156,6 @@ def _steps(items: Iterable[Item]) -> Iterator[str]:
             yield text
         if not _struck(text):
             yield from _steps(item.items)
-
-
-def _without(feature: Feature, done: frozenset[str]) -> Feature:
-    return evolve(feature, depends_on=[one for one in feature.depends_on if one not in done])
 
 
 def _line(problem: str) -> int:

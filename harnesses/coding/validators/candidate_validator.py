@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from harnesses.coding.candidate import Candidate
 from harnesses.features.agent_text import cut_list
 from harnesses.features.feature import Feature, Verdict
-from harnesses.features.feature_protocols import OutcomeValidator
-from harnesses.features.feature_validators import AllOf
+from harnesses.features.feature_validators import AllOf, OutcomeValidator
 
 MAX_FINDINGS = 20
 """Findings that are told at once; an agent that has made more mistakes is told of the others the next time."""

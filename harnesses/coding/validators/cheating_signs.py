@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from harnesses.coding.validators.judging_files import TEST_DIRECTORIES
+from harnesses.coding.validators.judging_context import TEST_DIRECTORIES
 
 _LOOKS_AT_STACK = frozenset(
     {"_getframe", "_current_frames", "currentframe", "getouterframes", "getinnerframes", "f_back", "f_locals", "tb_frame"}

@@ -1,16 +1,24 @@
-"""A command ends with the exit code that it should, in a fresh worktree of the commit."""
+"""A command ends with the exit code that it should, in a fresh worktree of the commit.
+
+Which words of a command name what judges, and which what is judged:
+
+sh check.sh, python -m tools.check, ./check     what is run judges
+sh -c "./check && grep -q ok app.cfg"           so does what a script in a word runs
+ruff check --config=ruff.toml app.py            so does what an option is set to
+grep -q ok app.cfg                              what is only looked at is judged
+"""
 
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
-from harnesses.coding.validators.command_words import find_judging_words
 from harnesses.coding.validators.environment import fresh_environment, hash_seed, run_judged
 from harnesses.coding.validators.judging_context import JudgingContext, read_context
 from harnesses.coding.validators.only_touches import glob_pattern
@@ -35,7 +43,7 @@ class Command(CandidateValidator):
     """Runs a command in a fresh worktree of the commit, with a clean environment and nothing to read.
 
     What judges stays as it is at the base: a commit is refused if it touches a file that the command runs (see
-    `command_words`), that matches `protect`, that the tool is known to read (a Makefile, say), or that is named and holds
+    `find_judging_words`), that matches `protect`, that the tool is known to read (a Makefile, say), or that is named and holds
     what is expected, by its own name: once merged, it would judge the next feature. What those call in turn has to be named
     in `protect`: this cannot be told from outside.
     Sought on PATH, never in the worktree; a command like `./check.sh` is in it, and is protected if it is there at the base.
@@ -134,3 +142,63 @@ class Command(CandidateValidator):
 
 def _tool(word: str) -> str:
     return PurePosixPath(word).name if word else ""
+
+
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
+_INTERPRETERS = re.compile(r"(python|pypy)[0-9.]*|node|deno|bun|perl|ruby|php|lua|Rscript|java|tclsh|awk|gawk|sed")
+_BEFORE = frozenset({"env", "exec", "time", "timeout", "nice", "nohup", "command", "!", "if", "then", "else", "do", "while"})
+_ENDS = frozenset(";&|()\n")
+
+
+def find_judging_words(argv: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command that may name a file that judges; a module as the path that it would have."""
+    words = list(argv)
+    while words and (words[0] in _BEFORE or "=" in words[0] or re.fullmatch(r"[0-9.]+[smh]?", words[0])):
+        words.pop(0)
+    if not words:
+        return
+    yield words[0]
+    tool = PurePosixPath(words[0]).name
+    rest = words[1:]
+    yield from (word.partition("=")[2] for word in rest if word.startswith("-") and "=" in word)
+    if tool in _SHELLS or _INTERPRETERS.fullmatch(tool):
+        yield from _interpreted(rest, shell=tool in _SHELLS)
+
+
+def _interpreted(words: list[str], *, shell: bool) -> Iterator[str]:
+    """Yield what an interpreter is told to run: a file, a module, or what a script in a word runs."""
+    for at, word in enumerate(words):
+        after = words[at + 1] if at + 1 < len(words) else ""
+        if shell and re.fullmatch(r"-[a-z]*c", word):
+            yield from in_script(after)
+            return
+        if word in ("-c", "-e", "--eval"):
+            return
+        if word == "-m":
+            module = after.replace(".", "/")
+            yield from (f"{module}.py", f"{module}/__main__.py")
+            return
+        if word == "-f":
+            yield after
+            return
+        if not word.startswith("-"):
+            yield word
+            return
+
+
+def in_script(script: str) -> Iterator[str]:
+    """Yield the words that judge of each command in a script for a shell."""
+    lexer = shlex.shlex(script, posix=True, punctuation_chars=";&|()\n")
+    lexer.whitespace = " \t\r"
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        words = script.split()
+    command: list[str] = []
+    for word in [*words, ";"]:
+        if set(word) <= _ENDS:
+            yield from find_judging_words(command)
+            command = []
+        else:
+            command.append(word)

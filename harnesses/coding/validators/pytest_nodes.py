@@ -1,25 +1,32 @@
-"""The tests of a feature, as they are at the base, pass at the commit."""
+"""The tests of a feature, as they are at the base, pass at the commit, and fail there if they are turned round.
+
+What failed passes then, and what passed fails:
+
+    def test_total(cart):                def test_total(cart):
+        assert cart.total() == 23            try:
+                                                 if not (cart.total() == 23): return
+                                             except (Exception, pytest.fail.Exception): return
+                                             pytest.fail()
+
+A program cannot pass both, unless something else than the program answers for the tests. To answer for one and not for the
+other takes knowing what the tests say, and what knows that might as well hold the answers.
+"""
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from pathlib import Path
+from typing import Any
 
 import trio
-from attrs import evolve
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
-from harnesses.coding.validators.cheating_signs import looks_at_stack
-from harnesses.coding.validators.environment import hash_seed
-from harnesses.coding.validators.imports import names_of, own_names
-from harnesses.coding.validators.inverted_tests import turn_round
+from harnesses.coding.validators.environment import drop_compiled, lay_over
 from harnesses.coding.validators.judging_context import JudgingContext, read_context
-from harnesses.coding.validators.judging_files import is_left_behind
-from harnesses.coding.validators.overlay import drop_compiled, lay_over
-from harnesses.coding.validators.pytest_process import PytestRun, run_pytest
+from harnesses.coding.validators.pytest_process import PytestRun, run_of, run_pytest
 from harnesses.coding.validators.pytest_report import SessionReport, answering, node_in
 from harnesses.coding.validators.tests_kept import TestsKept
 from harnesses.features.errors import InvalidRequest
@@ -37,7 +44,7 @@ class PytestNodes(CandidateValidator):
     to fail, in a session that came to its end. What a test stands for is decided by the base: a test that the commit changes
     is run as it was, and a commit that `TestsKept` refuses is refused: once merged, it would judge the next feature.
 
-    At the first confirmation the tests are run inverted as well (`inverted_tests`): what passes both ways is refused. At every
+    At the first confirmation the tests are run inverted as well (`turn_round`): what passes both ways is refused. At every
     second one, what only pytest does to a process is left out: capture, its log handler, faulthandler, its debugger.
 
     No run can tell whether code computes an answer, or holds the very answers that the tests ask for: that takes tests that
@@ -95,11 +102,13 @@ class PytestNodes(CandidateValidator):
         context = await read_context(candidate, named=sorted({node.partition("::")[0] for node in nodes}))
         report, run, laid = await self._run(candidate, context, nodes)
         findings = node_findings(report, nodes, self._how.limit_s)
-        said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{_additions(self._how.env)}"]
+        additions = "".join(f", {key}={value}" for key, value in sorted(self._how.env.items()))
+        said = [f"`pytest {' '.join(nodes)}` with PYTHONHASHSEED={run.seed}{additions}"]
         if laid:
             said.append(f"as at the base, whatever the commit says: {', '.join(laid[:10])}")
         if findings:
-            return False, "\n".join([*said, list_findings(findings), *_output(report)])
+            tail = [] if report.ended and report.nodes else [f"its output ended with:\n{report.tail[-_TEXT:]}"]
+            return False, "\n".join([*said, list_findings(findings), *tail])
         passed = [found.id for node in nodes for found in answering(report, node)]
         if context.changes and candidate.confirmation == 1:
             both = await self._passing_both(candidate, context, passed)
@@ -132,52 +141,13 @@ class PytestNodes(CandidateValidator):
         left: list[str] = []
         for path in sorted(names):
             source = await candidate.checkouts.read(candidate.base, path)
-            turned[path], found = turn_round(_text(source), names[path])
+            turned[path], found = turn_round((source or b"").decode(errors="replace"), names[path])
             left += sorted(f"{path}::{name}" for name in found)
         for _ in range(_ASKED_TWICE):
             if left:
                 report, _, _ = await self._run(candidate, context, left, turned=turned)
                 left = [node for node in left if any(found.passed for found in answering(report, node))]
         return left
-
-
-async def run_of(
-    candidate: Candidate,
-    context: JudgingContext,
-    root: Path,
-    nodes: Sequence[str],
-    how: PytestRun,
-    repeat: int = 0,
-) -> PytestRun:
-    """Return what pytest is to run on a worktree that has the tests of the base.
-
-    Args:
-        how: with which interpreter, limit and environment.
-    """
-    asked = {node.partition("::")[0] for node in nodes}
-    modules = [
-        path
-        for path in context.files
-        if path.endswith(".py") and context.side.covers(path) and (path in asked or not asked or path.endswith("conftest.py"))
-    ]
-    names, used = await trio.to_thread.run_sync(names_of, root, modules)
-    before = {
-        path: _text(await candidate.checkouts.read(candidate.base, path)) for path in context.product if path.endswith(".py")
-    }
-    return evolve(
-        how,
-        nodes=tuple(nodes),
-        config=context.config,
-        settings=context.settings,
-        preload=tuple(sorted(names - own_names(context.files))),
-        watched=context.product,
-        tests=tuple(path for path in context.files if context.side.covers(path) and not is_left_behind(path)),
-        test_names=tuple(sorted(used)),
-        may_look=tuple(path for path, source in before.items() if looks_at_stack(source)),
-        bare=candidate.confirmation % 2 == 0,
-        trusted=not context.changes,
-        seed=hash_seed(candidate.commit, candidate.confirmation) + 1_000 * repeat,
-    )
 
 
 def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -> list[str]:
@@ -195,13 +165,56 @@ def node_findings(report: SessionReport, nodes: Iterable[str], limit_s: float) -
     return findings
 
 
-def _output(report: SessionReport) -> list[str]:
-    return [] if report.ended and report.nodes else [f"its output ended with:\n{report.tail[-_TEXT:]}"]
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_CAUGHT = (ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
+"""Statements in which a failing assertion may be what a test wants."""
+_FAILURES = "(Exception, __import__('pytest').fail.Exception)"
+_FAIL_WITHIN = "raise SystemExit('all was as expected')"
+"""What none of the above is."""
+_FAIL = "__import__('pytest').fail('all was as expected')"
 
 
-def _additions(env: Mapping[str, str]) -> str:
-    return "".join(f", {key}={value}" for key, value in sorted(env.items()))
+def turn_round(source: str, names: Iterable[str]) -> tuple[str, frozenset[str]]:
+    """Return a test module with some tests turned round, and which have been.
+
+    Args:
+        names: `test_a` or `TestB::test_a`; what is not defined in this very module, for example inherited, stays as it is.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return source, frozenset()
+    wanted = frozenset(names)
+    turned: set[str] = set()
+    _walk(tree.body, "", wanted, turned)
+    return (ast.unparse(tree), frozenset(turned)) if turned else (source, frozenset())
 
 
-def _text(content: bytes | None) -> str:
-    return (content or b"").decode(errors="replace")
+def _walk(body: list[ast.stmt], where: str, wanted: frozenset[str], turned: set[str]) -> None:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            _walk(node.body, f"{where}{node.name}::", wanted, turned)
+        elif isinstance(node, _Function) and f"{where}{node.name}" in wanted:
+            caught = ast.ExceptHandler(ast.parse(_FAILURES, mode="eval").body, None, [ast.Return()])
+            inside: list[ast.stmt] = [_Turned().visit(part) for part in node.body]
+            node.body = [ast.Try(inside, [caught], [], []), *ast.parse(_FAIL).body]
+            ast.fix_missing_locations(node)
+            turned.add(f"{where}{node.name}")
+
+
+class _Turned(ast.NodeTransformer):
+    _depth = 0
+    """In how many statements in which a failing assertion may be wanted."""
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, _Function | ast.ClassDef | ast.Lambda):
+            return node
+        if isinstance(node, ast.Return):
+            return ast.parse(_FAIL_WITHIN).body[0]
+        if isinstance(node, ast.Assert) and not self._depth:
+            return ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Return()], [])
+        inside = isinstance(node, _CAUGHT)
+        self._depth += inside
+        self.generic_visit(node)
+        self._depth -= inside
+        return node

@@ -10,12 +10,10 @@ from attrs import evolve
 
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
+from harnesses.coding.validators.environment import drop_compiled, lay_over
 from harnesses.coding.validators.judging_context import read_context
-from harnesses.coding.validators.overlay import drop_compiled, lay_over
-from harnesses.coding.validators.pytest_nodes import run_of
-from harnesses.coding.validators.pytest_process import PytestRun
+from harnesses.coding.validators.pytest_process import MAX_SESSIONS, PytestRun, Results, run_of, run_to_end
 from harnesses.coding.validators.pytest_report import CUT_SHORT
-from harnesses.coding.validators.pytest_sessions import MAX_SESSIONS, Results, run_to_end
 from harnesses.features.errors import InvalidRequest, NotReady
 from harnesses.features.feature import Feature
 
@@ -96,7 +94,10 @@ class SuiteKept(CandidateValidator):
             if tree not in self._passing:
                 found, _ = await self._run(evolve(candidate, commit=candidate.base, confirmation=1))
                 if not found.whole:
-                    raise NotReady(_not_whole(candidate.base, found, self._how.limit_s))
+                    raise NotReady(
+                        f"the suite cannot be run at the base {candidate.base}: expected it to come to its end in at most "
+                        f"{MAX_SESSIONS} sessions, came to {len(found.nodes)} tests; {_end(found, self._how.limit_s)}"
+                    )
                 self._remember(tree, found)
             return self._passing[tree]
 
@@ -155,13 +156,6 @@ def _findings(after: Results, broken: Sequence[str], limit_s: float) -> list[str
 def _why(results: Results, id: str) -> str:
     text = results.broken.get(id.partition("::")[0], "")
     return f" ({text[-_TEXT:]})" if text else ""
-
-
-def _not_whole(base: str, results: Results, limit_s: float) -> str:
-    return (
-        f"the suite cannot be run at the base {base}: expected it to come to its end in at most {MAX_SESSIONS} sessions, "
-        f"came to {len(results.nodes)} tests; {_end(results, limit_s)}"
-    )
 
 
 def _end(results: Results, limit_s: float) -> str:

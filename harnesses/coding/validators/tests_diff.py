@@ -96,7 +96,9 @@ def _compare(
     for node in new:
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Pass):
             continue
-        found = next((index for index in range(place, len(rest)) if _matches(rest[index], node)), None)
+        found = next(
+            (index for index in range(place, len(rest)) if _same(rest[index], node) or _same_class(rest[index], node)), None
+        )
         if found is not None:
             yield from (_missing(gone, new, where) for gone in rest[place:found])
             if not _same(rest[found], node):
@@ -105,10 +107,6 @@ def _compare(
         elif not _is_another_version(node, rest[place:]):
             yield from _added(node, where, taken, fixtures)
     yield from (_missing(gone, new, where) for gone in rest[place:])
-
-
-def _matches(old: ast.stmt, new: ast.stmt) -> bool:
-    return _same(old, new) or _same_class(old, new)
 
 
 def _inside(old: ast.stmt, new: ast.stmt, taken: frozenset[str], fixtures: frozenset[str]) -> Iterator[str]:

@@ -12,9 +12,16 @@ from attrs import frozen
 from harnesses.coding.candidate import LINK, SUBMODULE, Candidate, Change, leads_out
 from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
 from harnesses.coding.validators.cheating_signs import signs, signs_in_tests
-from harnesses.coding.validators.judging_context import JudgingContext, read_context
-from harnesses.coding.validators.judging_files import COMPILED, is_left_behind, loads_by_itself
-from harnesses.coding.validators.pytest_config import OWN, changed_keys, pytest_part
+from harnesses.coding.validators.judging_context import (
+    COMPILED,
+    OWN,
+    JudgingContext,
+    changed_keys,
+    is_left_behind,
+    loads_by_itself,
+    pytest_part,
+    read_context,
+)
 from harnesses.coding.validators.tests_diff import arguments_of, changes_to_tests
 from harnesses.features.feature import Feature
 
@@ -51,15 +58,14 @@ class TestsKept(CandidateValidator):
     async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
         """Look at every path that the commit changes."""
         context = await read_context(candidate)
-        looked_at = [change for change in context.changes if not self._allows(change.path)]
+        looked_at = [
+            change for change in context.changes if not any(fnmatchcase(change.path, allowed) for allowed in self._allow)
+        ]
         look = _Look(context, candidate, frozenset(await candidate.checkouts.files(candidate.commit)))
         findings = [f"{change.path}: {what}" for change in looked_at for what in await look.at(change)]
         if findings:
             return False, list_findings(findings)
         return True, f"{len(looked_at)} changed paths: every test is there as it was"
-
-    def _allows(self, path: str) -> bool:
-        return any(fnmatchcase(path, pattern) for pattern in self._allow)
 
 
 @frozen
@@ -78,7 +84,8 @@ class _Look:
         if change.mode == LINK and change.status != "D":
             found += await self._of_link(path)
         elif change.mode == SUBMODULE:
-            found += self._of_submodule(path)
+            if self.context.side.covers(path) or self._held_files(path):
+                found.append("is a submodule in the place of files: put them back")
         elif self.context.side.covers(path):
             found += await self._of_test(change)
         elif path.endswith(COMPILED) and change.status != "D":
@@ -108,11 +115,6 @@ class _Look:
             return [f"is a symbolic link to {target}, which is outside of the repository: put a file there"]
         if self.context.side.covers(posixpath.normpath(posixpath.join(posixpath.dirname(path), target))):
             return [f"is a symbolic link to {target}, which is a test's: put a file there"]
-        return []
-
-    def _of_submodule(self, path: str) -> list[str]:
-        if self.context.side.covers(path) or self._held_files(path):
-            return ["is a submodule in the place of files: put them back"]
         return []
 
     def _held_files(self, path: str) -> bool:

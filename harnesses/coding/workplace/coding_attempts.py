@@ -1,21 +1,25 @@
-"""Attempts at the features of a repository: an agent works in a worktree, and what it leaves becomes a commit.
+"""Attempts at the features of a repository, and their judging, each in a fresh worktree: an agent's, or one no agent has seen.
 
-The law: what an agent has left is on a branch before it is judged.
+The law: what an agent has left becomes a commit, and is on a branch before it is judged.
 """
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
+import os
+
+from attrs import evolve, field, frozen
 
 from harnesses.coding.agent_worktrees import Worktree
 from harnesses.coding.branches import slug, try_message
+from harnesses.coding.candidate import LINK, Candidate, leads_out
 from harnesses.coding.git import GitError
 from harnesses.coding.judge_repository import Uncommittable
 from harnesses.coding.repositories import Repositories
-from harnesses.features.feature import TurnResult
+from harnesses.features.feature import Feature, TurnResult, Verdict
 from harnesses.features.feature_record import Assignment
+from harnesses.features.feature_validators import OutcomeValidator, depends_on_feature
 from harnesses.features.loop.feature_workplace import Ask
-from harnesses.features.turn_results import check_result
+from harnesses.features.turn_results import check_result, check_verdict
 from harnesses.processes.bounded_command import sweep
 
 
@@ -74,3 +78,79 @@ async def leave(repositories: Repositories, worktree: Worktree) -> None:
     """Remove a worktree, and end what still runs in it."""
     await sweep(worktree.path)
     await repositories.worktrees.close(worktree)
+
+
+@frozen
+class CommitJudging:
+    """Asks the validator about commits.
+
+    Args:
+        confirmations: passes in a row, each in a fresh worktree, that an acceptance needs.
+    """
+
+    repositories: Repositories
+    validator: OutcomeValidator[Candidate]
+    confirmations: int
+    seen_to_fail: dict[str, str] = field(factory=dict[str, str])
+    """Features, and the commit at which each did not pass before an agent was asked."""
+
+    async def passes_already(self, feature: Feature, base: str) -> bool:
+        """Ask the validator before the agent; once for each feature and commit."""
+        if self.seen_to_fail.get(feature.id) == base:
+            return False
+        passed = (await self.judge_at(feature, base, None)).passed
+        if not passed:
+            self.seen_to_fail[feature.id] = base
+        return passed
+
+    async def judge_at(self, feature: Feature, commit: str, result: TurnResult | None) -> Verdict:
+        """Judge a feature at a commit that everything accepted is part of."""
+        return await self._ask(
+            feature, Candidate(commit=commit, base=commit, checkouts=self.repositories.judge, result=result)
+        )
+
+    async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
+        """Judge the work of a turn; what an agent has made is on its branch first."""
+        base, commit = result.base, result.commit
+        if base is None or commit is None:
+            return refusal(result.stop_reason)
+        if not await self.repositories.has(commit):
+            return refusal(f"the work is lost: commit {commit} is not there any more")
+        if result.branch is not None:
+            await self.repositories.publish(result.branch, commit)
+        elif not depends_on_feature(self.validator):
+            return refusal("nothing was changed, and the validator says the same of every feature")
+        judge = self.repositories.judge
+        links = [one.path for one in await judge.changes(base, commit) if one.mode == LINK and one.status != "D"]
+        # What they lead to is no part of the work.
+        if astray := [path for path in links if leads_out(path, os.fsdecode(await judge.read(commit, path) or b""))]:
+            return refusal(
+                "\n".join(f"{path}: a symbolic link that leads out of the repository: put a file there" for path in astray)
+            )
+        return await self._confirm(feature, result, base, commit)
+
+    async def _confirm(self, feature: Feature, result: TurnResult, base: str, commit: str) -> Verdict:
+        """Return the first verdict that says no, or else the first one with what confirms it."""
+        candidate = Candidate(commit=commit, base=base, checkouts=self.repositories.judge, result=result)
+        verdicts: list[Verdict] = []
+        for number in range(1, self.confirmations + 1):
+            verdicts.append(await self._ask(feature, evolve(candidate, confirmation=number)))
+            if not verdicts[-1].passed:
+                break
+        said, more = verdicts[0], ""
+        if not verdicts[-1].passed:
+            said = verdicts[-1]
+            if len(verdicts) > 1:
+                more = f"\nit passed {len(verdicts) - 1} times before: it does not pass every time"
+        elif self.confirmations > 1:
+            more = f"\nseen {self.confirmations} times in a row, each time in a fresh worktree"
+        return evolve(said, evidence=f"{said.evidence}{more}", duration_s=sum(one.duration_s for one in verdicts))
+
+    async def _ask(self, feature: Feature, candidate: Candidate) -> Verdict:
+        verdict = check_verdict(await self.validator.validate(feature, candidate))
+        return evolve(verdict, commit=candidate.commit)
+
+
+def refusal(why: str) -> Verdict:
+    """Return the verdict on work that the validator is not asked about."""
+    return Verdict(passed=False, evidence=why, validator="coding harness")

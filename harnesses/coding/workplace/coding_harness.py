@@ -21,11 +21,11 @@ from typing import TypeAlias, Unpack, cast
 from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import Identity
 from harnesses.coding.sources import FailingTests, FeatureFile
-from harnesses.coding.sources.feature_source import FeatureSource
+from harnesses.coding.sources.feature_files import FeatureSource
 from harnesses.coding.workplace.repository_workplace import RepositoryOptions, RepositoryWorkplace
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
-from harnesses.features.feature_protocols import OutcomeValidator
+from harnesses.features.feature_validators import OutcomeValidator
 from harnesses.features.loop.feature_harness import FeatureHarness, FeatureOptions
 from harnesses.features.run_policy import FailFast, RunMode, RunPolicy
 from harnesses.features.streaming import FeatureAgent

@@ -21,18 +21,16 @@ from harnesses.coding.candidate import Candidate
 from harnesses.coding.git import Identity
 from harnesses.coding.repositories import Repositories, open_repositories
 from harnesses.coding.sources import FailingTests, NothingToDo
-from harnesses.coding.sources.feature_source import FeatureSource
-from harnesses.coding.workplace.coding_attempts import CodingAttempts, leave
-from harnesses.coding.workplace.commit_judging import CommitJudging, refusal
+from harnesses.coding.sources.feature_files import FeatureSource
+from harnesses.coding.workplace.coding_attempts import CodingAttempts, CommitJudging, leave, refusal
 from harnesses.effects.effect import Confirmed, NotDone
 from harnesses.errors import HarnessMisuse
 from harnesses.features.agent_text import cut_list
 from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
-from harnesses.features.feature_protocols import OutcomeValidator
-from harnesses.features.feature_record import Assignment, FeatureState
+from harnesses.features.feature_record import Assignment, FeatureState, InitializerRequest
+from harnesses.features.feature_validators import OutcomeValidator
 from harnesses.features.loop.feature_workplace import Ask, Once, Workplace
 from harnesses.features.loop.startup_checks import check_agreed
-from harnesses.features.session_manifest import InitializerRequest
 from harnesses.features.turn_results import effect_key
 
 _MERGE = "merge"
@@ -212,14 +210,11 @@ class RepositoryWorkplace(Workplace):
         base, commit = result.base, result.commit
         if base is None or commit is None or base == commit:
             return base
-        merge = partial(self._merge, merge_message(feature, turn, result, verdict))
+        merge = partial(self._repositories.merge, merge_message(feature, turn, result, verdict))
         merged: str = await once(effect_key(_MERGE, feature.id, turn), merge, base, commit, reconcile=self._merged)
         if result.branch is not None:
             await self._repositories.unpublish(result.branch, commit)
         return merged
-
-    async def _merge(self, message: str, base: str, commit: str) -> str:
-        return await self._repositories.merge(message, base, commit)
 
     async def _merged(self, _: str, base: str, commit: str) -> Confirmed | NotDone:
         merged = await self._repositories.merged(commit)

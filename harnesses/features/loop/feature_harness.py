@@ -36,36 +36,33 @@ from harnesses.base import BaseHarness
 from harnesses.errors import HarnessMisuse, Waiting
 from harnesses.features.errors import FeatureError, InvalidRequest, NotReady
 from harnesses.features.feature import Feature, TurnResult
-from harnesses.features.feature_protocols import FeatureSelector, HealthCheck, OutcomeValidator
 from harnesses.features.feature_record import (
+    DEFAULT_BRANCH,
+    DEFAULT_SUMMARY,
     Assignment,
     FeatureState,
+    InitializerRequest,
+    InitializerResult,
+    InitPlan,
     Iteration,
     IterationKind,
     IterationResult,
     IterationStatus,
 )
-from harnesses.features.health_checks import CommandHealthCheck
+from harnesses.features.feature_validators import OutcomeValidator
+from harnesses.features.health_checks import CommandHealthCheck, HealthCheck
 from harnesses.features.loop.feature_attempts import Capabilities, FeatureAttempts
 from harnesses.features.loop.feature_messages import FeatureMessages
 from harnesses.features.loop.feature_shutdown import FeatureShutdown, how_ended
 from harnesses.features.loop.feature_steps import FeatureStep, StepDraft, StepWriter, Written
 from harnesses.features.loop.feature_workplace import Workplace
-from harnesses.features.loop.list_setup import ListSetup
 from harnesses.features.loop.observers import ObserverThread, Phase, PhaseHooks, Phases
-from harnesses.features.loop.startup_checks import StartupChecks
-from harnesses.features.planning.feature_selectors import FirstPending
-from harnesses.features.planning.list_changes import check_request, initializer_result
+from harnesses.features.loop.startup_checks import ListSetup, StartupChecks
+from harnesses.features.planning.feature_list import check_request, initializer_result
+from harnesses.features.planning.feature_selectors import FeatureSelector, FirstPending
 from harnesses.features.planning.next_move import Close, Done, Recheck, Turn, Wait, next_move, stuck
 from harnesses.features.planning.state_changes import close_run
 from harnesses.features.run_policy import RunPolicy
-from harnesses.features.session_manifest import (
-    DEFAULT_BRANCH,
-    DEFAULT_SUMMARY,
-    InitializerRequest,
-    InitializerResult,
-    InitPlan,
-)
 from harnesses.features.streaming import FeatureAgent, TurnObserver, observe
 from harnesses.features.turn_results import find_try
 from harnesses.step import Constraints

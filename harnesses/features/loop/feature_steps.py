@@ -106,12 +106,13 @@ def write_step(draft: StepDraft, before: FeatureState, notes: Notes, answers: Se
         rechecked=notes.rechecked,
         duration_s=round(draft.duration_s, 6),
     )
+    blocked = any(one.feature_id == id and one.status is FeatureStatus.BLOCKED for one in state.standings)
     return Written(
         state=state,
         step=StepYield(given, made),
         summary=f"{notes.remark}; {note}" if notes.remark else note,
         ended=over,
-        matters=bool(over or answers or draft.status is IterationStatus.SET_BACK or _is_blocked(id, state)),
+        matters=bool(over or answers or draft.status is IterationStatus.SET_BACK or blocked),
     )
 
 
@@ -190,10 +191,6 @@ class StepWriter:
         elif over is not None or self.phases.phase is Phase.INITIALIZER:
             self.phases.succeed()
         return True
-
-
-def _is_blocked(id: str | None, state: FeatureState) -> bool:
-    return any(one.feature_id == id and one.status is FeatureStatus.BLOCKED for one in state.standings)
 
 
 def _still_passing(ids: Sequence[str]) -> str:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harnesses.features.feature import Feature, Standing, TurnResult, Verdict
-from harnesses.features.feature_protocols import OutcomeValidator
-from harnesses.features.feature_record import Assignment, FeatureState
-from harnesses.features.session_manifest import InitializerRequest
+from harnesses.features.feature_record import Assignment, FeatureState, InitializerRequest
+from harnesses.features.feature_validators import OutcomeValidator
 
 Ask: TypeAlias = Callable[[Assignment], Awaitable[TurnResult]]
 """Has the agent take a turn, and returns what it hands in."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Protocol
 
 from attrs import frozen
 
@@ -12,6 +13,19 @@ from harnesses.features.feature_record import FeatureState
 
 MOST_OVERLAP = 9
 """Paths in common that count: with more of them a feature is not more at risk."""
+
+
+class FeatureSelector(Protocol):
+    """Says which feature is next. Pure: the same list gives the same answer."""
+
+    def select(self, features: Sequence[Feature], standings: Sequence[Standing]) -> Feature | None:
+        """Return the next feature to work, one that is pending; None if none can be worked now.
+
+        Args:
+            features: the whole list, in order.
+            standings: one for each.
+        """
+        ...
 
 
 @frozen

@@ -21,11 +21,66 @@ from attrs import frozen
 from harnesses.features.agent_text import gist, one_line
 from harnesses.features.errors import NotReady, ValidationFailed
 from harnesses.features.feature import Feature, FeatureStatus, Standing
-from harnesses.features.feature_protocols import FeatureSelector
 from harnesses.features.feature_record import FeatureState, RunCounts, RunStatus
-from harnesses.features.planning.feature_selectors import most_at_risk
-from harnesses.features.planning.progress_counts import ProgressCounts, count_progress
+from harnesses.features.planning.feature_selectors import FeatureSelector, most_at_risk
 from harnesses.features.run_policy import RunPolicy
+
+_PASSED, _BLOCKED = FeatureStatus.PASSED, FeatureStatus.BLOCKED
+
+
+@frozen
+class ProgressCounts:
+    """Where a whole list stands."""
+
+    workable: dict[str, Standing]
+    """Pending features whose dependencies all pass, by id, in the order of the list."""
+    waiting: tuple[str, ...]
+    """Pending features that cannot be worked before others pass."""
+    blocked: tuple[str, ...]
+    stale: tuple[Standing, ...]
+    """Passing features that were not seen to pass at the present version of the work."""
+    gate: bool
+    """Whether there are required features, and each of them passes by a verdict."""
+
+    @property
+    def pending(self) -> int:
+        """How many features are pending."""
+        return len(self.workable) + len(self.waiting)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the list is not complete, and nothing can be worked because of what is blocked."""
+        return not self.gate and not self.workable and bool(self.waiting or self.blocked)
+
+    @property
+    def all_pass(self) -> bool:
+        """Whether every feature passes, required or not."""
+        return not (self.workable or self.waiting or self.blocked)
+
+
+def count_progress(state: FeatureState) -> ProgressCounts:
+    """Look at the whole list."""
+    passing = {feature.id for feature in state.features if feature.passes}
+    workable: dict[str, Standing] = {}
+    waiting: list[str] = []
+    blocked: list[str] = []
+    stale: list[Standing] = []
+    required = proven = 0
+    for feature, standing in zip(state.features, state.standings, strict=True):
+        required += feature.required
+        if standing.status is _PASSED:
+            evidence = standing.evidence
+            proven += feature.required and feature.passes and evidence is not None and evidence.passed
+            if standing.verified_at < state.version:
+                stale.append(standing)
+        elif standing.status is _BLOCKED:
+            blocked.append(feature.id)
+        elif not feature.depends_on or passing.issuperset(feature.depends_on):
+            workable[feature.id] = standing
+        else:
+            waiting.append(feature.id)
+    return ProgressCounts(workable, tuple(waiting), tuple(blocked), tuple(stale), proven == required > 0)
+
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 5
@@ -92,7 +147,7 @@ def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector)
     if state.manifest is None or not state.features:
         raise NotReady("the feature harness has no feature list: expected one, was none; initialise it first")
     survey, opens = count_progress(state), state.run is None
-    if opens and (_proven(survey, policy) or _nothing_left(survey, policy)):
+    if opens and (survey.gate or survey.all_pass) and not (policy.recheck_all_at_end and survey.stale):
         return Done()
     if opens and survey.stuck:
         return _wait(state, survey)
@@ -115,7 +170,8 @@ def is_complete(state: FeatureState, policy: RunPolicy) -> bool:
     It is if the list has a required feature, each required one passes by a verdict, and, with `recheck_all_at_end`, each
     passing one was seen to pass at the last version of the work.
     """
-    return state.run is None and _proven(count_progress(state), policy)
+    survey = count_progress(state)
+    return state.run is None and survey.gate and not (policy.recheck_all_at_end and survey.stale)
 
 
 def ending(state: FeatureState, policy: RunPolicy) -> Close | None:
@@ -150,14 +206,6 @@ def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
     )
 
 
-def _proven(survey: ProgressCounts, policy: RunPolicy) -> bool:
-    return survey.gate and not (policy.recheck_all_at_end and survey.stale)
-
-
-def _nothing_left(survey: ProgressCounts, policy: RunPolicy) -> bool:
-    return survey.all_pass and not (policy.recheck_all_at_end and survey.stale)
-
-
 def _in_hand(survey: ProgressCounts, policy: RunPolicy, run: RunCounts) -> Standing | None:
     """Return the feature that the run has tried last, if it is to be tried again."""
     standing = survey.workable.get(run.features[-1]) if run.features else None
@@ -183,7 +231,10 @@ def _end(survey: ProgressCounts, policy: RunPolicy, run: RunCounts, limit: str |
     if survey.workable and limit is None:
         return None
     if survey.gate or survey.all_pass:
-        return None if policy.recheck_all_at_end and survey.stale else Close(RunStatus.SUCCEEDED, _complete(survey))
+        note = (
+            "completion gate satisfied" if survey.gate else "all features pass, none is required: the list is never complete"
+        )
+        return None if policy.recheck_all_at_end and survey.stale else Close(RunStatus.SUCCEEDED, note)
     validated = f"validated {_count(len(run.validated), 'feature')}, {survey.pending} remaining pending"
     proven = set(run.validated)
     failed = [id for id in run.features if id not in proven]
@@ -224,10 +275,6 @@ def _last_failure(state: FeatureState, survey: ProgressCounts) -> str:
         if one.feature_id in survey.blocked and one.last_failure:
             return f"; the last failure of {one_line(one.feature_id)}: {gist(one.last_failure, _WHY)}"
     return ""
-
-
-def _complete(survey: ProgressCounts) -> str:
-    return "completion gate satisfied" if survey.gate else "all features pass, none is required: the list is never complete"
 
 
 def _count(number: int, noun: str) -> str:

@@ -23,7 +23,7 @@ from harnesses.features.feature_record import (
     RunOutcome,
     RunStatus,
 )
-from harnesses.features.planning.list_changes import add_progress, manifest_of
+from harnesses.features.planning.feature_list import add_progress, manifest_of
 from harnesses.features.planning.next_move import ending, next_run
 from harnesses.features.run_policy import OnExhausted, RunPolicy
 

@@ -34,8 +34,7 @@ from harnesses.governance.evidence.evidence_policy import EvidencePolicy
 from harnesses.governance.evidence.file_binding import Bound
 from harnesses.governance.limits.counted_agent import telemetry_checks
 from harnesses.governance.limits.guardrails import Guardrails
-from harnesses.pipeline.judging.check_runs import CheckRun, run_check
-from harnesses.pipeline.judging.copies import MAX_COPY_BYTES, Copy, begin_copy, differences, digests, remove_copy
+from harnesses.pipeline.judging.copies import MAX_COPY_BYTES, Copy, begin_copy, remove_copy
 from harnesses.pipeline.judging.evidence_entries import (
     ACTION,
     command_check,
@@ -53,7 +52,7 @@ from harnesses.pipeline.judging.inspection import (
     unchanged_check,
     written_since,
 )
-from harnesses.pipeline.judging.read_only_copy import ReadOnly
+from harnesses.pipeline.judging.read_only_copy import CheckRun, ReadOnly, run_check
 from harnesses.pipeline.pipeline_state import Built, PipelineState, TaskNote, artifact_path, own_artifact_path
 from harnesses.pipeline.plan.ids import StageId
 from harnesses.pipeline.plan.stage import Stage
@@ -228,7 +227,7 @@ class CaseJudge:
             verdict = _read_verdict(await ask(validator, inspection), str(case.task.id))
         except ContractError as error:
             return None, [evolve(one, name="validator_contract") for one in unreadable(error)]
-        if own is not None and (changed := await aside(_differences, copy, own)):
+        if own is not None and (changed := await aside(copy.differences, own)):
             return None, [
                 failed("validator_read_only", f"the validator has changed {', '.join(changed[:5])}: its word is void")
             ]
@@ -272,7 +271,3 @@ def _read_verdict(answer: object, task_id: str) -> ValidatorContract:
         data = None
     clean = redact(cast(dict[str, object], data)) if isinstance(data, dict) else found
     return read_validator(clean, task_id=task_id)
-
-
-def _differences(copy: Copy, own: Copy) -> tuple[str, ...]:
-    return differences(digests(copy.root), digests(own.root))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from harnesses.pipeline.errors import PipelineInvalid
+from harnesses.pipeline.plan.ids import PipelineInvalid
 
 UNSEEN = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".venv", "node_modules")
 """Directories that are not copied, and do not count as a change: caches, and what is installed."""
@@ -33,6 +33,10 @@ class Copy:
     def changed(self) -> tuple[str, ...]:
         """Return the files that are not any more what they were copied as. Reads all of them."""
         return differences(self._before, digests(self.root))
+
+    def differences(self, other: Copy) -> tuple[str, ...]:
+        """Return the files in which another copy differs."""
+        return differences(digests(self.root), digests(other.root))
 
     def another(self, name: str) -> Copy:
         """Return a copy of the copy."""

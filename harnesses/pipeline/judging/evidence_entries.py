@@ -13,7 +13,7 @@ from harnesses.governance.contracts.contract import Check, ValidatorContract, fa
 from harnesses.governance.evidence.attempt_verdict import Claim
 from harnesses.governance.evidence.evidence_ledger import MAX_EVIDENCE, Evidence, EvidenceStatus, Grade
 from harnesses.governance.evidence.file_binding import Bound
-from harnesses.pipeline.judging.check_runs import CheckRun
+from harnesses.pipeline.judging.read_only_copy import CheckRun
 from harnesses.pipeline.plan.ids import StageId
 from harnesses.redaction.redactor import redact_text
 

@@ -21,8 +21,8 @@ from harnesses.governance.evidence.file_binding import Bound, bind
 from harnesses.governance.limits.counted_agent import Tally
 from harnesses.governance.limits.guardrails import Guardrails
 from harnesses.pipeline.pipeline_state import Built, PipelineState, TaskNote, artifact_paths, builder_name
-from harnesses.pipeline.plan.artifacts import MAX_ARTIFACT_BYTES, MAX_FILE_BYTES, MAX_FILES, Artifact, read_artifact
 from harnesses.pipeline.plan.ids import StageId
+from harnesses.pipeline.plan.stage import MAX_ARTIFACT_BYTES, MAX_FILE_BYTES, MAX_FILES, Artifact, read_artifact
 from harnesses.timing.clock import now_s
 
 _SLACK_S = 2.0

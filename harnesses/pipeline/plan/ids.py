@@ -11,7 +11,12 @@ from typing import Any, TypeVar
 
 from attrs import Attribute, field, frozen
 
-from harnesses.pipeline.errors import PipelineInvalid
+from harnesses.errors import NoRestart
+
+
+class PipelineInvalid(NoRestart):
+    """Stages or tasks cannot be worked, or a place cannot be used: the caller's mistake. Nothing was changed."""
+
 
 MAX_ID = 80
 """Characters."""

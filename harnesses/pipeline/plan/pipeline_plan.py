@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from harnesses.governance.limits.guardrails import Guardrails
-from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.pipeline_state import Mode, PipelineState, StageNote, TaskNote, TaskRecord
-from harnesses.pipeline.plan.ids import StageId, TaskId
+from harnesses.pipeline.plan.ids import PipelineInvalid, StageId, TaskId
 from harnesses.pipeline.plan.stage import Stage
 from harnesses.pipeline.plan.task import Task, check_tasks, find_waits
 from harnesses.redaction.redactor import redact_text
 
 FOLDER = ".pipeline/runs"
 """Where run folders are, below the workspace, if no other place is named."""
+_NOTED = tuple(one.name for one in fields(TaskNote) if one.name not in ("after", "deeds"))
+"""What is noted of a task as it was given."""
 
 
 @frozen(kw_only=True)
@@ -96,7 +97,10 @@ def make_plan(
         stages={stage.id: stage for stage in stages},
         tasks=known,
         stage_notes=tuple(StageNote(id=one.id, title=one.title, agent=one.agent, artifact=one.artifact) for one in stages),
-        task_notes=tuple(_note(task, after[task.id]) for task in tasks),
+        task_notes=tuple(
+            TaskNote(after=after[task.id], deeds=len(task.deeds), **{name: getattr(task, name) for name in _NOTED})
+            for task in tasks
+        ),
         workspace=place,
         run_folder=folder,
         goal=goal,
@@ -114,21 +118,3 @@ def _below(workspace: Path, folder: Path | str) -> str:
             f"{str(folder)!r}; agents in a sandbox could not write elsewhere"
         )
     return place
-
-
-def _note(task: Task, after: tuple[TaskId, ...]) -> TaskNote:
-    return TaskNote(
-        id=task.id,
-        title=task.title,
-        stages=task.stages,
-        after=after,
-        description=task.description,
-        goal=task.goal,
-        acceptance_criteria=task.acceptance_criteria,
-        validation_checks=task.validation_checks,
-        artifact=task.artifact,
-        destructive=task.destructive,
-        gate=task.gate,
-        deeds=len(task.deeds),
-        domains=task.domains,
-    )

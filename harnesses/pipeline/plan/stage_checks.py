@@ -20,7 +20,7 @@ from typing import cast
 
 from harnesses.governance.contracts.completeness import is_meaningful
 from harnesses.governance.contracts.contract import Check, failed, passed
-from harnesses.pipeline.plan.artifacts import Artifact
+from harnesses.pipeline.plan.stage import Artifact
 from harnesses.redaction.redactor import redact_text
 
 RUN_MODES = ("greenfield", "brownfield", "feature")

@@ -12,8 +12,7 @@ from attrs import field, frozen
 
 from harnesses.features.planning.feature_list import cycle_in
 from harnesses.governance.contracts.contract import BuilderContract
-from harnesses.pipeline.errors import PipelineInvalid
-from harnesses.pipeline.plan.ids import StageId, TaskId, is_id, stage_ids, task_id, task_ids, texts
+from harnesses.pipeline.plan.ids import PipelineInvalid, StageId, TaskId, is_id, stage_ids, task_id, task_ids, texts
 from harnesses.pipeline.plan.stage import Stage, check_stages
 from harnesses.redaction.redactor import MARK, redact_text
 

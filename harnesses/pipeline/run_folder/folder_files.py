@@ -16,8 +16,8 @@ from tempfile import mkstemp
 from attrs import evolve, frozen
 
 from harnesses.diagnostics.program_log import get_logger
-from harnesses.pipeline.errors import PipelineInvalid
 from harnesses.pipeline.pipeline_state import PipelineOutput, PipelineState
+from harnesses.pipeline.plan.ids import PipelineInvalid
 from harnesses.pipeline.run_folder.folder_text import Folder, render_folder
 
 _DRAFT = ".draft-"

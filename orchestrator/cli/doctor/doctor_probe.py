@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from harnesses.described.required_programs import missing_programs
+from harnesses.run_file_harnesses.coding_parts import missing_programs
 from orchestrator.cli.doctor.doctor_model import MOST
 from orchestrator.cli.run.code_loading import find_modules_in, load_script
 from orchestrator.cli.run.harness_factory import make

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from harnesses.files.whole_files import draft_of
+from harnesses.files.safe_files import draft_of
 from orchestrator.cli.export.export_sheets import Column, Row, Sheet
 from orchestrator.cli.value_lines import json_line, stamp
 from orchestrator.codec import decode

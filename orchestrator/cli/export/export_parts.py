@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from attrs import asdict, define, evolve, field, frozen
 
-from harnesses.files.whole_files import sync
+from harnesses.files.safe_files import sync
 from harnesses.processes.fork_safety import close_unshared, keep_from_forks
 from orchestrator.cli.export.export_formats import load_arrow, whole_file, write_parquet, write_text
 from orchestrator.cli.export.export_sheets import SHEETS, Head, Sheet

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from harnesses.files.whole_files import draft_of
+from harnesses.files.safe_files import draft_of
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.output_targets import check_target
 from orchestrator.errors import UsageError

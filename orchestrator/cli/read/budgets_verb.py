@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harnesses.budgets.budget import FIELDS
-from harnesses.budgets.charging import THREAD
 from harnesses.budgets.pools import Account
+from harnesses.budgets.usage import THREAD
 from orchestrator.cli.value_lines import columns, json_line
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_rows import accounts

@@ -14,11 +14,11 @@ from typing import Any, ForwardRef, TypeAlias, TypeVar, cast, get_args, get_orig
 
 from attrs import field, frozen
 
+from harnesses.agent import unheld
 from harnesses.base import BaseHarness
 from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.config import HarnessConfig
 from harnesses.data.values import fields_of
-from harnesses.enforceable_limits import unheld
 from harnesses.errors import Unstorable, one_of
 from harnesses.governance.limits.guardrail_watch import telling, terms
 from harnesses.governance.limits.guardrails import MONEY_LIMITS, Guardrails

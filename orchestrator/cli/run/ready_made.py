@@ -16,10 +16,10 @@ from harnesses.coding.sources.problems import meant
 from orchestrator.errors import UsageError
 
 READY_MADE = {
-    "trading": "harnesses.described.trading_table:described",
-    "features": "harnesses.described.features_table:described",
-    "coding": "harnesses.described.coding_table:described",
-    "pipeline": "harnesses.described.pipeline_table:described",
+    "trading": "harnesses.run_file_harnesses.trading_table:read_harness",
+    "features": "harnesses.run_file_harnesses.features_table:read_harness",
+    "coding": "harnesses.run_file_harnesses.coding_table:read_harness",
+    "pipeline": "harnesses.run_file_harnesses.pipeline_table:read_harness",
 }
 """Where the function is that makes a harness of such a table, by the word for it."""
 

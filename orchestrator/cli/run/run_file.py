@@ -6,7 +6,7 @@
     strategy = "one_for_one"            and the other options of `Orchestrator`
     budget = { money = "50.00" }        of all harnesses together; the fields of `harnesses.budgets.budget.Budget`
     guardrails = { max_steps = 1000 }   of each of them; the fields of `harnesses.governance.Guardrails`
-    memory = { project = "shop" }       of its pipelines; see `harnesses.described.memory_table`
+    memory = { project = "shop" }       of its pipelines; see `harnesses.run_file_harnesses.memory_table`
     [[supervisor]] and [[pool]]         see `groups`
 
     [[harness]]                         the fields of `harnesses.HarnessConfig`
@@ -43,10 +43,10 @@ from msgspec import UNSET, Meta
 from harnesses.budgets.budget import Budget, budget_of
 from harnesses.config import HarnessConfig
 from harnesses.data.record_size import CEILING_BYTES, MAX_RECORD_BYTES
-from harnesses.described.memory_table import memory_of
 from harnesses.errors import HarnessMisuse
 from harnesses.governance.errors import GuardrailError
 from harnesses.governance.limits.guardrails import Guardrails, read_guardrails, read_together
+from harnesses.run_file_harnesses.memory_table import memory_of
 from orchestrator.cli.run.ready_made import READY_MADE, take_word, way_out
 from orchestrator.cli.run.supervisor_tables import Groups, PoolTable, SupervisorTable, in_order
 from orchestrator.errors import UsageError

@@ -7,9 +7,8 @@ from contextlib import closing
 from decimal import Decimal
 
 from harnesses.budgets.budget import NOTHING, Budget, Denied, Later, Spend
-from harnesses.budgets.charging import Charged
 from harnesses.budgets.pools import Account
-from harnesses.budgets.usage import Usage
+from harnesses.budgets.usage import Charged, Usage
 from harnesses.errors import HarnessMisuse
 from orchestrator import events
 from orchestrator.codec import decode

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from attrs import frozen
 
-from harnesses.files.whole_files import draft_of
+from harnesses.files.safe_files import draft_of
 from harnesses.processes.fork_safety import close_unshared, keep_from_forks
 from orchestrator.errors import StoreCorrupt, StoreUnusable
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from harnesses.files.whole_files import sync
+from harnesses.files.safe_files import sync
 from harnesses.timing.clock import now_us
 from orchestrator.codec import encode
 from orchestrator.errors import StoreBusy, StoreCorrupt

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from attrs import evolve, field, frozen
 
 from harnesses.budgets.budget import NOTHING, Denied, Granted, Later, Spend
-from harnesses.budgets.charging import Charged, charge_usage, nearing
 from harnesses.budgets.pools import Account, charge, decide, merged, not_open
+from harnesses.budgets.usage import Charged, charge_usage, nearing
 from orchestrator.codec import encode_private
 from orchestrator.store.store_operations import Charge, Fund, InsertRecord, Reserve, SettleSpend
 

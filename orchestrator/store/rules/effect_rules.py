@@ -8,8 +8,7 @@ from typing import NamedTuple
 from attrs import asdict
 from msgspec import DecodeError
 
-from harnesses.effects.effect import OPEN, EffectOutcome
-from harnesses.effects.effect_journal import Entry, entries_of, operator_outcome, take_in
+from harnesses.effects.effect import OPEN, EffectOutcome, Entry, entries_of, operator_outcome, take_in
 from harnesses.errors import one_of
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.records import EffectRecord

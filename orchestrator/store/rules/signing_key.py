@@ -11,7 +11,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from harnesses.files.key_file import KEY_BYTES, key_in, make_key
+from harnesses.files.safe_files import KEY_BYTES, key_in, make_key
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.store_capabilities import path_of, secret_of
 

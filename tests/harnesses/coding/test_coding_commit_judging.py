@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harnesses.coding.candidate import LINK, Candidate, Change
-from harnesses.coding.workplace.commit_judging import CommitJudging
+from harnesses.coding.workplace.coding_attempts import CommitJudging
 from harnesses.features.feature import Feature, TurnResult, Verdict
 
 FEATURE = Feature("a", "a is there", steps=["look"])

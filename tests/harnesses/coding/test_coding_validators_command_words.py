@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from harnesses.coding.validators.command_words import find_judging_words
+from harnesses.coding.validators.command_validator import find_judging_words
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harnesses.coding.validators.judging_files import find_judging_files
-from harnesses.coding.validators.pytest_config import changed_keys, pytest_part
+from harnesses.coding.validators.judging_context import changed_keys, find_judging_files, pytest_part
 
 FILES = ("shop.py", "tests/test_shop.py", "tests/data/a.json", "web/test/client.py", "src/pkg/cart.py", "golden/out.txt")
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harnesses.coding.sources.problems import Problems
-from harnesses.described.table_arguments import arguments_from
 from harnesses.errors import one_of
+from harnesses.run_file_harnesses.table_arguments import TableProblems, read_arguments
 from orchestrator import MemoryStore, SqliteStore
 from orchestrator.errors import UnknownHarness
 
@@ -33,8 +32,8 @@ def test_a_harness_of_an_empty_store_is_told_to_be_started_first(kind: str, tmp_
 
 
 def test_a_key_for_something_without_arguments_is_told_so() -> None:
-    problems = Problems("tool")
+    problems = TableProblems("tool")
 
-    arguments_from({"speed": 1}, nothing, "tool", problems)
+    read_arguments(nothing, {"speed": 1}, "tool", problems)
 
     assert "unknown key 'speed': none can be given; correct or remove it" in str(problems.found)

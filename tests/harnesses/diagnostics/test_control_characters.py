@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harnesses.agents.recorded_attempts import _add, _Recorded  # pyright: ignore[reportPrivateUsage]
+from harnesses.agents.scripted_agent import _add, _Recorded  # pyright: ignore[reportPrivateUsage]
 from harnesses.diagnostics.control_characters import inert, inert_json
 from harnesses.pipeline.run_folder.folder_text import as_json
 from harnesses.pipeline.stage_work import as_text

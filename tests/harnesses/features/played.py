@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from harnesses.features.feature import Feature, FeatureStatus, TurnResult, Verdict
-from harnesses.features.feature_protocols import FeatureSelector
-from harnesses.features.feature_record import FeatureState
-from harnesses.features.planning import list_changes
+from harnesses.features.feature_record import FeatureState, InitializerRequest
+from harnesses.features.planning import feature_list
 from harnesses.features.planning import state_changes as changes
-from harnesses.features.planning.feature_selectors import FirstPending
+from harnesses.features.planning.feature_selectors import FeatureSelector, FirstPending
 from harnesses.features.planning.next_move import Close, Move, Recheck, Turn, next_move
 from harnesses.features.run_policy import FailFast, RunMode, RunPolicy
-from harnesses.features.session_manifest import InitializerRequest
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 LENIENT = FailFast(on_health_check_error=False, on_chat_error=False, on_validation_failure=False)
@@ -36,7 +34,7 @@ def feature(id: str, **fields: object) -> Feature:
 def begun(*features: Feature | str) -> FeatureState:
     """Return the first state of a list."""
     listed = [feature(one) if isinstance(one, str) else one for one in features]
-    return list_changes.initialise(InitializerRequest(current_objective="a clock", feature_list=listed), "clock", "c0", NOW)
+    return feature_list.initialise(InitializerRequest(current_objective="a clock", feature_list=listed), "clock", "c0", NOW)
 
 
 def verdict(passed: bool, evidence: str = "") -> Verdict:

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from harnesses.features.feature import TurnResult
 from harnesses.features.feature_record import FeatureState
-from harnesses.features.handoff.handoff_text import FORMAT, Rows, as_json, as_markdown
+from harnesses.features.handoff_text import FORMAT, Rows, as_json, as_markdown
 from harnesses.features.planning.state_changes import finish_turn, interrupt_run, open_run
 from tests.harnesses.features.played import CUT, FAIL, NOW, PASS, begun, feature, played, unlimited, verdict
 

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from harnesses.features import InvalidRequest
-from harnesses.features.handoff.handoff_files import HandoffFiles, write_all
-from harnesses.features.planning.list_changes import add_progress
+from harnesses.features.loop.feature_shutdown import HandoffFiles, write_all
+from harnesses.features.planning.feature_list import add_progress
 from tests.harnesses.features.played import begun
 
 

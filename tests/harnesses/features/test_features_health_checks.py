@@ -10,8 +10,8 @@ import trio
 
 from harnesses import HarnessMisuse
 from harnesses.features import CommandHealthCheck, InitPlan, InitStep, NoHealthCheck, RunPolicy
+from harnesses.features.feature_record import DEFAULT_PLAN
 from harnesses.features.health_checks import command_of
-from harnesses.features.session_manifest import DEFAULT_PLAN
 from tests.harnesses.features.worked import Judge, Worker, harness
 
 PYTHON = sys.executable

@@ -7,10 +7,8 @@ from attrs import evolve
 
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import FeatureStatus
-from harnesses.features.feature_record import ProgressEntry
-from harnesses.features.planning.feature_list import check_locks, lock
-from harnesses.features.planning.list_changes import amend, check_request, initialise, initializer_result
-from harnesses.features.session_manifest import DEFAULT_PLAN, InitializerRequest, InitPlan
+from harnesses.features.feature_record import DEFAULT_PLAN, InitializerRequest, InitPlan, ProgressEntry
+from harnesses.features.planning.feature_list import amend, check_locks, check_request, initialise, initializer_result, lock
 from tests.harnesses.features.played import FAIL, NOW, PASS, begun, feature, played, statuses, unlimited
 
 REQUEST = InitializerRequest(current_objective="a clock", feature_list=(feature("a"), feature("b")))

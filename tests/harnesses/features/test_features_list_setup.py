@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from harnesses.features.feature_record import IterationKind
+from harnesses.features.feature_record import InitializerRequest, IterationKind
 from harnesses.features.loop.feature_workplace import Workplace
-from harnesses.features.loop.list_setup import ListSetup, has_news
-from harnesses.features.session_manifest import InitializerRequest
+from harnesses.features.loop.startup_checks import ListSetup, has_news
 from tests.harnesses.features.played import NOW, begun, feature, unlimited
 from tests.harnesses.features.worked import Judge
 

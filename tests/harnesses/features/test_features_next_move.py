@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from harnesses.features.errors import NotReady, ValidationFailed
 from harnesses.features.feature import Feature, Standing
 from harnesses.features.feature_record import FeatureState, RunStatus
-from harnesses.features.planning import list_changes
+from harnesses.features.planning import feature_list
 from harnesses.features.planning import state_changes as changes
 from harnesses.features.planning.feature_selectors import FirstPending
 from harnesses.features.planning.next_move import (
@@ -164,7 +164,7 @@ def test_a_run_that_goes_on_does_not_count_what_does_not_pass_any_more() -> None
     state, _ = played(begun("a", "b"), unlimited(), [PASS])
     state = changes.interrupt_run(state, None, NOW)
 
-    amended = list_changes.amend(state, [feature("a", description="another one"), feature("b")], NOW)
+    amended = feature_list.amend(state, [feature("a", description="another one"), feature("b")], NOW)
 
     assert next_run(state).validated == ("a",)
     assert next_run(amended).validated == ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harnesses.features.planning.progress_counts import count_progress
+from harnesses.features.planning.next_move import count_progress
 from tests.harnesses.features.played import FAIL, PASS, begun, feature, played, unlimited
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harnesses.governance import Guardrails
 from harnesses.pipeline import PipelineInvalid, each_stage
-from harnesses.pipeline.agent_table import assign_agents
+from harnesses.pipeline.workers import assign_agents
 
 from .scripted import Builders, judging, stages
 from .states import A, B, plan_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harnesses.pipeline.plan.artifacts import MAX_ARTIFACT_BYTES, Artifact, read_artifact
 from harnesses.pipeline.plan.preset import SDLC_STAGES
+from harnesses.pipeline.plan.stage import MAX_ARTIFACT_BYTES, Artifact, read_artifact
 from harnesses.pipeline.plan.stage_checks import run_stage_checks
 
 STAGES = {str(stage.id): stage for stage in SDLC_STAGES}

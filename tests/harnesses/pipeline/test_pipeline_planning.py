@@ -11,7 +11,6 @@ from attrs import evolve
 
 from harnesses.governance import Claim, Guardrails, Recommendation, TaskStatus, ValidatorStatus, decide
 from harnesses.pipeline import PipelineState, TaskId
-from harnesses.pipeline.operator_messages import follow_message
 from harnesses.pipeline.pipeline_state import Built, RunStatus, TaskNote, TaskRecord, run_status
 from harnesses.pipeline.scheduling import Done, Hold, Judge, Move, Reclaim, Rest, Start, Stuck, most_attempts, next_move
 from harnesses.pipeline.transitions import (
@@ -24,6 +23,7 @@ from harnesses.pipeline.transitions import (
     unblock_task,
     update_readiness,
 )
+from harnesses.pipeline.upkeep import follow_message
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RAILS = Guardrails()

@@ -12,8 +12,8 @@ from harnesses import Ending, Waiting
 from harnesses.agents import CommandAgent
 from harnesses.pipeline import Inspection, PipelineInvalid, ReadOnly, Seen
 from harnesses.pipeline.judging import read_only_copy
-from harnesses.pipeline.judging.check_runs import has_sandbox
 from harnesses.pipeline.judging.copies import Copy, begin_copy, copy_tree
+from harnesses.pipeline.judging.read_only_copy import has_sandbox
 
 from .scripted import Builders, judging, pipeline, statuses, verdict
 
@@ -47,7 +47,7 @@ def project(request: pytest.FixtureRequest, copy: Copy, seen: list[Seen], monkey
     if request.param and not has_sandbox():
         pytest.skip("bubblewrap does not work here")
     if not request.param:
-        monkeypatch.setattr("harnesses.pipeline.judging.check_runs.has_sandbox", lambda: False)
+        monkeypatch.setattr("harnesses.pipeline.judging.read_only_copy.has_sandbox", lambda: False)
     return ReadOnly(copy, seen.append, limit_s=60.0)
 
 

@@ -13,10 +13,9 @@ from trio.testing import MockClock
 from harnesses.errors import BudgetExhausted
 from harnesses.governance import Evidence
 from harnesses.pipeline import PipelineState, TaskId
-from harnesses.pipeline.agent_table import assign_agents
 from harnesses.pipeline.judging.case_judge import Case, Judged
 from harnesses.pipeline.plan.pipeline_plan import PipelinePlan
-from harnesses.pipeline.workers import BuildResult, Halt, JudgingResult, Result, Workers
+from harnesses.pipeline.workers import BuildResult, Halt, JudgingResult, Result, Workers, assign_agents
 
 from .scripted import Builders, honest, judging
 from .states import NOW, A, B, at_work, claim_of, plan_of, planned, submitted, verdict_of

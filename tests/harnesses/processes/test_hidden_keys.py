@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harnesses.files import private_files
-from harnesses.files.key_file import key_in, make_key
 from harnesses.files.private_files import conceal_key
+from harnesses.files.safe_files import key_in, make_key
 from harnesses.processes.bounded_command import run_bounded
 from harnesses.processes.process_tree import HAS_REAPER, can_hide_files
 

@@ -10,8 +10,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesses.processes.bounded_command import run_bounded
-from harnesses.processes.process_output import MAX_LINE, Lines, Tail
+from harnesses.processes.bounded_command import MAX_LINE, Lines, Tail, run_bounded
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(min_value=1, max_value=30))

@@ -13,7 +13,7 @@ import trio
 
 from harnesses import BaseHarness
 from harnesses.errors import Latched
-from harnesses.files.safe_open import open_own
+from harnesses.files.safe_files import open_own
 from orchestrator import Orchestrator, SqliteStore
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.kill_switch import Latch

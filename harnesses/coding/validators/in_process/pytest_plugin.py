@@ -6,7 +6,7 @@ The law: pytest, and all that the tests import from elsewhere, is loaded before 
 reported goes into a file that no longer has a name. Where nothing differs from the base nothing is looked for: what is there
 is its owner's.
 
-The code under test runs in this process and can reach the outcome of a test: `inverted_tests` shows whether it has. What is
+The code under test runs in this process and can reach the outcome of a test: `turn_round` shows whether it has. What is
 the same in both runs is looked for here: values that are equal to others as well (`equality`), code that looks at its caller
 or at what is expected (`audit_hook`), changes to what tests rely on (`examiner`).
 """

@@ -12,8 +12,7 @@ import trio
 from harnesses.agent import Agent
 from harnesses.agents import CommandAgent, aider, claude_code, codex
 from harnesses.agents.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, loaded
-from harnesses.agents.stream_counts import Deed, Deeds, counter_for
-from harnesses.agents.usage_stream import MeteredReading
+from harnesses.agents.stream_counts import Deed, Deeds, MeteredReading, counter_for
 from harnesses.features import FailFast, Feature, FeatureHarness, RunPolicy, TurnResult, accept_all
 from harnesses.features.feature_record import FeatureState
 from harnesses.governance import BuilderContract, Guardrails, independent

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from attrs import define
 
-from harnesses.described.table_arguments import keys_of
-from harnesses.described.table_reading import placed
 from harnesses.errors import HarnessMisuse
 from harnesses.memory import EpisodicMemory, MemorySettings, read_settings
 from harnesses.pipeline.pipeline_memory import Asked, EpisodesOfPipeline, Finished, Recalled
+from harnesses.run_file_harnesses.table_arguments import keys_of, place_beside
 
 _OWN = ("project", "path")
 KEYS: Mapping[str, tuple[str, ...]] = {"memory": (*_OWN, *keys_of(MemorySettings))}
@@ -62,5 +61,5 @@ def memory_of(table: Mapping[str, object], beside: Path, harness: str = "") -> M
             raise HarnessMisuse(f"memory: {key}: expected a text, got {table[key]!r:.100}; correct it")
     settings = read_settings({key: value for key, value in table.items() if key not in _OWN})
     project = str(table.get("project") or beside.resolve().name or "project")
-    path = placed(str(table["path"]), beside) if "path" in table else None
+    path = place_beside(str(table["path"]), beside) if "path" in table else None
     return MemoryLater(project, path, settings, harness)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harnesses.described.features_table import described
 from harnesses.features import FeatureHarness
 from harnesses.features.errors import InvalidRequest
+from harnesses.run_file_harnesses.features_table import read_harness
 
 FEATURE = {"id": "one", "description": "A one", "steps": ["it is 1"]}
 LEAST: dict[str, Any] = {
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def make(folder: Path, **keys: object) -> FeatureHarness:
     table = {key: value for key, value in {**LEAST, **keys}.items() if value is not None}
-    return described(beside=folder, **table)
+    return read_harness(beside=folder, **table)
 
 
 async def test_a_list_is_worked_until_it_is_proven(folder: Path) -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from harnesses.agents import CommandAgent, ScriptedAgent
 from harnesses.coding import CodingHarness, Command, FailingTests, FeatureFile, Identity, OnlyTouches, PytestNodes
-from harnesses.described.coding_table import arguments_of, described
 from harnesses.features.errors import InvalidRequest
+from harnesses.features.feature_record import InitPlan, InitStep, Shell
 from harnesses.features.feature_validators import depends_on_feature
 from harnesses.features.health_checks import CommandHealthCheck, NoHealthCheck
 from harnesses.features.run_policy import FailFast, RunMode, RunPolicy
-from harnesses.features.session_manifest import InitPlan, InitStep, Shell
+from harnesses.run_file_harnesses.coding_table import arguments_of, read_harness
 from tests import ROOT
 from tests.harnesses.coding.git_repositories import git, make_repository
 from tests.zygote import run_python
@@ -39,7 +39,7 @@ def mistakes(**keys: object) -> list[str]:
 
 
 def test_a_repository_and_an_agent_are_enough():
-    assert isinstance(described(**LEAST), CodingHarness)
+    assert isinstance(read_harness(**LEAST), CodingHarness)
 
 
 def test_what_is_not_said_is_left_to_the_harness():
@@ -192,7 +192,7 @@ def test_the_rest_is_read_as_well():
         ),
         (
             {"agent": {"command": ["a"], "dialect": "codex"}},
-            "agent: expected a table with one of command, dialect, scripted, function, was ",
+            "agent: expected a table with one of command, dialect, scripted, function, got ",
         ),
         ({"agent": {"command": "a b"}}, "agent: command: expected a list, was 'a b'; correct it"),
         (
@@ -205,9 +205,9 @@ def test_the_rest_is_read_as_well():
             {"agent": {"dialect": "cluade-code"}},
             "agent: dialect: expected one of claude_code, codex, aider, was 'cluade_code'",
         ),
-        ({"agent": {"dialect": {"name": "codex", "mode": "x"}}}, "agent: dialect: unknown key 'mode': expected one of name, "),
+        ({"agent": {"dialect": {"name": "codex", "mode": "x"}}}, "agent: dialect: unknown key 'mode': expected one of argum"),
         ({"agent": {"scripted": "nowhere.json"}}, "agent: [Errno 2] No such file or directory: '/somewhere/nowhere.json'"),
-        ({"features": 7}, "features: expected a table with one of file, failing_tests, function, was 7"),
+        ({"features": 7}, "features: expected a table with one of file, failing_tests, function, got 7"),
         ({"features": "list.yaml"}, "features: features file 'list.yaml': expected a name that ends with .toml"),
         ({"features": {"failing_tests": False}}, "features: failing_tests: expected true, was False; leave the table out"),
         ({"features": [{"id": "a", "description": "A"}]}, "feature 1 'a': has no steps: expected at least one text"),
@@ -228,12 +228,12 @@ def test_the_rest_is_read_as_well():
         ({"policy": {"fail_fast": {"on_chat_eror": True}}}, "policy: fail_fast: unknown key 'on_chat_eror': expected one of "),
         ({"init_plan": "git status"}, "init_plan: expected a list of commands, was 'git status'; write one"),
         ({"init_plan": [7]}, "init_plan: expected lists of words, or tables with script and shell, was 7; write one"),
-        ({"health_check": {"limit_s": 0}}, "health_check: limit_s: expected seconds above 0, was 0"),
+        ({"health_check": {"limit_s": 0}}, "health_check: CommandHealthCheck: limit_s: expected seconds above 0, was 0"),
         (
             {"policy": {"max_turns_per_feature": 0}},
             "policy: run policy has an unusable max_turns_per_feature: expected a whole",
         ),
-        ({"policy": {"fail_fast": 7}}, "policy: fail_fast: expected a table, was 7; correct it"),
+        ({"policy": {"fail_fast": 7}}, "policy: fail_fast: expected a table, got 7; write one"),
         (
             {"agent": {"dialect": {"name": "codex", "arguments": [1]}}},
             "agent: dialect: arguments[0]: expected a text, was [1]",
@@ -243,7 +243,7 @@ def test_the_rest_is_read_as_well():
         ({"constraints": 5}, "constraints: expected a table, was 5; correct it"),
         ({"confirmations": 0}, "confirmations: expected 1 or more, was 0; correct it"),
         ({"max_context_steps": -1}, "max_context_steps: expected 0 or more, was -1; correct it"),
-        ({"identity": "Ada"}, "identity: expected a table, was 'Ada'; write one"),
+        ({"identity": "Ada"}, "identity: expected a table, got 'Ada'; write one"),
         ({"confirmation": 3}, "unknown key 'confirmation': expected one of repository, agent, "),
     ],
 )
@@ -255,12 +255,12 @@ def test_all_mistakes_are_told_at_once():
     told = mistakes(agent={}, features=7, validator={}, policy={"mode": "all"}, objectiv="x", stream="yes")
 
     assert [line.partition(":")[0] for line in told] == [
-        "unknown key 'objectiv'",
-        "stream",
         "agent",
         "features",
         "validator",
         "policy",
+        "unknown key 'objectiv'",
+        "stream",
     ]
 
 
@@ -276,19 +276,19 @@ def test_all_mistakes_of_one_table_are_told_with_those_of_its_parts():
 
     assert [line.partition(": expected")[0].partition(", was")[0] for line in told] == [
         "repository",
-        "stream",
-        "agent: unknown key 'limit'",
         "agent: command",
+        "agent: unknown key 'limit'",
         "agent: env",
-        "policy: run policy has an unusable max_turns_per_feature",
-        "health_check: limit_s",
+        "stream",
         "confirmations",
+        "policy: run policy has an unusable max_turns_per_feature",
+        "health_check: CommandHealthCheck: limit_s",
     ]
 
 
 def test_what_the_harness_refuses_is_refused():
     with pytest.raises(InvalidRequest, match="a validator must be chosen"):
-        described(**LEAST, features="TODO.md")
+        read_harness(**LEAST, features="TODO.md")
 
 
 def test_a_run_file_without_any_python_works_a_repository(tmp_path: Path):

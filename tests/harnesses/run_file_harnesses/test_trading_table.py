@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from harnesses.described.trading_table import described
 from harnesses.features.errors import InvalidRequest
+from harnesses.run_file_harnesses.trading_table import read_harness
 from harnesses.trading import PaperBroker, ReplayFeed, TradingHarness
 from tests import ROOT
 
@@ -19,7 +19,7 @@ FEED = {"files": {"AAPL": "aapl.csv"}, "splits": "splits.csv", "limit": 30}
 
 
 def make(tmp_path: Path, **keys: object) -> TradingHarness:
-    return described(beside=DATA, store=tmp_path / "run.db", name="desk", **{"feed": FEED, "period_s": 0.01, **keys})
+    return read_harness(beside=DATA, store=tmp_path / "run.db", name="desk", **{"feed": FEED, "period_s": 0.01, **keys})
 
 
 def mistakes(tmp_path: Path, **keys: object) -> str:

@@ -33,23 +33,40 @@ from typing import Any, cast
 
 from harnesses.coding.python_tests import PythonTests
 from harnesses.coding.sources.feature_files import FeatureFile
-from harnesses.coding.sources.problems import Problems
-from harnesses.described.coding_parts import ByFunction, ByScript, OfNothing, agent_of, features_of, part_of
-from harnesses.described.coding_table import health_check_of, init_plan_of
-from harnesses.described.table_arguments import Reader, arguments_from, keys_of, made_from, path_beside
-from harnesses.described.table_reading import placed, tried
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 from harnesses.features.loop.feature_harness import FeatureHarness
 from harnesses.features.run_policy import FailFast, RunPolicy
+from harnesses.run_file_harnesses.coding_parts import (
+    VALIDATORS,
+    read_agent,
+    read_features,
+    read_flagged,
+    read_health_check,
+    read_init_plan,
+    read_policy,
+)
+from harnesses.run_file_harnesses.table_arguments import (
+    Kind,
+    Reader,
+    TableProblems,
+    attempt,
+    keys_of,
+    make_from,
+    read_path,
+)
 
 SUBJECT = "feature harness"
 _WITHOUT = ("selector", "observer", "hooks", "workplace", "initial_state")
-_AGENTS = (ByScript, ByFunction)
-_VALIDATORS = (OfNothing, ByFunction)
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "features": keys_of(FeatureHarness, _WITHOUT),
+    "features.policy": keys_of(RunPolicy),
+    "features.policy.fail_fast": keys_of(FailFast),
+}
+"""What may be said where: for documentation."""
 
 
-def described(*, beside: Path | str = ".", **table: object) -> FeatureHarness:
+def read_harness(*, beside: Path | str = ".", **table: object) -> FeatureHarness:
     """Return the harness that a table describes.
 
     Args:
@@ -59,75 +76,44 @@ def described(*, beside: Path | str = ".", **table: object) -> FeatureHarness:
     Raises:
         InvalidRequest: it describes none; with all mistakes.
     """
-    problems, place = Problems(SUBJECT), Path(beside)
+    problems = TableProblems(SUBJECT, beside=Path(beside))
     if isinstance(table.get("features"), str):
-        table = _with_file(table, place, problems)
-    readers: dict[str, Reader] = {
-        "features": lambda value, where, problems: _features(value, place, problems),
-        "validator": partial(_validator, beside=place),
-        "agent": lambda value, where, problems: agent_of(value, place, problems, where, _AGENTS),
-        "policy": _policy,
-        "health_check": lambda value, where, problems: health_check_of(value, place, problems),
-        "init_plan": lambda value, where, problems: init_plan_of(value, place, problems),
-        "handoff": path_beside(place),
-    }
-    arguments = arguments_from(table, FeatureHarness, "", problems, readers=readers, without=_WITHOUT)
-    made = None if arguments is None else tried(lambda: FeatureHarness(**arguments), "", problems)
+        table = _with_file(table, problems)
+    made = make_from(FeatureHarness, table, "", problems, readers=_READERS, without=_WITHOUT)
     problems.check()
     assert made is not None
     return made
 
 
-KEYS: Mapping[str, tuple[str, ...]] = {
-    "features": keys_of(FeatureHarness, _WITHOUT),
-    "features.policy": keys_of(RunPolicy),
-    "features.policy.fail_fast": keys_of(FailFast),
-}
-"""What may be said where: for documentation."""
+described = read_harness
+"""The name that this had before."""
 
 
-def _with_file(table: Mapping[str, object], beside: Path, problems: Problems) -> dict[str, object]:
+def _with_file(table: Mapping[str, object], problems: TableProblems) -> dict[str, object]:
     """Return the table with what its file says in the place of the file's name."""
     given = str(table["features"])
-    found = tried(lambda: FeatureFile(placed(given, beside)).read_here(), "features", problems)
+    found = attempt(lambda: FeatureFile(problems.place(given)).read_here(), "features", problems)
     features: list[Feature] = [] if found is None else list(found.features)
     objective = {} if found is None or found.objective is None else {"objective": found.objective}
     return {**objective, **table, "features": features}
 
 
-def _features(value: object, beside: Path, problems: Problems) -> object:
+def _read_list(value: object, where: str, problems: TableProblems) -> object:
     if isinstance(value, list) and all(isinstance(one, Feature) for one in cast(list[object], value)):
         return tuple(cast(list[Feature], value))
     if not isinstance(value, list) and not (isinstance(value, Mapping) and "function" in value):
-        problems.add("features", f"expected a file, a list of tables, or a table with function, got {value!r:.100}; write one")
+        problems.add(where, f"expected a file, a list of tables, or a table with function, got {value!r:.100}; write one")
         return None
-    found = features_of(cast(object, value), beside, problems)
+    found = read_features(cast(object, value), where, problems)
     if not isinstance(found, tuple | list | None):
-        problems.add("features", f"function: expected a list of Feature, got {found!r:.100}; return one")
+        problems.add(where, f"function: expected a list of Feature, got {found!r:.100}; return one")
     return found
 
 
-def _validator(value: object, where: str, problems: Problems, *, beside: Path) -> object:
-    flagged: Mapping[str, object] = {value: True} if isinstance(value, str) else _table(value)
-    if "python_tests" in flagged:
-        table = {"tests" if key == "python_tests" else key: one for key, one in flagged.items()}
-        readers: Mapping[str, Reader] = {"tests": partial(_tests, beside=beside)}
-        return made_from(table, PythonTests, where, problems, readers=readers)
-    if not {"accept_all", "function"} & flagged.keys():
-        problems.add(where, f"expected a table with one of python_tests, accept_all, function, got {value!r:.100}; write one")
-        return None
-    return part_of(flagged, where, _VALIDATORS, beside, problems)
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return cast(Mapping[str, object], value) if isinstance(value, Mapping) else {}
-
-
-def _tests(value: object, where: str, problems: Problems, *, beside: Path) -> object:
-    where = where.replace("tests", "python_tests")
+def _read_tests(value: object, where: str, problems: TableProblems) -> object:
     found: Any = value
     if isinstance(value, str):
-        found = tried(lambda: _parse(placed(value, beside)), where, problems)
+        found = attempt(lambda: _parse(problems.place(value)), where, problems)
         if found is None:
             return None
     if not isinstance(found, Mapping) or not all(isinstance(one, str) for one in cast(Mapping[str, object], found).values()):
@@ -147,8 +133,17 @@ def _parse(path: Path) -> Any:
     return _PARSERS[path.suffix](path.read_text(encoding="utf-8"))
 
 
-def _policy(value: object, where: str, problems: Problems) -> object:
-    readers: Mapping[str, Reader] = {
-        "fail_fast": lambda value, where, problems: made_from(value, FailFast, where, problems),
-    }
-    return made_from(value, RunPolicy, where, problems, readers=readers)
+_VALIDATORS: Mapping[str, Kind] = {
+    "python_tests": Kind(PythonTests, "tests", _read_tests),
+    "accept_all": VALIDATORS["accept_all"],
+    "function": VALIDATORS["function"],
+}
+_READERS: Mapping[str, Reader] = {
+    "features": _read_list,
+    "validator": partial(read_flagged, _VALIDATORS),
+    "agent": partial(read_agent, kinds=("scripted", "function")),
+    "policy": partial(read_policy, RunPolicy()),
+    "health_check": read_health_check,
+    "init_plan": read_init_plan,
+    "handoff": read_path,
+}

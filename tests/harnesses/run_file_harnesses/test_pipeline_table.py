@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harnesses.described.pipeline_table import described
 from harnesses.features.errors import InvalidRequest
 from harnesses.governance import Guardrails
 from harnesses.pipeline import PipelineHarness
+from harnesses.run_file_harnesses.pipeline_table import read_harness
 
 STAGE = {"id": "a", "title": "A", "artifact": "a.json", "agent": "agent.a"}
 LEAST: dict[str, Any] = {
@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make(folder: Path, **keys: object) -> PipelineHarness:
     table = {key: value for key, value in {**LEAST, **keys}.items() if value is not None}
-    return described(beside=folder, name="p", guardrails=Guardrails(max_task_attempts=3), **table)
+    return read_harness(beside=folder, name="p", guardrails=Guardrails(max_task_attempts=3), **table)
 
 
 async def test_stages_are_worked_and_what_passed_is_remembered(folder: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from attrs import frozen
 
 from harnesses import HarnessMisuse, Waiting
-from harnesses.effects.effect_journal import text_of
-from harnesses.effects.result_types import result_decoder
+from harnesses.effects.effect import text_of
+from harnesses.effects.effect_call import result_decoder
 
 if TYPE_CHECKING:
     from decimal import Context as Elsewhere

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from harnesses.files.key_file import KEY_BYTES, key_in, make_key
+from harnesses.files.safe_files import KEY_BYTES, key_in, make_key
 
 
 def test_a_key_that_is_there_stays(tmp_path: Path) -> None:

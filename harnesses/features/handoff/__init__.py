@@ -1,1 +1,0 @@
-"""The hand-off: where the work stands, written for people and agents who come next."""

@@ -1,0 +1,273 @@
+"""The parts of a coding harness as tables: who does the work, what there is to do, who judges; and what programs they name.
+
+    agent      command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
+               dialect = "claude_code"                   or codex, aider; or a table with `name` and the arguments of that
+               scripted = "attempts.toml"                attempts that are written down
+               function = "module:name"                  what only code can say, with `arguments`; so everywhere below
+    features   "TODO.md"                                 a file in the repository, or a whole path
+               file = "lists/features.toml"              a file beside the run file
+               failing_tests = true                      and the arguments of `FailingTests`
+               a list of tables, each a feature          as in a TOML file
+    validator  command = ["make", "check"]               and the arguments of `Command`
+               pytest = true                             the nodes that a feature names; or a list of node ids
+               only_touches = ["src/", "docs/**"]
+               tests_kept = true, suite_kept = true, accept_all = true
+               a list of tables: all of them
+
+Paths are relative to where the table was written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+from attrs import evolve
+
+from harnesses.agents import Bubblewrap, CommandAgent, Dialect, ScriptedAgent, aider, claude_code, codex, read_attempts
+from harnesses.coding.candidate import Candidate
+from harnesses.coding.sources import FailingTests, FeatureFile
+from harnesses.coding.sources.feature_entries import check_ids, check_order, entry_of
+from harnesses.coding.sources.feature_files import FeatureSource
+from harnesses.coding.sources.problems import meant
+from harnesses.coding.validators import Command, OnlyTouches, PytestNodes, SuiteKept, TestsKept
+from harnesses.features.feature import Feature
+from harnesses.features.feature_record import InitPlan, InitStep, Shell
+from harnesses.features.feature_validators import OutcomeValidator, accept_all, all_of
+from harnesses.features.health_checks import CommandHealthCheck, NoHealthCheck
+from harnesses.features.run_policy import RunPolicy
+from harnesses.features.streaming import FeatureAgent
+from harnesses.run_file_harnesses.table_arguments import (
+    FUNCTION,
+    Kind,
+    Reader,
+    TableProblems,
+    attempt,
+    make_from,
+    place_beside,
+    read_arguments,
+    read_kind,
+    read_path,
+    reader_of,
+)
+
+Validator: TypeAlias = OutcomeValidator[Candidate]
+_DIALECTS: Mapping[str, Callable[..., Dialect]] = {"claude_code": claude_code, "codex": codex, "aider": aider}
+_TEXTS = reader_of(list[str])
+
+
+# programs
+
+
+def _read_program(value: object, where: str, problems: TableProblems) -> str | None:
+    given: str | None = reader_of(str)(value, where, problems)
+    return None if given is None else _find_program(given, problems)
+
+
+def _read_command(value: object, where: str, problems: TableProblems) -> list[str] | None:
+    words: list[str] | None = _TEXTS(value, where, problems)
+    return [_find_program(words[0], problems), *words[1:]] if words else words
+
+
+def _find_program(given: str, problems: TableProblems) -> str:
+    """Return a program: a path is looked for beside the table, a name on PATH; one with a place in front stays."""
+    return str(problems.place(given)) if "/" in given and not given.startswith("{") else given
+
+
+def read_dialect(value: object, where: str, problems: TableProblems) -> Dialect | None:
+    """Return the dialect of a name, or of a table with `name` and the arguments of that."""
+    table = dict(cast(Mapping[str, object], value)) if isinstance(value, Mapping) else {"name": value}
+    name = str(table.pop("name", "")).replace("-", "_")
+    if name not in _DIALECTS:
+        way_out = meant(name, _DIALECTS) or "; correct it"
+        problems.add(where, f"expected one of {', '.join(_DIALECTS)}, was {name!r}{way_out}")
+        return None
+    readers = {"arguments": _TEXTS, "histories": reader_of(str)}
+    return make_from(_DIALECTS[name], table, where, problems, readers=readers)
+
+
+def _read_sandbox(value: object, where: str, problems: TableProblems) -> object:
+    def places(value: object, where: str, problems: TableProblems) -> list[str]:
+        return [str(problems.place(path)) for path in _TEXTS(value, where, problems) or ()]
+
+    if not isinstance(value, Mapping):
+        return reader_of(Literal["bwrap"])(value, where, problems)
+    readers = {"writable": places, "hidden": places}
+    return make_from(Bubblewrap, cast(object, value), where, problems, readers=readers, without=("program",))
+
+
+# agents
+
+
+def _scripted(path: Any) -> ScriptedAgent:
+    return ScriptedAgent(read_attempts(path))
+
+
+_PROGRAM: Mapping[str, Reader] = {"sandbox": _read_sandbox}
+AGENTS: Mapping[str, Kind] = {
+    "command": Kind(
+        CommandAgent,
+        "command",
+        _read_command,
+        {**_PROGRAM, "resume": _read_command, "prompt": reader_of(Literal["stdin", "argument", "file"])},
+        ("dialect",),
+    ),
+    "dialect": Kind(CommandAgent, "dialect", read_dialect, _PROGRAM, ("command", "resume", "prompt")),
+    "scripted": Kind(_scripted, "path", read_path),
+    "function": FUNCTION,
+}
+
+
+def read_agent(
+    value: object, where: str, problems: TableProblems, *, kinds: Sequence[str] = tuple(AGENTS)
+) -> FeatureAgent | None:
+    """Return the agent that a table, or the name of a dialect, describes; None, with the problems noted, if none is."""
+    table = {"dialect": value} if isinstance(value, str) and "dialect" in kinds else value
+    found: FeatureAgent | None = read_kind({kind: AGENTS[kind] for kind in kinds}, table, where, problems)
+    return found
+
+
+# features
+
+_PYTEST: Mapping[str, Reader] = {"python": _read_program, "paths": _TEXTS, "args": _TEXTS}
+SOURCES: Mapping[str, Kind] = {
+    "file": Kind(FeatureFile, "path", read_path),
+    "failing_tests": Kind(FailingTests, readers=_PYTEST),
+    "function": FUNCTION,
+}
+
+
+def read_features(value: object, where: str, problems: TableProblems) -> FeatureSource | tuple[Feature, ...] | None:
+    """Return the features that a text, a table or a list of tables describes."""
+    if isinstance(value, str):
+        return attempt(lambda: FeatureFile(value), where, problems)
+    if not isinstance(value, list):
+        return cast("FeatureSource | None", read_kind(SOURCES, value, where, problems))
+    found = [entry_of(table, number, problems) for number, table in enumerate(cast(list[object], value), 1)]
+    entries = [entry for entry in found if entry is not None]
+    check_ids(entries, problems)
+    if len(entries) == len(found):
+        check_order(entries, problems)
+    return tuple(entry.feature for entry in entries)
+
+
+# validators
+
+
+def _read_nodes(value: object, where: str, problems: TableProblems) -> list[str] | None:
+    return None if value is True else _TEXTS(value, where, problems)
+
+
+def _only_touches(globs: Sequence[str]) -> OnlyTouches:
+    return OnlyTouches(*globs)
+
+
+VALIDATORS: Mapping[str, Kind] = {
+    "command": Kind(Command, "argv", _TEXTS, {"protect": _TEXTS}),
+    "pytest": Kind(PytestNodes, "nodes", _read_nodes, _PYTEST),
+    "only_touches": Kind(_only_touches, "globs", _TEXTS),
+    "tests_kept": Kind(TestsKept, readers={"allow": _TEXTS}),
+    "suite_kept": Kind(SuiteKept, readers=_PYTEST),
+    "accept_all": Kind(accept_all),
+    "function": FUNCTION,
+}
+
+
+def read_flagged(kinds: Mapping[str, Kind], value: object, where: str, problems: TableProblems) -> Any:
+    """Return what a table stands for; `"pytest"` stands for the table `{ pytest = true }`."""
+    return read_kind(kinds, {value: True} if isinstance(value, str) else value, where, problems)
+
+
+def read_validator(value: object, where: str, problems: TableProblems) -> Validator | None:
+    """Return the validator that a table describes, or all of a list of tables together."""
+    if not isinstance(value, list):
+        return cast("Validator | None", read_flagged(VALIDATORS, value, where, problems))
+    tables = enumerate(cast(list[object], value), 1)
+    found = [read_flagged(VALIDATORS, one, f"{where} {number}", problems) for number, one in tables]
+    parts = [part for part in found if part is not None]
+    return attempt(lambda: all_of(*parts), where, problems) if len(parts) == len(found) else None
+
+
+# how a list is worked
+
+
+def read_policy(default: RunPolicy, value: object, where: str, problems: TableProblems) -> RunPolicy | None:
+    """Return a policy in which what a table says differs from another one."""
+    readers = {"fail_fast": partial(_differing, default.fail_fast)}
+    return cast("RunPolicy | None", _differing(default, value, where, problems, readers=readers))
+
+
+def _differing(default: Any, value: object, where: str, problems: TableProblems, **how: Any) -> object:
+    given = read_arguments(cast("type[object]", type(default)), value, where, problems, **how)
+    return None if given is None else attempt(lambda: evolve(default, **given), where, problems)
+
+
+def read_health_check(value: object, where: str, problems: TableProblems) -> NoHealthCheck | CommandHealthCheck | None:
+    return NoHealthCheck() if value is False else make_from(CommandHealthCheck, value, where, problems)
+
+
+def read_init_plan(value: object, where: str, problems: TableProblems) -> InitPlan | None:
+    if not isinstance(value, list):
+        problems.add(where, f"expected a list of commands, was {value!r:.100}; write one")
+        return None
+    return InitPlan([step for one in cast(list[object], value) if (step := _read_step(one, where, problems))])
+
+
+def _read_step(value: object, where: str, problems: TableProblems) -> InitStep | None:
+    if isinstance(value, Mapping):
+        readers = {"shell": reader_of(Shell)}
+        return make_from(InitStep.in_shell, cast(object, value), where, problems, readers=readers)
+    words = cast(list[object], value) if isinstance(value, list) else []
+    if words and all(isinstance(word, str) for word in words):
+        return InitStep.command(*cast(list[str], words))
+    problems.add(where, f"expected lists of words, or tables with script and shell, was {value!r:.100}; write one")
+    return None
+
+
+_ELSEWHERE = ("validator", "stages", "tasks", "deeds", "init_plan")
+"""Keys whose commands run in a place of their own: a path in them is none of this machine."""
+
+
+def missing_programs(table: Mapping[str, object], beside: Path) -> Iterator[str]:
+    """Yield a sentence for each program that a table names and that is not there.
+
+    Args:
+        table: the keys of a ready-made harness.
+        beside: the directory that paths are relative to.
+    """
+    for place, program in sorted(set(_programs(table, "", beside, here=True))):
+        if not (Path(program).exists() if "/" in program else shutil.which(program)):
+            yield f"{place}: program {program!r} is not there: expected it on PATH, or a path; install it, or correct the name"
+
+
+def _programs(value: object, place: str, beside: Path, *, here: bool) -> Iterator[tuple[str, str]]:
+    """Yield each program that is run by name, or by a path on this machine, with its place."""
+    if isinstance(value, list):
+        for one in cast(list[object], value):
+            yield from _programs(one, place, beside, here=here)
+    if not isinstance(value, Mapping):
+        return
+    for key, inner in cast(Mapping[str, object], value).items():
+        at = f"{place}: {key}" if place else key
+        found = _program(key, inner)
+        if found and "/" not in found:
+            yield at, found
+        elif found and here and not found.startswith("{"):
+            yield at, str(place_beside(found, beside))
+        elif found is None:
+            yield from _programs(inner, at, beside, here=here and key not in _ELSEWHERE)
+
+
+def _program(key: str, value: object) -> str | None:
+    """Return the program that a key names; None if it names none."""
+    if key == "command" and isinstance(value, list) and value:
+        return str(cast(list[object], value)[0])
+    if key == "python" and isinstance(value, str):
+        return value
+    if key == "dialect" and isinstance(value, str | Mapping):
+        dialect = read_dialect(cast(object, value), "", TableProblems("dialect"))
+        return dialect.command[0] if dialect is not None and dialect.command else None
+    return None

@@ -1,0 +1,191 @@
+"""A pipeline that is described by a table, as in a run file, without any Python.
+
+    [[harness]]
+    name = "shop"
+
+    [harness.pipeline]
+    goal = "A shop for stamps"
+    workspace = "shop"
+    agents = { dialect = "claude_code", sandbox = "bwrap" }
+    validators = { command = ["./reviewer"], name = "reviewer" }
+    evidence_policy = { by_stage = { "07-code" = "rerun" } }
+
+    stages             "sdlc" (the default): the 15 of software development; or a list of tables, each a `Stage`
+    tasks              "each-stage" (the default), "plan": the eight of `PLAN_TASKS`; or a list of tables, each a `Task`
+    deeds              by stage id, lists of tables, each a `Deed`: what is done once a stage's work is found good
+    agents             one for all: as for `coding`, but none that is scripted; or a table of them by task id, by what a
+    validators         stage's agent is known by, or by "*"; a list of agents is one for each attempt
+    evidence_policy    `needed`, `by_kind` and `by_stage`, with reported, observed or rerun
+    memory             as `[memory]` of the run file, for this one; false for none
+
+The other keys are the arguments of `PipelineHarness`. Paths are relative to the run file. All mistakes are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from harnesses.coding.sources.problems import meant
+from harnesses.governance.evidence.evidence_ledger import Grade, grade_of
+from harnesses.governance.evidence.evidence_policy import EvidencePolicy
+from harnesses.governance.limits.guardrails import Guardrails
+from harnesses.pipeline.harness import PipelineHarness
+from harnesses.pipeline.plan.preset import PLAN_TASKS, SDLC_STAGES
+from harnesses.pipeline.plan.stage import Stage
+from harnesses.pipeline.plan.task import Deed, Task, each_stage
+from harnesses.run_file_harnesses.coding_parts import AGENTS, read_agent
+from harnesses.run_file_harnesses.memory_table import memory_of
+from harnesses.run_file_harnesses.table_arguments import (
+    Reader,
+    TableProblems,
+    attempt,
+    keys_of,
+    make_from,
+    read_arguments,
+    read_list,
+    read_path,
+    reader_of,
+)
+
+SUBJECT = "pipeline harness"
+_WITHOUT = ("nonce", "guardrails")
+
+
+def read_harness(
+    *,
+    beside: Path | str = ".",
+    name: str = "",
+    guardrails: Guardrails | None = None,
+    memory: object = None,
+    **table: object,
+) -> PipelineHarness:
+    """Return the harness that a table describes.
+
+    Args:
+        beside: the directory that paths are relative to.
+        name: of the harness.
+        guardrails: of the harness.
+        memory: a table; None or False for none.
+        table: the other keys of the table.
+
+    Raises:
+        InvalidRequest: it describes none; with all mistakes.
+    """
+    problems = TableProblems(SUBJECT, beside=Path(beside))
+    deeds = _read_deeds(table.pop("deeds"), "deeds", problems) if "deeds" in table else None
+    readers: dict[str, Reader] = {**_READERS, "memory": partial(_read_memory, harness=name)}
+    if memory is not None and memory is not False:
+        table["memory"] = memory
+    arguments = read_arguments(PipelineHarness, table, "", problems, readers=readers, without=_WITHOUT)
+    if arguments is not None and deeds is not None:
+        if "tasks" in table and table["tasks"] != "each-stage":
+            problems.add("deeds", "expected them in the tasks, which are named here; move them there")
+        stages = arguments.get("stages", SDLC_STAGES)
+        arguments["tasks"] = attempt(lambda: each_stage(stages, deeds=deeds), "deeds", problems)
+    problems.check()
+    made = attempt(lambda: PipelineHarness(**(arguments or {}), guardrails=guardrails), "", problems)
+    problems.check()
+    assert made is not None
+    return made
+
+
+described = read_harness
+"""The name that this had before."""
+
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "pipeline": (*keys_of(PipelineHarness, _WITHOUT), "deeds"),
+    "pipeline.stages": keys_of(Stage, ("checks",)),
+    "pipeline.tasks": keys_of(Task),
+    "pipeline.deeds": keys_of(Deed),
+    "pipeline.evidence_policy": keys_of(EvidencePolicy),
+}
+"""What may be said where: for documentation."""
+
+_TEXT, _TEXTS = reader_of(str), reader_of(list[str])
+_read_action: Reader = partial(make_from, Deed, readers={"command": _TEXTS})
+_read_stage: Reader = partial(make_from, Stage, readers={"id": _TEXT, "after": _TEXTS, "command": _TEXTS}, without=("checks",))
+
+
+def _read_named(known: Mapping[str, object], read: Reader, value: object, where: str, problems: TableProblems) -> object:
+    """Return what a name stands for, or what is read of each table of a list."""
+    if not isinstance(value, str):
+        return read_list(read, value, where, problems)
+    if value not in known:
+        way_out = meant(value, known) or "; choose one, or write a list of tables"
+        problems.add(where, f"expected one of {', '.join(known)}, got {value!r:.100}{way_out}")
+        return None
+    return known[value]
+
+
+def _read_task(value: object, where: str, problems: TableProblems) -> Task | None:
+    texts = ("stages", "acceptance_criteria", "validation_checks", "after", "domains")
+    readers: dict[str, Reader] = {**dict.fromkeys(texts, _TEXTS), "id": _TEXT, "deeds": partial(read_list, _read_action)}
+    return make_from(Task, value, where, problems, readers=readers)
+
+
+def _read_deeds(value: object, where: str, problems: TableProblems) -> dict[str, Sequence[Deed]]:
+    if not isinstance(value, Mapping):
+        problems.add(where, f"expected a table of lists, by stage id, got {value!r:.100}; write one")
+        return {}
+    tables = cast(Mapping[str, object], value)
+    return {stage: read_list(_read_action, one, f"{where}: {stage}", problems) or [] for stage, one in tables.items()}
+
+
+_read_agent: Reader = partial(read_agent, kinds=("command", "dialect", "function"))
+
+
+def _read_agents(value: object, where: str, problems: TableProblems) -> object:
+    """Return one agent for all, or agents by whom they are for."""
+    if isinstance(value, str) or (isinstance(value, Mapping) and AGENTS.keys() & cast(Mapping[str, object], value).keys()):
+        return _read_agent(cast(object, value), where, problems)
+    if not isinstance(value, Mapping) or not value:
+        problems.add(where, f"expected an agent, or a table of agents by whom they are for, got {value!r:.100}; write one")
+        return None
+    tables = cast(Mapping[str, object], value)
+    return {key: _read_one_or_more(one, f"{where}: {key}", problems) for key, one in tables.items()}
+
+
+def _read_one_or_more(value: object, where: str, problems: TableProblems) -> object:
+    if not isinstance(value, list):
+        return _read_agent(value, where, problems)
+    agents = enumerate(cast(list[object], value), 1)
+    return tuple(_read_agent(one, f"{where} {number}", problems) for number, one in agents)
+
+
+def _read_grades(value: object, where: str, problems: TableProblems) -> dict[str, Grade]:
+    found: dict[str, str] = reader_of(dict[str, str])(value, where, problems) or {}
+    return {key: _read_grade(one, f"{where}: {key}", problems) for key, one in found.items()}
+
+
+def _read_grade(value: object, where: str, problems: TableProblems) -> Grade:
+    if (grade := grade_of(value)) is not None and isinstance(value, str):
+        return grade
+    problems.add(where, f"expected one of {', '.join(grade.word for grade in Grade)}, got {value!r:.100}; choose one")
+    return Grade.OBSERVED
+
+
+def _read_memory(value: object, where: str, problems: TableProblems, *, harness: str) -> object:
+    table: object = {} if value is True else value
+    if not isinstance(table, Mapping):
+        problems.add(where, f"expected a table, true or false, got {value!r:.100}; write one")
+        return None
+    given = cast(Mapping[str, object], table)
+    return attempt(lambda: memory_of(given, problems.beside, harness), "", problems)
+
+
+_POLICY: Mapping[str, Reader] = {"needed": _read_grade, "by_kind": _read_grades, "by_stage": _read_grades}
+_READERS: Mapping[str, Reader] = {
+    "stages": partial(_read_named, {"sdlc": SDLC_STAGES}, _read_stage),
+    "tasks": partial(_read_named, {"each-stage": None, "plan": PLAN_TASKS}, _read_task),
+    "agents": _read_agents,
+    "validators": _read_agents,
+    "workspace": read_path,
+    "run_folder": _TEXT,
+    "evidence_policy": partial(make_from, EvidencePolicy, readers=_POLICY),
+    "mode": _TEXT,
+    "unseen": _TEXTS,
+}

@@ -1,0 +1,208 @@
+"""A trading harness that is described by a table, as in a run file, without any Python.
+
+    [[harness]]
+    name = "eurusd"
+
+    [harness.trading]
+    feed = { files = { AAPL = "data/aapl.csv" }, splits = "data/splits.csv" }
+    strategy = { name = "cross", fast = 20, slow = 50, stake = "0.1" }
+    broker = { paper = true, cash = 100_000, fees = { rate = "0.001" } }
+    limits = { max_drawdown = "0.2" }
+    period_s = 60.0
+
+The other keys are the arguments of `TradingHarness`. Numbers that stand for money or a part may be text, so that nothing is
+rounded. Paths are relative to the run file. All mistakes are told at once.
+
+    feed        files = { SYMBOL = "bars.csv" }        and the arguments of `ReplayFeed.read`
+                request = "https://…/{symbol}"         and the arguments of `PollingFeed`
+                exchange = "binance"                   and the arguments of `CcxtFeed`; `options` those of `CcxtOptions`
+    broker      "paper", or paper = true               and the arguments of `PaperBroker`; its books lie beside the store
+                exchange = "binance"                   and the arguments of `CcxtBroker`; `options` those of `CcxtOptions`
+    strategy    "rsi", "cross", "portfolio"            or a table with `name` and the arguments of that
+    each        function = "module:name"               what only code can say
+
+`${NAME}` in `headers` and in the keys of an account is what the environment has under that name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from harnesses.coding.sources.problems import meant
+from harnesses.errors import HarnessMisuse
+from harnesses.run_file_harnesses.table_arguments import (
+    FUNCTION,
+    Kind,
+    Reader,
+    TableProblems,
+    attempt,
+    keys_of,
+    make_from,
+    read_arguments,
+    read_kind,
+    read_path,
+    reader_of,
+)
+from harnesses.trading.exchange.ccxt_broker import CcxtBroker
+from harnesses.trading.exchange.ccxt_client import CcxtOptions
+from harnesses.trading.exchange.ccxt_feed import CcxtFeed
+from harnesses.trading.feeds.polling_feed import PollingFeed
+from harnesses.trading.feeds.replay_feed import ReplayFeed
+from harnesses.trading.market.instruments import Instrument
+from harnesses.trading.paper.paper_books import Fees
+from harnesses.trading.paper.paper_broker import PaperBroker, PaperBrokerLater
+from harnesses.trading.risk import Limits
+from harnesses.trading.strategies import cross_strategy, portfolio_strategy, rsi_strategy
+from harnesses.trading.trading_harness import TradingHarness
+
+SUBJECT = "trading harness"
+STRATEGIES: Mapping[str, Callable[..., object]] = {
+    "rsi": rsi_strategy,
+    "cross": cross_strategy,
+    "portfolio": portfolio_strategy,
+}
+_WITHOUT = ("initial_state",)
+_ENVIRONMENT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def read_harness(
+    *, beside: Path | str = ".", store: Path | str = "run.db", name: str = "trading", **table: object
+) -> TradingHarness:
+    """Return the harness that a table describes.
+
+    Args:
+        beside: the directory that paths are relative to.
+        store: where the run is recorded; the books of a paper broker without a path lie beside it.
+        name: of the harness.
+        table: the keys of the table.
+
+    Raises:
+        InvalidRequest: it describes none; with all mistakes.
+    """
+    problems = TableProblems(SUBJECT, beside=Path(beside))
+    readers: Mapping[str, Reader] = {
+        "feed": partial(read_kind, _FEEDS),
+        "broker": partial(_read_broker, books=Path(f"{store}-{name}-venue"), owner=name),
+        "strategy": _read_strategy,
+        "limits": partial(make_from, Limits),
+    }
+    if "broker" not in table:
+        cash = {"cash": table.pop("cash")} if "cash" in table else {}
+        table["broker"] = {"paper": True, **cash}
+    elif "cash" in table:
+        problems.add("cash", "expected none, for the broker has what there is at first; write it into `broker`")
+    made = make_from(TradingHarness, table, "", problems, readers=readers, without=_WITHOUT)
+    problems.check()
+    assert made is not None
+    return made
+
+
+described = read_harness
+"""The name that this had before."""
+
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "trading": keys_of(TradingHarness, _WITHOUT),
+    "trading.feed with files": keys_of(ReplayFeed.read),
+    "trading.feed with request": keys_of(PollingFeed, ("parse", "clock")),
+    "trading.feed with exchange": keys_of(CcxtFeed),
+    "trading.broker with paper": ("paper", *keys_of(PaperBroker)),
+    "trading.broker with exchange": keys_of(CcxtBroker),
+    "trading.limits": keys_of(Limits),
+    **{f"trading.strategy {name}": ("name", *keys_of(make)) for name, make in STRATEGIES.items()},
+}
+"""What may be said where: for documentation."""
+
+
+# what comes from the environment
+
+
+def _read_secret(value: object, where: str, problems: TableProblems) -> str | None:
+    found: str | None = reader_of(str)(value, where, problems)
+    return None if found is None else attempt(lambda: from_environment(found), where, problems)
+
+
+def _read_headers(value: object, where: str, problems: TableProblems) -> dict[str, str | None]:
+    texts: dict[str, str] = reader_of(dict[str, str])(value, where, problems) or {}
+    return {name: _read_secret(text, f"{where}: {name}", problems) for name, text in texts.items()}
+
+
+def from_environment(text: str) -> str:
+    """Return a text with each `${NAME}` replaced by what the environment has under that name.
+
+    Raises:
+        HarnessMisuse: it has nothing under one of them.
+    """
+    for name in _ENVIRONMENT.findall(text):
+        if name not in os.environ:
+            raise HarnessMisuse(f"expected {name} in the environment, got nothing; set it")
+    return _ENVIRONMENT.sub(lambda match: os.environ[match[1]], text)
+
+
+# feeds and brokers
+
+_TEXT = reader_of(str)
+
+
+def _read_files(value: object, where: str, problems: TableProblems) -> dict[str, Path]:
+    found: dict[str, str] = reader_of(dict[str, str])(value, where, problems) or {}
+    return {key: problems.place(path) for key, path in found.items()}
+
+
+_ACCOUNT: Mapping[str, Reader] = {
+    "options": partial(make_from, CcxtOptions, readers=dict.fromkeys(("api_key", "secret", "password"), _read_secret))
+}
+_FEEDS: Mapping[str, Kind] = {
+    "files": Kind(ReplayFeed.read, "files", _read_files, {"splits": read_path}),
+    "request": Kind(PollingFeed, "request", _TEXT, {"headers": _read_headers}, ("parse", "clock")),
+    "exchange": Kind(CcxtFeed, "exchange", _TEXT, _ACCOUNT),
+    "function": FUNCTION,
+}
+
+
+def _read_broker(value: object, where: str, problems: TableProblems, *, books: Path, owner: str) -> object:
+    readers: dict[str, Reader] = {"path": read_path, "instruments": _read_instruments, "fees": partial(make_from, Fees)}
+    later = partial(PaperBrokerLater, path=books, owner=owner)
+    kinds = {
+        "paper": Kind(PaperBroker, readers=readers, by=later),
+        "exchange": Kind(CcxtBroker, "exchange", _TEXT, _ACCOUNT),
+        "function": FUNCTION,
+    }
+    return read_kind(kinds, {"paper": True} if value == "paper" else value, where, problems, or_text="'paper'")
+
+
+def _read_instruments(value: object, where: str, problems: TableProblems) -> object:
+    if not isinstance(value, Mapping):
+        problems.add(where, f"expected a table of tables, by symbol, got {value!r:.100}; write one")
+        return None
+    tables = cast(Mapping[str, object], value)
+    return {symbol: _read_instrument(symbol, one, f"{where}: {symbol}", problems) for symbol, one in tables.items()}
+
+
+def _read_instrument(symbol: str, value: object, where: str, problems: TableProblems) -> Instrument | None:
+    given = read_arguments(Instrument, value, where, problems, without=("symbol",))
+    return None if given is None else attempt(lambda: Instrument(symbol, **given), where, problems)
+
+
+# strategies
+
+
+def _read_strategy(value: object, where: str, problems: TableProblems) -> object:
+    table = cast(Mapping[str, object], value) if isinstance(value, Mapping) else {"name": value}
+    if "function" in table:
+        return read_kind({"function": FUNCTION}, table, where, problems)
+    name = table.get("name")
+    if not isinstance(name, str) or name not in STRATEGIES:
+        way_out = meant(str(name), STRATEGIES, {"sma_cross": "cross", "ema_cross": "cross"}) or "; choose one"
+        known = ", ".join(STRATEGIES)
+        problems.add(
+            where, f"expected the name of one ({known}), or a table with name or function, got {value!r:.100}{way_out}"
+        )
+        return None
+    rest = {key: one for key, one in table.items() if key != "name"}
+    return make_from(STRATEGIES[name], rest, where, problems)
