@@ -1,6 +1,6 @@
 """Mending what an earlier version has left in a store: `upgrade(path)` its schema, `repair(path, by=…)` what a defect did.
 
-The only such defect is the note that a second prune dropped: `lost_note.py`. The laws: a store with anything
+The only such defect is the note that a second prune dropped: `proof.find_lost_note`. The laws: a store with anything
 else wrong is left as it is; the repair is one transaction, and the store is proven at its beginning and at its end, so whoever
 is killed leaves it as it was or repaired; the record of the repair says what cannot be known any more.
 """

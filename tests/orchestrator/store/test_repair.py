@@ -24,8 +24,7 @@ from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, step_row
 from orchestrator.store.conformance.conformance_tools import do
 from orchestrator.store.integrity.chain_head import head_path
-from orchestrator.store.integrity.lost_note import Move, move_beyond
-from orchestrator.store.integrity.proof import prove
+from orchestrator.store.integrity.proof import Move, move_beyond, prove
 from orchestrator.store.integrity.residue import Base, Residue, read_marks
 from orchestrator.store.integrity.seals import row_hash
 from orchestrator.store.pruning import prune_survey as pruning_survey
