@@ -40,10 +40,9 @@ from orchestrator.recording.attempt import AttemptId, enter_attempt
 from orchestrator.recording.budget_account import StoredBudgetAccount, Teller
 from orchestrator.recording.commit_queue import Condition, PendingWrite, settled
 from orchestrator.recording.recorder import Recorder
-from orchestrator.recording.row_redaction import LARGE, weight
+from orchestrator.recording.row_redaction import LARGE, Output, weight
 from orchestrator.recording.snapshot_policy import SnapshotPolicy
 from orchestrator.runtime.failure_events import contained, parted
-from orchestrator.runtime.output_lines import Output
 from orchestrator.runtime.started_children import Families, Family
 from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, StepRow
 

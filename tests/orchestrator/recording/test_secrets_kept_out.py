@@ -28,9 +28,8 @@ from orchestrator.cli.run.run_file import parse_run_file
 from orchestrator.codec import decode, encode_step, without_secrets
 from orchestrator.errors import UsageError
 from orchestrator.recording.commit_queue import PendingWrite
-from orchestrator.recording.row_redaction import WITHHELD, redact_writes
+from orchestrator.recording.row_redaction import MAX_LINE, WITHHELD, Output, redact_writes
 from orchestrator.runtime.failure_events import failed, sentence
-from orchestrator.runtime.output_lines import MAX_LINE, Output
 from orchestrator.store import MemoryStore, SqliteReader, SqliteStore
 from orchestrator.store.store_protocol import EffectRow, StepRow
 from tests.orchestrator.scripted import Scripted, Steps, three
@@ -222,7 +221,7 @@ def _recorded(*lines: tuple[str, str]) -> list[str]:
 
 
 def test_a_key_whose_beginning_was_not_recorded_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.runtime.output_lines.MAX_LINES", 1)
+    monkeypatch.setattr("orchestrator.recording.row_redaction.MAX_LINES", 1)
     slots: list[tuple[str, LineRedactor]] = []
     output = Output(lambda body, lines: slots.append((body, lines)))
     for line in ("first", *KEY.splitlines()[:2]):

@@ -10,7 +10,7 @@ import trio
 
 from harnesses import Agent, BaseHarness, HarnessMisuse
 from orchestrator import Orchestrator
-from orchestrator.runtime.output_lines import MAX_LINE, MAX_LINES, Output
+from orchestrator.recording.row_redaction import MAX_LINE, MAX_LINES, Output
 from tests.orchestrator.scripted import to_the_end
 
 
