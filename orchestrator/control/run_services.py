@@ -180,14 +180,8 @@ class RunServices:
             return
         self.control_path = place = socket_path(path, store.run)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        services.start_soon(self._serve_control, listener, Api(store, self._handles, meter.text, self._restart), place)
-
-    async def _serve_control(self, listener: trio.SocketListener, api: Api, path: Path) -> None:
-        try:
-            await self._server(api, welcome=_is_ours, limits=_OURS, wait_of=wait_of).serve(listener)
-        finally:
-            listener.socket.close()
-            _remove(path)
+        api = Api(store, self._handles, meter.text, self._restart)
+        services.start_soon(_serve, listener, self._server(api, welcome=_is_ours, limits=_OURS, wait_of=wait_of), place)
 
     async def _open_metrics(self, services: trio.Nursery, meter: Meter, at: Address) -> None:
         try:
@@ -200,7 +194,7 @@ class RunServices:
             say(f"metrics: at http://{self.metrics_address}/metrics, for everybody who can reach this machine")
         api = Api(None, self._handles, meter.text)
         for listener in listeners:
-            services.start_soon(_serve_metrics, listener, self._server(api))
+            services.start_soon(_serve, listener, self._server(api))
 
     def _push_metrics(self, services: trio.Nursery, exporter: Any) -> None:
         meter = Meter(
@@ -250,15 +244,18 @@ class RunServices:
         return [HarnessFigures(one.name, one.status.value, one.current_step, one.live) for one in self._handles()]
 
 
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-
-
-async def _serve_metrics(listener: trio.SocketListener, server: serving.Server) -> None:
+async def _serve(listener: trio.SocketListener, server: serving.Server, path: Path | None = None) -> None:
+    """Serve until cancelled; then nothing is left of the socket, nor of its file."""
     try:
         await server.serve(listener)
     finally:
         listener.socket.close()
+        if path is not None:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
 async def _push_last(meter: Meter, seconds: float) -> None:
