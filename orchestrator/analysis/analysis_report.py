@@ -9,10 +9,9 @@ import html as markup
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from orchestrator.analysis.answers.answer import Answer, Table
-from orchestrator.analysis.answers.answer_wording import cell, is_figure
+from orchestrator.analysis.answers.answer import Answer, Table, cell, is_figure
 from orchestrator.analysis.pictures import PICTURES
-from orchestrator.analysis.pictures.picture_page import Picture
+from orchestrator.analysis.pictures.chart_layers import Picture
 from orchestrator.text.terminal_text import inert
 
 MOST_ROWS = 200
@@ -57,7 +56,8 @@ def html(answers: Sequence[Answer], pictures: Sequence[Picture] = (), *, title: 
     sections: list[str] = []
     for place, (name, body) in enumerate(zip(names, bodies, strict=True)):
         own = [picture for home, picture in homes if (len(answers) if home is None else home) == place]
-        sections.append(_section(place, name, _figures(own, place) + body))
+        head = f"<h2>{_text(name.capitalize())}</h2>"
+        sections.append(f'<section id="q{place}">\n{head}\n{_figures(own, place)}{body}</section>\n')
     links = " ".join(f'<a href="#q{place}">{_text(name)}</a>' for place, name in enumerate(names))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -75,10 +75,6 @@ def _home(picture: str, questions: Sequence[str]) -> int | None:
         (PICTURES[asked].index(picture), place) for place, asked in enumerate(questions) if picture in PICTURES.get(asked, ())
     ]
     return min(homes)[1] if homes else None
-
-
-def _section(place: int, name: str, body: str) -> str:
-    return f'<section id="q{place}">\n<h2>{_text(name.capitalize())}</h2>\n{body}</section>\n'
 
 
 def _figures(pictures: Iterable[Picture], place: int) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NoReturn, TypeAlias
 
 from orchestrator.errors import UsageError
@@ -56,16 +57,9 @@ def add_common(parser: argparse.ArgumentParser, json_help: str | None = None, *,
     parser.add_argument("--json", action="store_true", default=False if default else argparse.SUPPRESS, help=help)
 
 
-def join_verb(arguments: Sequence[str], verbs: Iterable[str]) -> list[str]:
+def join_verb(arguments: Sequence[str], verbs: Collection[str]) -> list[str]:
     """Return the arguments with the words of a verb that has two made one, wherever options stand."""
-    places: list[int] = []
-    skip = False
-    for place, word in enumerate(arguments):
-        if word == "--" or len(places) == 2:
-            break
-        if not skip and not word.startswith("-"):
-            places.append(place)
-        skip = word == "--store" and not skip
+    places = list(islice(_plain(arguments), 2))
     verb = " ".join(arguments[place] for place in places)
     if len(places) < 2 or verb not in verbs:
         return list(arguments)
@@ -73,18 +67,29 @@ def join_verb(arguments: Sequence[str], verbs: Iterable[str]) -> list[str]:
     return [*arguments[:first], verb, *arguments[first + 1 : second], *arguments[second + 1 :]]
 
 
+def verb_of(arguments: Sequence[str]) -> str | None:
+    """Return the verb among the arguments, None if there is none."""
+    return next((arguments[place] for place in _plain(arguments)), None)
+
+
 def split_own(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the command's arguments, and those that follow `--` after the verb `run`, which are the program's own."""
     given = list(arguments)
-    if "--" not in given:
+    if "--" not in given or verb_of(given) != "run":
         return given, ()
     place = given.index("--")
-    plain = (
-        word
-        for number, word in enumerate(given[:place])
-        if not word.startswith("-") and given[number - 1 : number] != ["--store"]
-    )
-    return (given[:place], tuple(given[place + 1 :])) if next(plain, None) == "run" else (given, ())
+    return given[:place], tuple(given[place + 1 :])
+
+
+def _plain(arguments: Sequence[str]) -> Iterator[int]:
+    """Yield the places of the words before `--` that are neither options nor the value of `--store`."""
+    skip = False
+    for place, word in enumerate(arguments):
+        if word == "--":
+            return
+        if not skip and not word.startswith("-"):
+            yield place
+        skip = word == "--store" and not skip
 
 
 def count(text: str) -> int:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import getpass
 import os
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import Any
 
-from orchestrator.records import HarnessRecord
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
 from orchestrator.store.store_protocol import Operation
@@ -32,19 +30,8 @@ def commit(store: str, operation: Operation, *, busy_s: float = 10.0) -> Any:
     return result
 
 
-def find_harness(store: str, name: str) -> HarnessRecord | None:
-    """Return what the store knows of a harness; None if it does not know the name."""
-    with closing(SqliteReader(store)) as reader:
-        return next((record for record in reader.harnesses() if record.name == name), None)
-
-
 def user_name() -> str:
     """Return who gives the command."""
     with suppress(OSError, KeyError, ImportError):
         return getpass.getuser()
     return f"user {os.getuid()}"
-
-
-def is_there(store: str) -> bool:
-    """Return whether there is a file."""
-    return Path(store).exists()

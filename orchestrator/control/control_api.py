@@ -36,8 +36,8 @@ from orchestrator.handle import Handle, Order
 from orchestrator.lifecycle import Status
 from orchestrator.status import json_status
 from orchestrator.store.store_capabilities import Roster
-from orchestrator.telemetry.prometheus_text import CONTENT_TYPE
-from orchestrator.telemetry.worker_thread import aside
+from orchestrator.telemetry.metric_export import CONTENT_TYPE
+from orchestrator.telemetry.telemetry_meter import aside
 from orchestrator.text.command_hints import command
 
 _WAIT_S = 5.0

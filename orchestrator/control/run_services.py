@@ -23,10 +23,9 @@ from orchestrator.handle import Handle, Order
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_capabilities import path_of
 from orchestrator.telemetry.live_tracing import TraceFollower
+from orchestrator.telemetry.metric_export import push_for_ever, pusher, text_of
 from orchestrator.telemetry.metric_figures import HarnessFigures
-from orchestrator.telemetry.metric_push import push_for_ever, pusher
-from orchestrator.telemetry.otel_sdk import endpoint_of, exporter_to, sender
-from orchestrator.telemetry.prometheus_text import text_of
+from orchestrator.telemetry.otlp_export import endpoint_of, exporter_to, sender
 from orchestrator.telemetry.telemetry_meter import Meter, Program
 from orchestrator.text.terminal_text import say
 

@@ -4,29 +4,45 @@
                                                   │                                        ╎ differs?
                                                   └────────────────────────► verdict on record
 
-The law: nobody but the judge is asked, and whatever it is, it starts no program and opens no connection: see `stillness`.
+The law: nobody but the judge is asked, and whatever it is, it starts no program and opens no connection.
+
+How that is known: Python itself reports both, before it does them, to audit hooks (PEP 578), and a hook that raises prevents
+it. It sees what goes through Python; what a library in C does by itself is not seen, nor is a process that `multiprocessing`
+spawns (forks, and a fork server, are). The hook stays for good, since there is no way to take one away, and does nothing but
+where the context says so: other tasks and threads go on as ever.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from inspect import isawaitable
 from operator import eq
 from typing import Any, TypeAlias, cast
 
 import trio
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from harnesses.data.delta import apply_to_state
 from orchestrator.codec import decode, decode_step, encode_private, kept_of
 from orchestrator.errors import UsageError
-from orchestrator.history.history_sources import Past, Source, find_harness, oldest_step, open_past
-from orchestrator.history.state_at_step import Like, decode_state, types_of
-from orchestrator.history.stillness import still
+from orchestrator.history.state_at_step import (
+    Like,
+    Past,
+    Source,
+    decode_state,
+    find_harness,
+    oldest_step,
+    open_past,
+    read_records,
+    types_of,
+)
 from orchestrator.records import Record, StepRecord
 from orchestrator.text.terminal_text import one_line
 
-PAGE = 500
 BESIDE = frozenset(
     {"intent", "outcome", "evidence", "task", "guardrail", "approval_requested", "approval_answered", "approval_used"}
 )
@@ -147,17 +163,18 @@ def looks(past: Past, name: str, *, like: Like | None, after: int, until: int | 
     walk = _Walk(past, name, after, like)
     beside: dict[int, list[Record]] = {}
     made: Look | None = None
-    for record in _records(past, name, _seq_of(past, name, after)):
+    seq = past.steps(name, after=after - 1, limit=1)[0].seq if after else 0
+    for record in (record for record in read_records(past, seq) if record.harness == name):
         if record.kind == "step" and record.step > after:
             if made is not None:
-                yield _with(made, beside)
+                yield evolve(made, beside=tuple(beside.pop(made.record.step_number, ())))
             if record.step > until:
                 return
             made = walk.take(record)
         elif record.kind in BESIDE and record.step > after:
             beside.setdefault(record.step, []).append(record)
     if made is not None:
-        yield _with(made, beside)
+        yield evolve(made, beside=tuple(beside.pop(made.record.step_number, ())))
 
 
 class _Walk:
@@ -188,21 +205,46 @@ class _Walk:
         return decode(text) if self._types is None else decode_state(self._types, text, self._versions, self._name, step)
 
 
-def _with(look: Look, beside: dict[int, list[Record]]) -> Look:
-    step = look.record.step_number
-    records = tuple(beside.pop(step, ()))
-    return Look(look.record, look.before, look.after, records, look.kept)
+_RUNS = frozenset(
+    {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"}
+    | {"socket.connect", "socket.sendto", "subprocess.Popen"}
+)
+_wanted: ContextVar[list[str] | None] = ContextVar("wanted", default=None)
+"""What those who are asked have wanted to run; None where running is nobody's business."""
 
 
-def _seq_of(past: Past, name: str, step: int) -> int:
-    return past.steps(name, after=step - 1, limit=1)[0].seq if step else 0
+@contextmanager
+def still(who: str) -> Generator[None]:
+    """Refuse to run anything, for this task, until it is left.
+
+    Raises:
+        UsageError: somebody wanted to, also if they have caught what they got for it.
+    """
+    _watch()
+    wanted: list[str] = []
+    token = _wanted.set(wanted)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+        if wanted:
+            raise UsageError(_refusal(who, wanted[0])) from None
 
 
-def _records(past: Past, name: str, after: int) -> Generator[Record]:
-    last = past.last_seq()
-    while after < last:
-        page = past.records(after=after, limit=PAGE)
-        if not page:
-            return
-        yield from (record for record in page if record.harness == name and record.seq <= last)
-        after = page[-1].seq
+def _refusal(who: str, what: str) -> str:
+    return (
+        f"{who} wanted to run something: {what}; expected a judge that only looks, for nothing is run when steps are re-judged"
+    )
+
+
+@cache
+def _watch() -> None:
+    sys.addaudithook(_hook)
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    if event in _RUNS:
+        wanted = _wanted.get()
+        if wanted is not None:
+            wanted.append(f"{event} {args[:2]!r:.200}")
+            raise UsageError(f"nothing is run when steps are re-judged: {event} was refused")

@@ -20,13 +20,11 @@ import trio
 from attrs import frozen
 
 from orchestrator.errors import UsageError
-from orchestrator.history.history_sources import Past, Source, find_harness, is_log, open_past
+from orchestrator.history.state_at_step import Past, Source, find_harness, is_log, open_past, read_records
 from orchestrator.log import record_of
 from orchestrator.records import Record
 
 _read_line = msgspec.json.Decoder(dict[str, Any]).decode
-PAGE = 500
-"""Records read at a time."""
 
 
 @frozen
@@ -110,13 +108,7 @@ def _records(source: Source, after: int, stack: ExitStack, wanted: _Wanted) -> G
 def _of_store(past: Past, after: int, wanted: _Wanted) -> Generator[Record]:
     for name in filter(None, wanted.names or ()):
         find_harness(past, name)
-    last = past.last_seq() if wanted.until is None else min(wanted.until, past.last_seq())
-    while after < last:
-        page = past.records(after=after, limit=PAGE)
-        if not page:
-            return
-        yield from (record for record in page if record.seq <= last and wanted.takes(record))
-        after = page[-1].seq
+    yield from filter(wanted.takes, read_records(past, after, wanted.until))
 
 
 def _of_log(path: Path, after: int, wanted: _Wanted) -> Generator[Record]:

@@ -1,25 +1,108 @@
-"""The state of a harness at any of its steps, and what identifies a state.
+"""The state of a harness at any of its steps, what identifies a state, and where a past is read from.
 
-The law: the hash of a state that was read back is that of the live one, whatever kill or restart came between.
+The laws: the hash of a state that was read back is that of the live one, whatever kill or restart came between; and a file is
+never opened to see what it is. Closing any descriptor of a store lets go of all locks that this process holds on it, SQLite's
+own too; so its name tells, unless this process writes it, and SQLite opens the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard, cast
 
 import msgspec
 
 from harnesses.base import BaseHarness
 from harnesses.data.values import detach, fields_of
-from orchestrator.codec import decode
-from orchestrator.errors import StateChanged
-from orchestrator.history.history_sources import Source, open_past
+from orchestrator.codec import decode, encode
+from orchestrator.errors import StateChanged, UsageError
+from orchestrator.records import HarnessRecord, Record, StepRecord
 from orchestrator.states.state_migration import ready
 from orchestrator.states.state_types import HarnessTypes
+from orchestrator.store.file.open_files import is_beside_store, is_written
 from orchestrator.store.rules.state_rules import version_at
-from orchestrator.store.store_protocol import VersionRow
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
+from orchestrator.store.store_protocol import Store, VersionRow
+
+Past: TypeAlias = Store | SqliteReader
+"""What can be asked."""
+PAGE = 500
+"""Records read at a time."""
+Source: TypeAlias = Past | str | Path
+_LOGS = (".jsonl", ".ndjson", ".log")
+_PACKED = (".gz",)
+
+
+def is_log(source: Source) -> bool:
+    """Return whether a path is that of a log of JSON lines, by its name: `steps.jsonl`, `steps.log.gz`.
+
+    Raises:
+        UsageError: it is what SQLite has beside a store.
+    """
+    if not isinstance(source, str | Path):
+        return False
+    path = Path(source)
+    if is_beside_store(path):
+        raise UsageError(f"{source} belongs to a store that lies beside it: expected the store itself; name that")
+    if is_written(path):
+        return False
+    return (path.with_suffix("") if path.suffix in _PACKED else path).suffix in _LOGS
+
+
+@contextmanager
+def open_past(source: Source) -> Generator[Past]:
+    """Give what can be asked; what was opened for it is closed afterwards.
+
+    Raises:
+        UsageError: it is a log, or nothing that can be asked.
+    """
+    if is_log(source):
+        raise UsageError(f"{source} is a log: expected a store, which alone knows the states; give the store that it is of")
+    if not isinstance(source, str | Path):
+        if not hasattr(source, "state_at"):
+            raise UsageError(f"expected a store, or the path of one, was {source!r:.200}")
+        yield source
+        return
+    with closing(SqliteReader(source)) as reader:
+        yield reader
+
+
+def find_harness(past: Past, name: str) -> HarnessRecord:
+    """Return what is known of one harness.
+
+    Raises:
+        UnknownHarness: there is none of that name.
+    """
+    for record in past.harnesses():
+        if record.name == name:
+            return record
+    past.steps(name, limit=1)  # raises with the known names
+    raise AssertionError(name)
+
+
+def read_records(
+    past: Past, after: int = 0, until: int | None = None, read: Callable[..., list[Record]] | None = None
+) -> Generator[Record]:
+    """Yield the records after one `seq`, up to another, page by page: those that are there now, and none that come meanwhile.
+
+    Args:
+        read: gives a page of them; by default, whole ones.
+    """
+    read = read or past.records
+    last = past.last_seq() if until is None else min(until, past.last_seq())
+    while after < last and (page := read(after=after, limit=PAGE)):
+        yield from (record for record in page if record.seq <= last)
+        after = page[-1].seq
+
+
+def oldest_step(past: Past, name: str) -> int:
+    """Return the first step of a harness that is there: 1, unless it was pruned; 0 if it has made none."""
+    steps = past.steps(name, limit=1)
+    return steps[0].step_number if steps else 0
+
 
 Like: TypeAlias = BaseHarness[Any, Any, Any] | type[BaseHarness[Any, Any, Any]]
 """A harness, or its class: what says of which types a state, an input and an output are."""
@@ -96,3 +179,40 @@ def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
 def types_of(like: Like) -> HarnessTypes:
     """Return the types that a harness, or its class, declares."""
     return HarnessTypes.of_class(like) if isinstance(like, type) else HarnessTypes.of(like)
+
+
+_PAGE_BYTES = 4_000_000
+_FIRST_ROWS = 16
+"""Steps may be of any size, so the first page is small; the next ones follow its measure."""
+_MOST_ROWS = 4096
+
+
+def pages(reader: Past, name: str, *, after: int = 0, limit: int | None = None) -> Iterator[list[StepRecord]]:
+    """Yield the steps from number `after + 1`, oldest first: at most `limit`, and none recorded after the call.
+
+    A harness that steps faster than it is read does not keep the reader for ever.
+
+    Raises:
+        UnknownHarness: there is no such harness.
+    """
+    last = find_harness(reader, name).current_step
+    for oldest in reader.steps(name, after=after, limit=1):
+        # Those before it were pruned.
+        after = max(after, oldest.step_number - 1)
+    if limit is not None:
+        last = min(last, after + limit)
+    rows = _FIRST_ROWS
+    while after < last:
+        page = reader.steps(name, after=after, limit=min(rows, last - after))
+        if not page:
+            return
+        yield page
+        after = page[-1].step_number
+        rows = _fitting(page, rows)
+
+
+def _fitting(page: list[StepRecord], rows: int) -> int:
+    """Return how many rows the next page gets, by the largest of three samples; at most eight times as many as before."""
+    samples = (page[0], page[len(page) // 2], page[-1])
+    largest = max(len(encode((record.input, record.output))) for record in samples)
+    return max(1, min(rows * 8, _MOST_ROWS, _PAGE_BYTES // max(largest, 1)))

@@ -18,8 +18,7 @@ from typing import Any, TypeAlias, TypeGuard
 import msgspec
 from attrs import frozen
 
-from orchestrator.history.history_sources import Source
-from orchestrator.history.state_at_step import state_at
+from orchestrator.history.state_at_step import Source, state_at
 from orchestrator.text.json_text import json_text
 from orchestrator.text.terminal_text import one_line
 

@@ -140,7 +140,7 @@ def evidence(policy: EvidencePolicy, *, like: Like = PipelineHarness) -> Judge:
             return None
         contract, checks = _contract_checks(task, look)
         names = {check.name for check in checks}
-        stays = [one for one in stored.checks if one.name not in names and not _of_evidence(one)]
+        stays = [one for one in stored.checks if one.name not in names and not f"{one.name}:".startswith("evidence:")]
         ledger, problems = read_ledger(cast(Sequence[Mapping[str, object]], look.record.output.evidence))
         entries = [evolve(one, subject=()) for one in ledger if one.kind != "validation"]
         met = policy.met_by(entries, stages=contract, attempt=task.claim.attempt)
@@ -175,10 +175,6 @@ def _contract_checks(task: TaskRecord, look: Look) -> tuple[Sequence[str], list[
         return stages, list(completeness(read_builder(text, task_id=str(task.id)), stages=stages))
     except ContractError as error:
         return stages, list(unreadable(error))
-
-
-def _of_evidence(check: Check) -> bool:
-    return check.name == "evidence" or check.name.startswith("evidence:")
 
 
 # actions

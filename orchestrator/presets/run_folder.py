@@ -39,11 +39,11 @@ from harnesses.redaction.redactor import redact, redact_text
 from harnesses.timing.clock import utc_now
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
+from orchestrator.history.state_at_step import find_harness, read_records
 from orchestrator.lifecycle import Status
 from orchestrator.records import HarnessRecord, Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
-_PAGE = 500
 _NOT_SHOWN = ("delta", "ticks", "governance")
 """Of a step's body: how the store remembers it, not what happened."""
 _STATUS = {
@@ -64,7 +64,7 @@ def export_run_folder(reader: SqliteReader, name: str, output: Path) -> int:
         UsageError: the folder cannot be written, or is something else's.
         UnknownHarness: there is no such harness.
     """
-    harness = _find_harness(reader, name)
+    harness = find_harness(reader, name)
     state: Any = decode(reader.state_at(name, harness.current_step))
     pipeline = _pipeline(state)
     folder = _folder_of(reader, harness, state) if pipeline is None else render_folder(pipeline, (), (), kept=True)
@@ -77,14 +77,6 @@ def export_run_folder(reader: SqliteReader, name: str, output: Path) -> int:
     except (OSError, PipelineInvalid) as error:
         raise UsageError(f"{output} cannot be written: {error}; choose another folder") from error
     return len(files) + 2
-
-
-def _find_harness(reader: SqliteReader, name: str) -> HarnessRecord:
-    for harness in reader.harnesses():
-        if harness.name == name:
-            return harness
-    reader.steps(name, limit=1)  # raises with the known names
-    raise UsageError(f"no harness {name!r} in {reader.location}")
 
 
 def _pipeline(state: object) -> PipelineState | None:
@@ -120,15 +112,9 @@ def _check_output(output: Path, folder: Folder) -> None:
 
 def _records(reader: SqliteReader, harness: HarnessRecord) -> Iterator[Record]:
     """Yield the records of a harness, those that are there now."""
-    after, last = 0, reader.last_seq()
-    while after < last:
-        page = reader.records(after=after, limit=_PAGE)
-        if not page:
-            return
-        for record in page:
-            if record.seq <= last and record.harness == harness.name and record.step <= harness.current_step + 1:
-                yield record
-        after = page[-1].seq
+    for record in read_records(reader):
+        if record.harness == harness.name and record.step <= harness.current_step + 1:
+            yield record
 
 
 def _events(reader: SqliteReader, harness: HarnessRecord, pipeline: PipelineState | None) -> Iterator[Mapping[str, object]]:

@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 import trio
 
+from harnesses.diagnostics.error_groups import leaves
 from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_protocol import Store
 from orchestrator.telemetry.otlp_export import BATCH
-from orchestrator.telemetry.span import Span
-from orchestrator.telemetry.spans import Traces
-from orchestrator.telemetry.worker_thread import aside, leaf_of
+from orchestrator.telemetry.spans import Span, Traces
+from orchestrator.telemetry.telemetry_meter import aside
 from orchestrator.text.terminal_text import say
 
 _PAGE = 512
@@ -58,7 +58,7 @@ class TraceFollower:
                         await recorder.wait_ended()
                 await aside(self._close, self._thread)
             except Exception as error:
-                self._failure = f"{leaf_of(error)}"
+                self._failure = f"{next(leaves(error))}"
                 say(f"traces: not sent any further: {self._failure}; the run goes on")
             finally:
                 self._ended.set()

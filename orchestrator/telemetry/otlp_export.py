@@ -1,14 +1,29 @@
-"""Spans in the JSON of OpenTelemetry's protocol: what a collector reads from a file, or takes over HTTP. Pure."""
+"""Spans for OpenTelemetry: in the JSON of its protocol, which a collector reads from a file or takes over HTTP; and for the
+exporters of its SDK, of which nothing global is touched.
+"""
+
+# pyright: reportMissingTypeStubs=false
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from harnesses.diagnostics.control_characters import inert_json
 from orchestrator.codec import encode
-from orchestrator.telemetry.span import Moment, Span, Value
+from orchestrator.errors import UsageError
+from orchestrator.telemetry.spans import Moment, Span, Value
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter
+
 
 SCOPE = "orchestrator"
 """What the spans are said to come from."""
@@ -19,22 +34,17 @@ _INTERNAL = 1
 _ERROR = 2
 
 
-def otlp_lines(spans: Iterable[Span], resource: Mapping[str, Value] | None = None) -> Iterator[str]:
+def otlp_lines(spans: Iterable[Span]) -> Iterator[str]:
     """Yield requests of at most `BATCH` spans, a line each: the format of OpenTelemetry's file exporter."""
     iterator = iter(spans)
     while some := list(islice(iterator, BATCH)):
-        yield inert_json(encode(otlp_request(some, resource)))
+        yield inert_json(encode(otlp_request(some)))
 
 
-def otlp_request(spans: Sequence[Span], resource: Mapping[str, Value] | None = None) -> dict[str, Any]:
-    """Return an `ExportTraceServiceRequest`.
-
-    Args:
-        resource: what the spans are about besides; `service.name` is `orchestrator` unless it says another.
-    """
-    about = {"service.name": SERVICE, **(resource or {})}
+def otlp_request(spans: Sequence[Span]) -> dict[str, Any]:
+    """Return an `ExportTraceServiceRequest`."""
     scoped = {"scope": {"name": SCOPE}, "spans": [_span(span) for span in spans]}
-    return {"resourceSpans": [{"resource": {"attributes": _attributes(about)}, "scopeSpans": [scoped]}]}
+    return {"resourceSpans": [{"resource": {"attributes": _attributes({"service.name": SERVICE})}, "scopeSpans": [scoped]}]}
 
 
 def _span(span: Span) -> dict[str, Any]:
@@ -75,3 +85,112 @@ def _value(value: Value) -> dict[str, Any]:
             return {"doubleValue": value}
         case _:
             return {"stringValue": value}
+
+
+MISSING = "traces need OpenTelemetry: expected it installed; run `pip install 'harness-orchestrator[telemetry]'`"
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PATH = "/v1/traces"
+
+
+def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the variables of OpenTelemetry say where traces go."""
+    off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
+    return not off and any(environment.get(name) for name in ENDPOINTS)
+
+
+def exporter_to(url: str | None) -> SpanExporter:
+    """Return an exporter to a collector, by OTLP over HTTP.
+
+    Args:
+        url: the collector's, or its path for traces; None for what OpenTelemetry's variables say.
+
+    Raises:
+        UsageError: it is no URL, or OpenTelemetry is not installed.
+    """
+    endpoint = None if url is None else endpoint_of(url)
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    # What does not arrive is said once, and counted; its own line for every try is for those who have set up logging.
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+    return OTLPSpanExporter(endpoint=endpoint)
+
+
+def sender(exporter: SpanExporter, run: str) -> Callable[[Sequence[Span]], bool]:
+    """Return what sends spans through an exporter, and says whether it has taken them.
+
+    Raises:
+        UsageError: OpenTelemetry is not installed.
+    """
+    try:
+        from opentelemetry.sdk.trace.export import SpanExportResult
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    resource = resource_of(run)
+
+    def send(spans: Sequence[Span]) -> bool:
+        return exporter.export([readable(span, resource) for span in spans]) is SpanExportResult.SUCCESS
+
+    return send
+
+
+def readable(span: Span, resource: Resource) -> ReadableSpan:
+    """Return a span as the SDK has it."""
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+
+    failed = span.error is not None
+    return ReadableSpan(
+        name=span.name,
+        context=_context(span.trace_id, span.span_id),
+        parent=_context(span.trace_id, span.parent_id) if span.parent_id else None,
+        resource=resource,
+        attributes=span.attributes,
+        events=[Event(one.name, dict(one.attributes), one.time_us * 1000) for one in span.moments],
+        kind=SpanKind.INTERNAL,
+        instrumentation_scope=scope(),
+        status=Status(StatusCode.ERROR, span.error) if failed else Status(StatusCode.UNSET),
+        start_time=span.start_us * 1000,
+        end_time=span.end_us * 1000,
+    )
+
+
+def _context(trace_id: str, span_id: str) -> Any:
+    from opentelemetry.trace import SpanContext, TraceFlags
+
+    return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+@cache
+def scope() -> Any:
+    """Return what spans and numbers are said to come from."""
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    return InstrumentationScope(SCOPE)
+
+
+def resource_of(run: str) -> Resource:
+    """Return what the spans are about; OpenTelemetry's variables may say another name."""
+    from opentelemetry.sdk.resources import Resource
+
+    own = {"service.instance.id": run} if run else {}
+    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return Resource.create(own if named else {**own, "service.name": SERVICE})
+
+
+def endpoint_of(url: str) -> str:
+    """Return where a collector takes traces; a URL without a path is that of the collector itself.
+
+    Raises:
+        UsageError: it is no URL.
+    """
+    wrong = UsageError(f"traces: expected the URL of a collector, such as http://127.0.0.1:4318, was {url!r:.200}")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        raise wrong from None
+    if not usable:
+        raise wrong
+    return url if parts.path.strip("/") else f"{url.rstrip('/')}{_PATH}"

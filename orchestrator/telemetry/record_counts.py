@@ -20,28 +20,21 @@ PARTS = ("work", "agent", "effects", "waiting", "commit", "held")
 _MOST_US = 1 << 53
 
 
-class _Step(msgspec.Struct):
-    """What is read of the body of a step: the rest is passed over, however large it is."""
+class _Body(msgspec.Struct):
+    """What is read of the body of a record: the rest is passed over, however large it is."""
 
     took_us: dict[str, int] = {}
-
-
-class _Outcome(msgspec.Struct):
+    """Of a step; older ones have none."""
     outcome: str = ""
-
-
-class _Blocked(msgspec.Struct):
-    seconds: float = 0.0
-
-
-class _Answer(msgspec.Struct):
+    """Of an effect."""
     verdict: str = ""
+    """Of an approval."""
+    seconds: float = 0.0
+    """That the loop was blocked."""
 
 
-_STEP = msgspec.json.Decoder(_Step)
-_OUTCOME = msgspec.json.Decoder(_Outcome)
-_BLOCKED = msgspec.json.Decoder(_Blocked)
-_ANSWER = msgspec.json.Decoder(_Answer)
+_NOTHING = _Body()
+_BODY = msgspec.json.Decoder(_Body)
 _OUTCOMES = frozenset(outcome.value for outcome in EffectOutcome)
 _VERDICTS = ("approved", "denied", "reopened")
 _ENDS = frozenset(("failed", "completed", "exhausted", "stopped", "gave_up", "blocked", "budget_spent"))
@@ -107,7 +100,7 @@ class Counts:
     def _step(self, tally: Tally, record: Record) -> None:
         tally.steps += 1
         tally.last_step_us = record.time_us
-        for part, us in _took_us(record.body).items():
+        for part, us in _read(record).took_us.items():
             if part in self.parts and 0 <= us < _MOST_US:
                 self.parts[part].observe(us / 1e6)
                 tally.took_us[part] = tally.took_us.get(part, 0) + us
@@ -121,15 +114,16 @@ class Counts:
             case "intent":
                 self.intents += 1
             case "outcome":
-                self.effects[_one_of(_OUTCOMES, _word(_OUTCOME, record.body))] += 1
+                self.effects[_one_of(_OUTCOMES, _read(record).outcome)] += 1
             case "message":
                 self.messages += 1
             case "approval_requested" | "approval_used":
                 self.approvals[record.kind.removeprefix("approval_")] += 1
             case "approval_answered":
-                self.approvals[_one_of(_VERDICTS, _word(_ANSWER, record.body))] += 1
+                self.approvals[_one_of(_VERDICTS, _read(record).verdict)] += 1
             case "loop_blocked":
-                tally.blocked_s += _blocked_s(record.body)
+                seconds = _read(record).seconds
+                tally.blocked_s += seconds if 0 <= seconds < _MOST_US else 0.0
             case kind if kind in _ENDS:
                 tally.failures += kind == "failed"
                 self.ends[kind] += 1
@@ -137,28 +131,12 @@ class Counts:
                 pass
 
 
-def _took_us(body: str) -> dict[str, int]:
-    """Return the times of a step; older steps have none, and what is no time is none."""
+def _read(record: Record) -> _Body:
+    """Return what is read of a record; of a body that is not as expected nothing."""
     try:
-        return _STEP.decode(body).took_us
+        return _BODY.decode(record.body)
     except (msgspec.DecodeError, UnicodeError):
-        return {}
-
-
-def _blocked_s(body: str) -> float:
-    try:
-        seconds = _BLOCKED.decode(body).seconds
-    except (msgspec.DecodeError, UnicodeError):
-        return 0.0
-    return seconds if 0 <= seconds < _MOST_US else 0.0
-
-
-def _word(decoder: msgspec.json.Decoder[_Outcome] | msgspec.json.Decoder[_Answer], body: str) -> str:
-    try:
-        said = decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeError):
-        return ""
-    return said.outcome if isinstance(said, _Outcome) else said.verdict
+        return _NOTHING
 
 
 def _one_of(known: Iterable[str], word: str) -> str:

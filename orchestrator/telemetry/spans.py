@@ -11,13 +11,53 @@ the same ones. An attempt that was killed ends with its last record, whenever th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from hashlib import blake2b
+from typing import Any, TypeAlias, cast
 
-import msgspec
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from orchestrator.records import Record
-from orchestrator.telemetry.span import Moment, Span, Value, id_of, text_of
+from orchestrator.text.json_text import object_of
+from orchestrator.text.terminal_text import inert
+
+Value: TypeAlias = str | int | float | bool
+_MOST_TEXT = 4_000
+
+
+@frozen
+class Moment:
+    """Something that happened within a span."""
+
+    name: str
+    time_us: int
+    attributes: Mapping[str, Value] = field(factory=dict[str, Value])
+
+
+@frozen(kw_only=True)
+class Span:
+    """A stretch of time; the ids in hexadecimal."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str = ""
+    name: str
+    start_us: int
+    end_us: int
+    attributes: Mapping[str, Value]
+    moments: tuple[Moment, ...] = ()
+    error: str | None = None
+    """What went wrong; None if nothing did."""
+
+
+def text_of(value: object) -> str:
+    """Return text as it may be shown: inert, without secrets, and not too long."""
+    return inert(str(value)[: 2 * _MOST_TEXT])[:_MOST_TEXT]
+
+
+def id_of(size: int, *what: object) -> str:
+    """Return an id of so many bytes, in hexadecimal: the same for the same."""
+    return blake2b("\0".join(map(str, what)).encode(errors="backslashreplace"), digest_size=size).hexdigest()
+
 
 INTERRUPTED = "interrupted"
 _ENDS = frozenset(("failed", "completed", "exhausted", "stopped", "gave_up", "blocked", "budget_spent"))
@@ -111,7 +151,7 @@ class Traces:
             return _step(attempt, record)
         if record.kind in _ENDS:
             del self._open[record.harness]
-            return _end(attempt, record.kind, record.time_us, _fields(record))
+            return _end(attempt, record.kind, record.time_us, object_of(record.body))
         _within(attempt, record)
         return []
 
@@ -125,7 +165,7 @@ class Traces:
 
 
 def _step(attempt: _Open, record: Record) -> list[Span]:
-    fields = _fields(record)
+    fields = object_of(record.body)
     took = _times(fields.get("took_us"))
     end = record.time_us
     begun = end - took["work"] if "work" in took else attempt.step_us
@@ -159,7 +199,8 @@ def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> l
     """Return the span of an attempt that is over, and of what it has left open."""
     cause = text_of(fields.get("cause") or "")
     own = attempt.id_of()
-    left = [_unknown(span, end_us) for span in attempt.effects.values()]
+    unknown = {"outcome": "unknown", "reason": "its attempt ended in the middle of it"}
+    left = [_effect(span, end_us, unknown) for span in attempt.effects.values()]
     left += [evolve(span, end_us=max(end_us, span.start_us)) for span in attempt.approvals.values()]
     attributes: dict[str, Value] = {
         **attempt.common,
@@ -200,7 +241,7 @@ def _exception(fields: Mapping[str, Any]) -> dict[str, Value]:
 
 def _within(attempt: _Open, record: Record) -> None:
     """Take up what belongs to the step being made."""
-    fields = _fields(record)
+    fields = object_of(record.body)
     match record.kind:
         case "intent":
             _keep(attempt.effects, text_of(fields.get("key")), _begun(attempt, record, "effect", {"key": fields.get("key")}))
@@ -258,21 +299,10 @@ def _effect(span: Span, end_us: int, fields: Mapping[str, Any]) -> Span:
     return evolve(span, end_us=max(end_us, span.start_us), attributes=attributes, error=error)
 
 
-def _unknown(span: Span, end_us: int) -> Span:
-    return _effect(span, end_us, {"outcome": "unknown", "reason": "its attempt ended in the middle of it"})
-
-
 def _keep(pending: dict[str, Span], key: str, span: Span) -> None:
     while len(pending) >= _MOST_PENDING:
         del pending[next(iter(pending))]
     pending[key] = span
-
-
-def _fields(record: Record) -> dict[str, Any]:
-    try:
-        return _object(msgspec.json.decode(record.body))
-    except (msgspec.DecodeError, UnicodeError):
-        return {}
 
 
 def _object(value: object) -> dict[str, Any]:

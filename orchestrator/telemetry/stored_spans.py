@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from harnesses.errors import OrchestratorError
-from orchestrator.records import Record
+from orchestrator.history.state_at_step import read_records
 from orchestrator.status import look, pending_approvals, shown_status
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot
 from orchestrator.telemetry.record_counts import Counts
-from orchestrator.telemetry.span import Span
-from orchestrator.telemetry.spans import Traces
+from orchestrator.telemetry.spans import Span, Traces
 from orchestrator.telemetry.telemetry_meter import own_version
-
-_PAGE = 1000
 
 
 def stored_snapshot(reader: SqliteReader) -> Snapshot:
@@ -25,7 +22,7 @@ def stored_snapshot(reader: SqliteReader) -> Snapshot:
         OrchestratorError: it cannot be read.
     """
     counts = Counts()
-    counts.take(_all(reader, reader.outlines))
+    counts.take(read_records(reader, read=reader.outlines))
     harnesses = [
         HarnessFigures(at.record.name, shown_status(at.record), at.record.current_step, activity=at.activity, age_s=at.age_s)
         for at in look(reader, {})
@@ -58,16 +55,8 @@ def stored_spans(reader: SqliteReader, name: str | None = None, *, after: int = 
         reader.steps(name, limit=1)  # raises with the known names
     traces = Traces()
     gone = [one.name for one in reader.harnesses() if not one.owned]
-    for record in _all(reader, reader.records):
+    for record in read_records(reader):
         if name is None or record.harness == name:
             made = traces.take(record)
             yield from made if record.seq > after else ()
     yield from traces.interrupt(gone)
-
-
-def _all(reader: SqliteReader, read: Callable[..., list[Record]]) -> Iterator[Record]:
-    """Yield what is recorded now, and nothing that is recorded meanwhile."""
-    after, last = 0, reader.last_seq()
-    while after < last and (records := read(after=after, limit=_PAGE)):
-        yield from (record for record in records if record.seq <= last)
-        after = records[-1].seq

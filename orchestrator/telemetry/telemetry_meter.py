@@ -16,7 +16,9 @@ from typing import TypeVar
 import trio
 from attrs import evolve, frozen
 
+from harnesses.diagnostics.error_groups import leaves
 from harnesses.errors import OrchestratorError
+from harnesses.timing.clock import jumps
 from orchestrator.errors import UsageError
 from orchestrator.recording.commit_queue import Condition
 from orchestrator.recording.recorder import Recorder
@@ -25,7 +27,6 @@ from orchestrator.store.store_capabilities import Counted
 from orchestrator.store.store_protocol import Store
 from orchestrator.telemetry.metric_figures import Family, HarnessFigures, ProgramFigures, Snapshot, families
 from orchestrator.telemetry.record_counts import Counts
-from orchestrator.telemetry.worker_thread import aside, leaf_of
 from orchestrator.text.terminal_text import say
 
 _PAGE = 1000
@@ -100,7 +101,7 @@ class Meter:
                     self._is_due, self._follows = False, True
                     await self._go_on()
         except Exception as error:
-            self._result, self._has_ended = f"metrics: not counted any further: {leaf_of(error)}; the run goes on", True
+            self._result, self._has_ended = f"metrics: not counted any further: {next(leaves(error))}; the run goes on", True
             say(self._result)
             self._bell.ring()
 
@@ -182,6 +183,20 @@ def _asked_of(question: Callable[[], _ResultT]) -> _ResultT | None:
         return question()
     except OrchestratorError:
         return None
+
+
+async def aside(function: Callable[[], _ResultT], threads: trio.CapacityLimiter) -> _ResultT:
+    """Return the result of a function that is called in a thread; a cancellation leaves it to itself.
+
+    Args:
+        threads: of whom it is one, so that whoever asks much takes no threads from the harnesses.
+
+    A virtual clock would run on meanwhile: then it is called here, and takes no time.
+    """
+    if jumps():
+        await trio.lowlevel.checkpoint()
+        return function()
+    return await trio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=threads)
 
 
 def own_version() -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
 
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.redaction.redactor import may_hold_secret, redact
@@ -26,6 +29,15 @@ def json_text(value: object) -> str:
 def escape(text: str) -> str:
     """Return JSON with the same meaning and nothing in it that a terminal acts upon, or that ends a line."""
     return inert_json(text).translate(_LINE_ENDS)
+
+
+def object_of(text: str) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other text."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return {}
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def stamp(time: datetime) -> str:

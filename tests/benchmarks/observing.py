@@ -13,8 +13,8 @@ import trio
 from harnesses import BaseHarness
 from orchestrator import Orchestrator
 from orchestrator.recording.histogram import SECONDS, Histogram
+from orchestrator.telemetry.metric_export import text_of
 from orchestrator.telemetry.metric_figures import HarnessFigures, Snapshot, families
-from orchestrator.telemetry.prometheus_text import text_of
 from orchestrator.telemetry.record_counts import Counts, Tally
 
 _HARNESSES, _STEPS, _ROUNDS = 1000, 20, 5

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from orchestrator.analysis.sql.sql_room import Room
-from orchestrator.cli.query.sql_lines import Tally, text_rows
+from orchestrator.cli.query.answer_tables import Tally, text_rows
 
 
 def answer(room: Room, query: str) -> str:

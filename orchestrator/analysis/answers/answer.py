@@ -1,18 +1,28 @@
-"""What a question returns: sentences and tables, as plain data. Pure."""
+"""What a question returns: sentences and tables, as plain data, and how people read them. Pure.
+
+What a figure is, the end of its column's name says: `_s` seconds, `_share` 0 to 1, `_bytes`; a moment is text in ISO 8601.
+What agents wrote is inert.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
 from typing import TypeAlias
 
 from attrs import field, frozen
+
+from orchestrator.codec import encode
+from orchestrator.text.terminal_text import one_line
 
 Cell: TypeAlias = "str | int | float | bool | list[Cell] | dict[str, Cell] | None"
 """What a table holds: JSON, and nothing else. Money and times are text, durations seconds."""
 
 
-def _rows(rows: Iterable[tuple[Cell, ...]]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(rows)
+def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
+    return tuple(columns.split() if isinstance(columns, str) else columns)
 
 
 @frozen
@@ -21,9 +31,9 @@ class Table:
 
     name: str
     """What it is of, one word: `harnesses`, `attempts`."""
-    columns: tuple[str, ...]
-    """Their names end with the unit: `_s`, `_bytes`, `_share` (0 to 1)."""
-    rows: tuple[tuple[Cell, ...], ...] = field(converter=_rows)
+    columns: tuple[str, ...] = field(converter=_names)
+    """Of text its words. Their names end with the unit: `_s`, `_bytes`, `_share` (0 to 1)."""
+    rows: tuple[tuple[Cell, ...], ...] = field(converter=tuple[tuple[Cell, ...], ...])
     note: str = ""
     """What a reader should know of it: what is left out, where a figure comes from."""
 
@@ -32,19 +42,126 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def _tables(tables: Iterable[Table]) -> tuple[Table, ...]:
-    return tuple(tables)
-
-
-def _sentences(sentences: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sentences)
-
-
 @frozen
 class Answer:
     """What is to be said to one question about one run."""
 
     question: str
-    tables: tuple[Table, ...] = field(converter=_tables)
-    sentences: tuple[str, ...] = field(default=(), converter=_sentences)
+    tables: tuple[Table, ...] = field(converter=tuple[Table, ...])
+    sentences: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     """In order; each stands by itself, and names harness and step where it can."""
+
+
+WHOLE = "in all"
+"""Instead of a name, in the row that is of all harnesses."""
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?")
+_SMALL = ((1e6, "µs"), (1e3, "ms"))
+_LARGE = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+_SIZES = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def cell(column: str, value: Cell, width: int = 60) -> str:
+    """Return a cell of a table for people, at most `width` characters wide."""
+    if value is None:
+        return WHOLE if column == "harness" else "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return _figure(column, value)
+    if isinstance(value, str):
+        return one_line(value.replace("T", " ")[:23] if _MOMENT.fullmatch(value) else value, width)
+    return one_line(encode(value), width)
+
+
+def is_figure(value: Cell) -> bool:
+    """Return whether a cell belongs to the right of its column."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _figure(column: str, value: int | float) -> str:
+    if column.endswith("_per_s"):
+        return number(value)
+    if column.endswith("_s"):
+        return seconds(value)
+    if column.endswith("_share"):
+        return share(value)
+    if column.endswith("_bytes"):
+        return size(value)
+    return number(value)
+
+
+def number(value: int | float) -> str:
+    """Return a number with thousands apart and no more digits than tell something."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value != value or value in (float("inf"), float("-inf")):
+        return str(value)
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def seconds(value: float) -> str:
+    """Return a duration, such as `250 µs`, `1.25 s`, `2 h 5 min`."""
+    if value < 0:
+        return f"-{seconds(-value)}"
+    for unit_s, unit, part_s, part in _LARGE:
+        if round(value) >= unit_s:
+            # Rounded first, so that it is never 1 min 60 s.
+            whole = round(value / part_s) * part_s
+            rest = int(whole % unit_s // part_s)
+            return f"{int(whole // unit_s)} {unit}" + (f" {rest} {part}" if rest else "")
+    for factor, unit in _SMALL:
+        # Rounded first, as above: 999.9 ms are 1 s.
+        if 0 < float(f"{value * factor:.3g}") < 1000:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def share(value: float) -> str:
+    """Return a share as percent."""
+    percent = abs(value) * 100
+    if 0 < percent < 0.1:
+        return "<0.1 %" if value > 0 else ">-0.1 %"
+    if value < 0:
+        return f"-{share(-value)}"
+    return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
+
+
+def size(value: float) -> str:
+    """Return a number of bytes."""
+    step = 0
+    while abs(value) >= 1000 and step < len(_SIZES) - 1:
+        value, step = value / 1000, step + 1
+    return f"{value:.3g} {_SIZES[step]}" if step else f"{value:.0f} {_SIZES[0]}"
+
+
+def times(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun: `1 restart`, `3 restarts`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(words: Iterable[str], most: int = 5) -> str:
+    """Return words as people list them: `a, b and c`; of more than `most` the rest is counted."""
+    shown = list(words)
+    if len(shown) > most:
+        shown = [*shown[: most - 1], f"{len(shown) - most + 1} more"]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def shown(name: str) -> str:
+    """Return a name as it may be shown."""
+    return one_line(name)
+
+
+def money(amount: Decimal | None) -> str | None:
+    """Return an amount as text, exact, without zeros that say nothing; None of what is not known."""
+    if amount is None:
+        return None
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def moment(value: datetime | None) -> str | None:
+    """Return a moment as text, in UTC."""
+    return None if value is None else f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -1,26 +1,32 @@
-"""An opened run: its frames as lazy relations of DuckDB, views of the same names for SQL, and pandas or Polars on request."""
+"""An opened run: its frames as lazy relations of DuckDB, views of the same names for SQL, and pandas or Polars on request.
+
+Which source a path, or several, stand for is found out when it is opened.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
-import weakref
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, wraps
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, finalize
 
 from orchestrator.analysis.frames.frame_queries import FRAMES, KEPT, MADE_OF, PARTS
 from orchestrator.analysis.sources import LogSource, Source
-from orchestrator.analysis.sources.bad_lines import BadLine, find_bad_lines
-from orchestrator.analysis.sources.duckdb_session import MORE_MEMORY, asked, connect
+from orchestrator.analysis.sources.duckdb_session import FUNCTIONS, MORE_MEMORY, add_functions, asked, connect
 from orchestrator.analysis.sources.flattening import flattened
-from orchestrator.analysis.sources.log_cleaning import FUNCTIONS, add_functions
-from orchestrator.analysis.sources.source_opening import source_of
+from orchestrator.analysis.sources.log_source import BadLine, find_bad_lines
+from orchestrator.analysis.sources.parquet_source import ParquetSource
+from orchestrator.analysis.sources.store_source import StoreSource
 from orchestrator.errors import UsageError
+from orchestrator.store.file.open_files import is_beside_store, is_written
+from orchestrator.store.sqlite.sqlite_file import is_database
 
 if TYPE_CHECKING:
     import polars
@@ -42,7 +48,7 @@ class Run:
     def __init__(self, source: Source, location: str) -> None:
         self.location, self.source = location, source
         temporary = mkdtemp(prefix="orchestrator-analysis-")
-        self._remove = weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+        self._remove = finalize(self, shutil.rmtree, temporary, ignore_errors=True)
         self._db: DuckDBPyConnection = connect(Path(temporary))
         self._bad: tuple[BadLine, ...] | None = None
         self._unmade: dict[str, Callable[[Source], str]] = {"records": _records, **FRAMES, **PARTS}
@@ -174,6 +180,19 @@ class Run:
         self.close()
 
 
+def once_a_run(make: Callable[[Run], None]) -> Callable[[Run], None]:
+    """Have what makes temporary tables of a run do so only when it is first called for that run."""
+    made: WeakSet[Run] = WeakSet()
+
+    @wraps(make)
+    def make_once(run: Run) -> None:
+        if run not in made:
+            make(run)
+            made.add(run)
+
+    return make_once
+
+
 def open(path: str | Path | Iterable[str | Path]) -> Run:
     """Open what was recorded: a store, a log (one file, several, or a pattern), or exported Parquet (a file, or a folder).
 
@@ -199,3 +218,84 @@ def _need(module: str, name: str) -> None:
             f"a frame of {name} needs {name}, which is not installed: expected the extra `analysis`; "
             "pip install 'harness-orchestrator[analysis]'"
         ) from None
+
+
+_UNREAD = (".bz2", ".xz", ".lzma", ".zip", ".7z", ".lz4", ".br", ".tar", ".tgz", ".csv")
+_PARQUET = b"PAR1"
+"""What a file of Parquet begins with, whatever its name."""
+_PATTERN = frozenset("*?[")
+
+
+def source_of(paths: Sequence[str]) -> Source:
+    """Return the source for what was recorded.
+
+    Raises:
+        UsageError: there is nothing there that could be read, or it is of several kinds.
+    """
+    found = [file for path in paths for file in _files(path)]
+    if not found:
+        raise UsageError("analysis: nothing to open: expected a store, a log, or a folder of Parquet files; name one")
+    for file in found:
+        if is_beside_store(Path(file)):
+            raise UsageError(f"{file} belongs to a store that lies beside it: expected the store itself; name that alone")
+    kinds = {file: _kind(file) for file in found}
+    if len(set(kinds.values())) > 1:
+        one, *others = found
+        other = next(file for file in others if kinds[file] != kinds[one])
+        raise UsageError(
+            f"{one} is {_WORDS[kinds[one]]} and {other} is {_WORDS[kinds[other]]}: "
+            "expected files of one kind; open them one by one"
+        )
+    kind = kinds[found[0]]
+    if kind == "store" and len(found) > 1:
+        raise UsageError(f"{found[0]} and {found[1]} are two stores: expected one; open them one by one")
+    if kind == "store":
+        return StoreSource(Path(found[0]))
+    if kind == "folder":
+        if len(found) > 1:
+            raise UsageError(f"{found[0]} and {found[1]} are two folders: expected one; open them one by one")
+        return ParquetSource.of_folder(Path(found[0]))
+    return ParquetSource(found) if kind == "parquet" else LogSource(found)
+
+
+_WORDS = {"store": "a store", "log": "a log", "parquet": "Parquet", "folder": "a folder"}
+
+
+def _files(path: str) -> list[str]:
+    """Return what a path stands for: itself, or all that a pattern fits."""
+    if Path(path).exists() or not _PATTERN & set(path):
+        return [path]
+    files = sorted(glob.glob(path, recursive=True))
+    if not files:
+        raise UsageError(f"{path} fits no file: expected a pattern of files that are there; check it")
+    return files
+
+
+def _kind(path: str) -> str:
+    place = Path(path)
+    if place.is_dir():
+        return "folder"
+    if not place.exists():
+        raise UsageError(f"{path} is not there: expected a store, a log or a folder of Parquet files; check its name")
+    if is_written(place):
+        if not is_database(place):
+            raise UsageError(f"{path} is a store that is just being made: expected one with something in it; open it later")
+        return "store"
+    if path.endswith(".parquet"):
+        return "parquet"
+    if path.endswith(_UNREAD):
+        raise UsageError(f"{path} is packed in a way that is not read: expected .jsonl, .jsonl.gz or .jsonl.zst; unpack it")
+    if is_database(place):
+        return "store"
+    return "parquet" if _is_parquet(place) else "log"
+
+
+def _is_parquet(place: Path) -> bool:
+    """Return whether a file begins like one of Parquet."""
+    if not place.is_file():
+        return False
+    try:
+        with place.open("rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except OSError as error:
+        raise UsageError(f"{place} cannot be read: {error.strerror}; check its name and permissions") from error

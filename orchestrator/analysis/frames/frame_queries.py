@@ -1,20 +1,145 @@
 """What the frames are made of: one query for each, over a `Source`, whichever it is.
 
 The columns are a public interface: a new one may come, none goes or changes its meaning within a version. Where a frame is
-called like a view of the store's file, its columns are those of that view, and more.
+called like a view of the store's file, its columns are those of that view, and more. Where several records tell of one act,
+such as an effect, the frame has a row for what they say together. How harnesses live is derived from lifecycle events and
+steps alone, so that a log says the same of it as a store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from orchestrator.analysis.frames import features_frame as features
-from orchestrator.analysis.frames import status_frame as standing
-from orchestrator.analysis.frames.acts_frame import approvals, budgets, effects
-from orchestrator.analysis.frames.features_frame import steps_query
-from orchestrator.analysis.frames.life_frame import attempts, harnesses
-from orchestrator.analysis.frames.trading_frames import equity, trades
-from orchestrator.analysis.sources.source_reading import Source
+from orchestrator.analysis.frames.ready_made_frames import equity, feature_standing, features, steps_query, trades
+from orchestrator.analysis.sources.source_reading import APPROVALS, ENDS, KINDS, LIFE, Source, among, typed
+
+
+def effects(source: Source) -> str:
+    """One row for each effect of each step: its newest intent, and what became of that."""
+    fields = typed("key:VARCHAR arguments:JSON idempotent:BOOLEAN outcome:VARCHAR result:JSON reason:VARCHAR by:VARCHAR")
+    return f"""
+        WITH marks AS ({source.own(("intent", "outcome"), fields)}),
+        intents AS (
+            SELECT harness, step, key, max(seq) AS seq, count(*) AS tries,
+                   arg_max({{'timestamp': "timestamp", 'run': run, 'attempt': attempt, 'arguments': arguments,
+                             'idempotent': idempotent}}, seq) AS newest
+            FROM marks WHERE kind = 'intent' GROUP BY harness, step, key
+        ), outcomes AS (
+            SELECT harness, step, key, max(seq) AS seq,
+                   arg_max({{'timestamp': "timestamp", 'outcome': outcome, 'result': result, 'reason': reason,
+                             'by': "by"}}, seq) AS newest
+            FROM marks WHERE kind = 'outcome' GROUP BY harness, step, key
+        ), told AS (
+            SELECT i.seq AS seq, i.harness AS harness, i.step AS step, i.key AS key, i.tries AS tries, i.newest AS begun,
+                   CASE WHEN o.seq > i.seq THEN o.newest END AS told
+            FROM intents i LEFT JOIN outcomes o ON o.harness = i.harness AND o.step = i.step AND o.key = i.key
+        )
+        SELECT seq, begun."timestamp" AS "timestamp", begun.run AS run, harness, begun.attempt AS attempt, step AS step_number,
+               key, coalesce(told.outcome, 'begun') AS outcome, begun.arguments AS arguments, told.result AS result,
+               coalesce(told.reason, '') AS reason, coalesce(begun.idempotent, false) AS idempotent,
+               coalesce(told."by", '') AS settled_by, told."timestamp" AS ended,
+               date_diff('microsecond', begun."timestamp", told."timestamp") / 1e6 AS took_s, tries
+        FROM told
+    """
+
+
+def approvals(source: Source) -> str:
+    """One row for each request: what was asked, what was answered (a denial stands), and whether it was used."""
+    fields = typed(
+        "id:VARCHAR key:VARCHAR category:VARCHAR summary:VARCHAR arguments:JSON digest:VARCHAR expires_us:BIGINT "
+        "verdict:VARCHAR by:VARCHAR reason:VARCHAR"
+    )
+    return f"""
+        WITH said AS ({source.own(APPROVALS, fields)}),
+        answers AS (
+            SELECT id, arg_min({{'verdict': verdict, 'by': "by", 'reason': reason, 'timestamp': "timestamp"}},
+                               (verdict <> 'denied', seq)) AS first
+            FROM said WHERE kind = 'approval_answered' GROUP BY id
+        ), uses AS (
+            SELECT DISTINCT id FROM said WHERE kind = 'approval_used'
+        )
+        SELECT r.seq AS seq, r."timestamp" AS "timestamp", r.run AS run, r.harness AS harness, r.attempt AS attempt,
+               r.step AS step_number, r.id AS id, r.key AS key, r.category AS category, r.summary AS summary,
+               r.arguments AS arguments, r.digest AS digest, make_timestamp(r.expires_us) AS expires,
+               a.first.verdict AS verdict, a.first."by" AS answered_by, a.first.reason AS reason, u.id IS NOT NULL AS used,
+               a.first."timestamp" AS answered,
+               date_diff('microsecond', r."timestamp", a.first."timestamp") / 1e6 AS waited_s
+        FROM said r LEFT JOIN answers a ON a.id = r.id LEFT JOIN uses u ON u.id = r.id
+        WHERE r.kind = 'approval_requested'
+    """
+
+
+def budgets(source: Source) -> str:
+    """One row for each record about a budget: a pool was funded; something was reserved, settled, forfeited or charged."""
+    fields = typed("change:VARCHAR pools:VARCHAR[] reservation:BIGINT amounts:JSON spent:JSON limits:JSON")
+    return f"""
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, change, pools,
+               CASE WHEN change = 'reserved' THEN seq ELSE reservation END AS reservation, amounts, spent, limits
+        FROM ({source.own(("budget",), fields)})
+    """
+
+
+def attempts(source: Source) -> str:
+    """One row for each attempt that was started, and how it ended.
+
+    `ended_by` is the kind of the event; `taken_down` if it ended for the sake of a sibling, which is no crash; `killed` if
+    nothing was recorded of its end, but a later attempt; NULL if it may be under way.
+    """
+    return f"""
+        WITH said AS ({source.own(LIFE, typed("after_step:BIGINT cause:VARCHAR error:VARCHAR delay_s:DOUBLE"))}),
+        starts AS (
+            SELECT *, lead(seq) OVER (PARTITION BY harness ORDER BY seq) AS next_seq FROM said WHERE kind = 'started'
+        ), ends AS (
+            SELECT harness, attempt,
+                   arg_min({{'kind': kind, 'timestamp': "timestamp", 'cause': cause, 'error': error}}, seq) AS first
+            FROM said WHERE kind IN ({among((*ENDS, "restarting"))}) AND attempt > 0 GROUP BY harness, attempt
+        ), again AS (
+            SELECT harness, attempt, arg_max(delay_s, seq) AS delay_s
+            FROM said WHERE kind = 'restarting' GROUP BY harness, attempt
+        ), made AS (
+            SELECT harness, attempt, count(*) AS steps, max(step) AS last_step
+            FROM ({source.own(("step",), {})}) GROUP BY harness, attempt
+        )
+        SELECT s.seq AS seq, s.run AS run, s.harness AS harness, s.attempt AS attempt, s."timestamp" AS started,
+               e.first."timestamp" AS ended,
+               date_diff('microsecond', s."timestamp", e.first."timestamp") / 1e6 AS took_s,
+               coalesce(s.after_step, 0) AS after_step, coalesce(m.last_step, s.after_step, 0) AS last_step,
+               coalesce(m.steps, 0) AS steps,
+               CASE WHEN e.first.kind = 'restarting' THEN 'taken_down' WHEN e.first.kind IS NOT NULL THEN e.first.kind
+                    WHEN s.next_seq IS NOT NULL THEN 'killed' END AS ended_by,
+               e.first.cause AS cause, e.first.error AS error, a.delay_s AS restart_delay_s
+        FROM starts s LEFT JOIN ends e ON e.harness = s.harness AND e.attempt = s.attempt
+        LEFT JOIN again a ON a.harness = s.harness AND a.attempt = s.attempt
+        LEFT JOIN made m ON m.harness = s.harness AND m.attempt = s.attempt
+    """
+
+
+def harnesses(source: Source) -> str:
+    """One row for each harness: its status in the words of `orchestrator.lifecycle`, and how far it has come."""
+    return f"""
+        WITH headers AS (SELECT * FROM ({source.own(KINDS, {})}) WHERE harness <> ''),
+        said AS (
+            SELECT harness, max(seq) AS last_seq, arg_max(kind, seq) AS newest, arg_max(attempt, seq) AS attempt,
+                   arg_max(kind, seq) FILTER (kind NOT IN ('started', 'restarting')) AS held,
+                   arg_max(kind, seq) FILTER (kind NOT IN ('paused', 'resumed')) AS awaits
+            FROM headers WHERE kind IN ({among(LIFE)}) GROUP BY harness
+        ), seen AS (
+            SELECT harness, min(seq) AS seq, min("timestamp") AS first_timestamp, max("timestamp") AS last_timestamp,
+                   count(*) FILTER (kind = 'step') AS steps, coalesce(max(step) FILTER (kind = 'step'), 0) AS current_step,
+                   max(attempt) AS attempt
+            FROM headers GROUP BY harness
+        )
+        SELECT s.seq AS seq, s.harness AS harness,
+               CASE WHEN l.newest IS NULL OR l.newest = 'forked' THEN 'new'
+                    WHEN l.newest IN ('started', 'restarting') AND l.held = 'paused' THEN 'paused'
+                    WHEN l.newest = 'resumed' AND l.awaits = 'restarting' THEN 'backing_off'
+                    WHEN l.newest IN ('started', 'resumed') THEN 'running'
+                    WHEN l.newest = 'restarting' THEN 'backing_off' ELSE l.newest END AS status,
+               coalesce(l.attempt, s.attempt) AS attempt, s.current_step AS current_step, s.steps AS steps,
+               s.first_timestamp AS first_timestamp, s.last_timestamp AS last_timestamp
+        FROM seen s LEFT JOIN said l ON l.harness = s.harness
+    """
+
 
 VERSION = 1
 """Of the columns."""
@@ -24,14 +149,7 @@ _TOOK_US = "STRUCT(" + ", ".join(f'"{name}" BIGINT' for name in (*_TOOK, "commit
 
 
 def _steps(source: Source) -> str:
-    fields = {
-        "input": "JSON",
-        "output": "JSON",
-        "delta": "JSON",
-        "summary": "VARCHAR",
-        "took_us": _TOOK_US,
-        "consumed": "BIGINT[]",
-    }
+    fields = typed("input:JSON output:JSON delta:JSON summary:VARCHAR consumed:BIGINT[]") | {"took_us": _TOOK_US}
     parts = ", ".join(
         f"CASE WHEN took_us IS NOT NULL THEN coalesce(took_us.{name}, 0) / 1e6 END AS {name}_s" for name in _TOOK
     )
@@ -86,8 +204,8 @@ FRAMES: dict[str, Callable[[Source], str]] = {
     "outputs": _outputs,
     "attachments": _attachments,
     "budgets": budgets,
-    "features": features.query,
-    "feature_standing": standing.query,
+    "features": features,
+    "feature_standing": feature_standing,
     "trades": trades,
     "equity": equity,
 }

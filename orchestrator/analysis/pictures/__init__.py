@@ -13,17 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.pictures.comparison_picture import comparison
-from orchestrator.analysis.pictures.cost_picture import cost
-from orchestrator.analysis.pictures.equity_picture import equity
-from orchestrator.analysis.pictures.failures_picture import failures
-from orchestrator.analysis.pictures.latency_picture import latency
-from orchestrator.analysis.pictures.picture_page import Picture
-from orchestrator.analysis.pictures.progress_picture import progress
-from orchestrator.analysis.pictures.restarts_picture import restarts
-from orchestrator.analysis.pictures.shares_picture import shares
-from orchestrator.analysis.pictures.throughput_picture import throughput
-from orchestrator.analysis.pictures.timeline_picture import timeline
+from orchestrator.analysis.pictures.bar_pictures import cost, failures, shares
+from orchestrator.analysis.pictures.chart_layers import Picture
+from orchestrator.analysis.pictures.latency_picture import comparison, latency
+from orchestrator.analysis.pictures.line_pictures import equity, progress
+from orchestrator.analysis.pictures.time_pictures import restarts, throughput, timeline
 from orchestrator.errors import UsageError
 
 __all__ = ["DRAWN", "PICTURES", "Picture", "picture", "pictures", "save_pictures"]

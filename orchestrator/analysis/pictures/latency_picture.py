@@ -1,4 +1,8 @@
-"""How long steps take: for each harness a swelling line, thick where many are, on an axis of powers of ten."""
+"""How long steps take, on an axis of powers of ten.
+
+latency      for each harness a swelling line, thick where many steps are
+comparison   two runs side by side; a hollow sign is the first run, a full one the second
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,12 @@ from typing import Any
 
 from attrs import frozen
 
-from harnesses.charts.chart_theme import FAINT, INK, WIDTH, Spec
-from orchestrator.analysis.answers.answer_wording import seconds
+from harnesses.charts.chart_theme import ALARM, FAINT, INK, WIDTH, Spec
+from orchestrator.analysis.answers.answer import seconds, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.gathered import gather
-from orchestrator.analysis.pictures.chart_layers import SMALL, channel, layer, rows_of
-from orchestrator.analysis.pictures.picture_page import Picture, nothing, sheet, values
-from orchestrator.analysis.pictures.roll_picture import Roll, roll, row_height
+from orchestrator.analysis.frames.run_tables import gather
+from orchestrator.analysis.pictures import chart_layers as chart
+from orchestrator.analysis.pictures import picture_tables as tables
 
 PER_DECADE = 8
 _LEAST_S = 1e-6
@@ -48,23 +51,23 @@ class Spread:
     most_s: float
 
 
-def latency(run: Run, harness: str | None = None) -> Picture:
+def latency(run: Run, harness: str | None = None) -> chart.Picture:
     """Draw how long steps take."""
-    cast = roll(run, harness)
+    cast = tables.roll(run, harness)
     found, notes = spreads(run, cast.names)
     if not found:
-        return nothing("latency", "No step has been recorded")
+        return chart.nothing("latency", "No step has been recorded")
     named = [one.harness for one in found]
     order = [cast.labels[name] for name in cast.names if name in named]
-    height = row_height(len(found))
-    body = rows_of(
+    height = tables.row_height(len(found))
+    body = chart.rows_of(
         order,
         height,
         [_bodies(cast, found, height), _marks(cast, found, height), *_said(cast, found)],
         width=WIDTH - 60,
     )
     key = "thicker: more of the harness's steps; long line: half take less; short line: 95 % take less; dot: 99 %"
-    return sheet("latency", _title(cast, found), (key,), body, (*notes, *cast.notes))
+    return chart.sheet("latency", _title(cast, found), (key,), body, (*notes, *cast.notes))
 
 
 def spreads(run: Run, names: tuple[str, ...]) -> tuple[list[Spread], tuple[str, ...]]:
@@ -84,7 +87,7 @@ def _rows(run: Run, took: str, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     return run.rows(_COUNTED.format(took=took.replace("$names", "?")), [list(names)])
 
 
-def _title(cast: Roll, found: list[Spread]) -> str:
+def _title(cast: tables.Roll, found: list[Spread]) -> str:
     slowest = max(found, key=lambda one: one.marks[0])
     half, _, last = slowest.marks
     who = cast.labels[slowest.harness] + (" is slowest" if len(found) > 1 else "")
@@ -120,7 +123,7 @@ def _ticks(least: float, most: float) -> list[float]:
     return [tick for tick in ticks if least * 0.999 <= tick <= most * 1.001]
 
 
-def _bodies(cast: Roll, found: list[Spread], height: int) -> Spec:
+def _bodies(cast: tables.Roll, found: list[Spread], height: int) -> Spec:
     rows: list[dict[str, Any]] = [
         {
             "harness": cast.labels[one.harness],
@@ -132,25 +135,25 @@ def _bodies(cast: Roll, found: list[Spread], height: int) -> Spec:
         for bin, count in one.bins.items()
     ]
     x = {"field": "least", **axis(min(row["least"] for row in rows), max(row["most"] for row in rows))}
-    thick = channel("thick:Q", scale={"domain": [0, 1], "range": [0, 0.82 * height]}, legend=None)
-    return layer(rows, {"type": "bar", "color": _BODY}, x=x, x2="most", size=thick)
+    thick = chart.channel("thick:Q", scale={"domain": [0, 1], "range": [0, 0.82 * height]}, legend=None)
+    return chart.layer(rows, {"type": "bar", "color": _BODY}, x=x, x2="most", size=thick)
 
 
-def _marks(cast: Roll, found: list[Spread], height: int) -> Spec:
+def _marks(cast: tables.Roll, found: list[Spread], height: int) -> Spec:
     rows = [
         {"harness": cast.labels[one.harness], "half": one.marks[0], "most": one.marks[1], "last": one.marks[2]}
         for one in found
     ]
     tick = {"type": "tick", "color": INK, "opacity": 1}
     marks = [
-        layer(None, {**tick, "thickness": 2.4, "size": 0.92 * height}, x="half:Q"),
-        layer(None, {**tick, "thickness": 1.4, "size": 0.5 * height}, x="most:Q"),
-        layer(None, {"type": "point", "filled": True, "color": INK, "size": 26, "opacity": 1}, x="last:Q"),
+        chart.layer(None, {**tick, "thickness": 2.4, "size": 0.92 * height}, x="half:Q"),
+        chart.layer(None, {**tick, "thickness": 1.4, "size": 0.5 * height}, x="most:Q"),
+        chart.layer(None, {"type": "point", "filled": True, "color": INK, "size": 26, "opacity": 1}, x="last:Q"),
     ]
-    return {"data": values(rows), "layer": marks}
+    return {"data": chart.values(rows), "layer": marks}
 
 
-def _said(cast: Roll, found: list[Spread]) -> list[Spec]:
+def _said(cast: tables.Roll, found: list[Spread]) -> list[Spec]:
     """Return the figures to the right, in columns under their heads."""
     columns = {"half": 48, "99 %": 108, "most": 168}
     rows = [
@@ -158,10 +161,82 @@ def _said(cast: Roll, found: list[Spread]) -> list[Spec]:
         for one in found
         for second, at in zip((one.marks[0], one.marks[2], one.most_s), columns.values(), strict=True)
     ]
-    text = {"type": "text", "align": "right", "color": INK, "fontSize": SMALL}
-    place = channel("at:Q", scale=None, axis=None)
+    text = {"type": "text", "align": "right", "color": INK, "fontSize": chart.SMALL}
+    place = chart.channel("at:Q", scale=None, axis=None)
     heads = [{"said": word, "at": WIDTH - 60 + at} for word, at in columns.items()]
     return [
-        layer(rows, text, x=place, text="said"),
-        layer(heads, {**text, "color": FAINT, "baseline": "bottom"}, x=place, y={"value": -4}, text="said"),
+        chart.layer(rows, text, x=place, text="said"),
+        chart.layer(heads, {**text, "color": FAINT, "baseline": "bottom"}, x=place, y={"value": -4}, text="said"),
     ]
+
+
+_SAME = 0.05
+"""A difference below this part is none."""
+
+
+def comparison(run: Run, other: Run, harness: str | None = None) -> chart.Picture:
+    """Draw how long steps take in both runs."""
+    cast = tables.roll(run, harness)
+    before = {one.harness: one for one in spreads(run, cast.names)[0]}
+    after = {one.harness: one for one in spreads(other, cast.names)[0]}
+    both = [name for name in cast.names if name in before and name in after]
+    if not both:
+        return chart.nothing("comparison", "No harness has made steps in both runs")
+    rest = len(set(before) | set(after)) - len(both)
+    notes = (f"{times(rest, 'harness', 'harnesses')} made steps in the first run only",) if rest else ()
+    body = _pairs(cast, [(before[name], after[name]) for name in both])
+    key = "circles: half of the steps take less; triangles: 99 %; hollow: the first run, full: the second one"
+    return chart.sheet("comparison", _comparison_title(cast, before, after, both), (key,), body, (*notes, *cast.notes))
+
+
+def _comparison_title(cast: tables.Roll, before: dict[str, Spread], after: dict[str, Spread], both: list[str]) -> str:
+    ratios = {name: after[name].marks[0] / before[name].marks[0] for name in both}
+    slower = [name for name in both if ratios[name] > 1 + _SAME]
+    faster = [name for name in both if ratios[name] < 1 - _SAME]
+    most = max(both, key=lambda name: max(ratios[name], 1 / ratios[name]))
+    if not slower and not faster:
+        return f"The steps of {times(len(both), 'harness', 'harnesses')} take as long as before"
+    word = "slower" if ratios[most] > 1 else "faster"
+    return (
+        f"Of {times(len(both), 'harness', 'harnesses')} {len(slower):,} slower and {len(faster):,} faster; most of all "
+        f"{cast.labels[most]}, {word}: {seconds(before[most].marks[0])} before, {seconds(after[most].marks[0])} now"
+    )
+
+
+def _pairs(cast: tables.Roll, pairs: list[tuple[Spread, Spread]]) -> Spec:
+    rows = [
+        {
+            "harness": cast.labels[one.harness],
+            "mark": mark,
+            "was": one.marks[at],
+            "is": other.marks[at],
+            "ink": _ink(one, other, at),
+        }
+        for one, other in pairs
+        for at, mark in ((0, "half"), (2, "99 %"))
+    ]
+    every = [float(row[key]) for row in rows for key in ("was", "is")]  # type: ignore[arg-type]
+    x = axis(min(every) / 1.3, max(every) * 1.3)
+    shape = chart.channel("mark:N", scale={"domain": ["half", "99 %"], "range": ["circle", "triangle-up"]}, legend=None)
+    ink = chart.channel("ink:N", scale=None)
+    was, now = {"field": "was", **x}, {"field": "is", **x}
+    point = {"type": "point", "size": 70, "opacity": 1, "strokeWidth": 1.6, "filled": True}
+    hollow = {**point, "fill": "white", "color": FAINT}
+    return {
+        "width": WIDTH - 20,
+        "height": {"step": max(26, tables.row_height(len(pairs))), "for": "position"},
+        "data": chart.values(rows),
+        "encoding": {
+            "y": chart.names_axis([cast.labels[one.harness] for one, _ in pairs]),
+            "yOffset": chart.channel("mark:N", sort=["half", "99 %"]),
+        },
+        "layer": [
+            chart.layer(None, {"type": "rule", "strokeWidth": 1.4}, x=was, x2="is", color=ink),
+            chart.layer(None, hollow, x=was, shape=shape, stroke={"value": INK}),
+            chart.layer(None, point, x=now, shape=shape, color=ink),
+        ],
+    }
+
+
+def _ink(one: Spread, other: Spread, at: int) -> str:
+    return ALARM if other.marks[at] > one.marks[at] * (1 + _SAME) else INK

@@ -1,24 +1,111 @@
-"""What several pictures tell of, read from a run once: attempts, tries at features, and steps by time."""
+"""What several pictures show: which harnesses, over what time, and how they are written; attempts and pauses, thinned where a
+picture has too many; steps by time. Attempts and tries at features are read from a run once.
+"""
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary, WeakSet
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
 
-from harnesses.charts.time_axis import Span
-from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.pictures.roll_picture import Roll
-from orchestrator.events import EVENTS, Started
+from attrs import evolve, frozen
 
-_HOLDING = ", ".join(f"'{event.kind}'" for event in EVENTS if event is not Started)
+from harnesses.charts.chart_theme import ALARM
+from harnesses.charts.time_axis import Span, span_of
+from orchestrator.analysis.answers.answer import times
+from orchestrator.analysis.frames.analysis_run import Run, once_a_run
+from orchestrator.analysis.frames.run_tables import gather
+from orchestrator.analysis.sources.source_reading import LIFE
+from orchestrator.events import Started
+from orchestrator.text.terminal_text import one_line
+
+WIDTH = 28
+"""Characters of a name that are written: what is longer is cut in the middle, as its ends tell names apart."""
+MOST_ROWS = 100
+"""Harnesses that are shown one by one: as many rows are still read on a page."""
+
+
+def labels(names: Iterable[str], width: int = WIDTH) -> dict[str, str]:
+    """Return what is written for each name; no two are the same."""
+    written: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        label = base = short(name, width) or "(no name)"
+        count = 2
+        while label in taken:
+            label, count = f"{base} ({count})", count + 1
+        taken.add(label)
+        written[name] = label
+    return written
+
+
+def short(text: str, width: int = WIDTH) -> str:
+    """Return text on one line, inert, with its middle left out if it is long."""
+    flat = one_line(text, 10_000)
+    if len(flat) <= width:
+        return flat
+    tail = (width - 1) // 3
+    return f"{flat[: width - 1 - tail]}…{flat[-tail:]}"
+
+
+def row_height(rows: int) -> int:
+    """Return how high a row is, so that few are easily seen and many fit."""
+    return max(13, min(34, 900 // max(rows, 1)))
+
+
+@frozen
+class Roll:
+    """The harnesses of a picture, oldest first."""
+
+    names: tuple[str, ...]
+    labels: dict[str, str]
+    """What is written for each; in the order of `names`."""
+    steps: dict[str, int]
+    span: Span
+    """From the first record to the last one."""
+    notes: tuple[str, ...]
+    """Who is left out."""
+
+    @property
+    def all_steps(self) -> int:
+        """Steps of those that are shown."""
+        return sum(self.steps.values())
+
+    @property
+    def order(self) -> list[str]:
+        """What is written, from top to bottom."""
+        return list(self.labels.values())
+
+    def row(self, harness: str, begin_us: float, end_us: float) -> dict[str, object]:
+        """Return a stretch of the time of a harness as data."""
+        return {"harness": self.labels[harness], "at": self.span.at(begin_us), "end": self.span.at(end_us)}
+
+
+def roll(run: Run, harness: str | None = None, most: int = MOST_ROWS) -> Roll:
+    """Return the harnesses to be shown: all, or one; of more than `most` those with the most steps."""
+    gather(run)
+    found = run.rows(
+        """
+        SELECT harness, sum(steps)::BIGINT AS steps, min(epoch_us(first)), max(epoch_us(last))
+        FROM gathered WHERE harness <> '' AND harness = coalesce(?, harness) GROUP BY harness ORDER BY min(first), harness
+        """,
+        [harness],
+    )
+    kept = {row[0] for row in sorted(found, key=lambda row: -row[1])[:most]}
+    shown = [row for row in found if row[0] in kept]
+    span = span_of(min((row[2] for row in found), default=None), max((row[3] for row in found), default=None))
+    gone = len(found) - len(shown)
+    notes = (f"{times(gone, 'harness', 'harnesses')} of {len(found):,} left out: those with the fewest steps",) if gone else ()
+    steps = {row[0]: int(row[1]) for row in shown}
+    return Roll(tuple(steps), labels(steps), steps, span, notes)
+
+
+_HOLDING = tuple(kind for kind in LIFE if kind != Started.kind)
 """Kinds of events that begin or end a pause; a start does neither."""
-_TRIES_READ: WeakSet[Run] = WeakSet()
-_ATTEMPTS_READ: WeakSet[Run] = WeakSet()
 
 
+@once_a_run
 def read_attempts(run: Run) -> None:
     """Make `drawn_attempts`, each attempt and how it ended, and `drawn_pauses`, what tells when one was held."""
-    if run in _ATTEMPTS_READ:
-        return
     run.rows("""
         CREATE OR REPLACE TEMP TABLE drawn_attempts AS
         SELECT harness, attempt, started, ended, cause, error, restart_delay_s, ended_by
@@ -26,16 +113,13 @@ def read_attempts(run: Run) -> None:
     """)
     run.rows(f"""
         CREATE OR REPLACE TEMP TABLE drawn_pauses AS
-        SELECT seq, harness, kind, "timestamp" FROM ({run.source.own(tuple(event.kind for event in EVENTS), {})})
-        WHERE kind IN ({_HOLDING})
+        SELECT seq, harness, kind, "timestamp" FROM ({run.source.own(_HOLDING, {})})
     """)
-    _ATTEMPTS_READ.add(run)
 
 
+@once_a_run
 def read_tries(run: Run) -> None:
     """Make `drawn_tries`, what became of each try at a feature, and `drawn_features`, how many there are."""
-    if run in _TRIES_READ:
-        return
     run.rows("""
         CREATE OR REPLACE TEMP TABLE drawn_tries AS
         SELECT seq, harness, feature, step_number, "timestamp", is_try, passed, regressed, tokens, money::DOUBLE AS money
@@ -46,7 +130,6 @@ def read_tries(run: Run) -> None:
     else:
         listed = "SELECT '' AS harness, 0 AS listed, 0 AS passed LIMIT 0"
     run.rows(f"CREATE OR REPLACE TEMP TABLE drawn_features AS {listed}")
-    _TRIES_READ.add(run)
 
 
 FINEST = 240
@@ -84,3 +167,91 @@ def _counted(run: Run, span: Span) -> dict[str, dict[int, int]]:
     for name, stretch, steps in run.rows(query, [span.begin_us, (span.end_us - span.begin_us) / FINEST, FINEST - 1]):
         found.setdefault(name, {})[stretch] = steps
     return found
+
+
+MOST_SPELLS = 2_000
+"""Attempts that a picture shows: of more, those that lasted longest, and the newest of each harness."""
+
+
+@frozen
+class Sign:
+    """How the end of an attempt is drawn."""
+
+    words: str
+    shape: str
+    is_alarming: bool = False
+
+
+SIGNS = {
+    "failed": Sign("crashed", "M-0.8,-0.8L0.8,0.8M-0.8,0.8L0.8,-0.8", is_alarming=True),
+    "killed": Sign("ended with its program", "M-1,0L1,0M0,-1L0,1M-0.7,-0.7L0.7,0.7M-0.7,0.7L0.7,-0.7", is_alarming=True),
+    "gave_up": Sign("gave up", "triangle-down", is_alarming=True),
+    "blocked": Sign("blocked", "triangle-up"),
+    "budget_spent": Sign("budget spent", "triangle-left"),
+    "stopped": Sign("stopped", "square"),
+    "taken_down": Sign("restarted with a sibling", "cross"),
+    "exhausted": Sign("had no more to do", "diamond"),
+    "completed": Sign("completed", "circle"),
+    "": Sign("was running", "triangle-right"),
+}
+"""By the kind of the event; `killed` if there is none and it is over, nothing if it may be running."""
+
+
+CROSS = {"type": "point", "shape": SIGNS["failed"].shape, "color": ALARM, "opacity": 1}
+"""The mark of a crash, and of a try that failed."""
+
+
+@frozen
+class Spell:
+    """A stretch of time of one harness."""
+
+    harness: str
+    begin_us: int
+    end_us: int
+    attempt: int
+    end: str = ""
+    """A key of `SIGNS`."""
+    steps: int = 0
+
+
+def spells(run: Run, cast: Roll) -> list[Spell]:
+    """Return the attempts, by harness, oldest first; one whose start is not on record begins with what is."""
+    read_attempts(run)
+    query = """
+        SELECT harness, epoch_us(coalesce(started, first)), epoch_us(coalesce(ended, last)), attempt,
+               coalesce(ended_by, ''), g.steps
+        FROM gathered g LEFT JOIN drawn_attempts USING (harness, attempt)
+        WHERE attempt > 0 AND list_contains(?, harness) ORDER BY harness, attempt
+    """
+    found = [Spell(*row) for row in run.rows(query, [list(cast.names)])]
+    ended = [evolve(one, end_us=max(one.begin_us, one.end_us)) for one in found]
+    place = {name: index for index, name in enumerate(cast.names)}
+    return sorted(ended, key=lambda one: (place[one.harness], one.attempt))
+
+
+def thinned(found: list[Spell]) -> tuple[list[Spell], tuple[str, ...]]:
+    """Return as many attempts as a picture has room for, and what is to be said of the others."""
+    if len(found) <= MOST_SPELLS:
+        return found, ()
+    newest = {one.harness: one for one in found}
+    rest = sorted((one for one in found if one is not newest[one.harness]), key=lambda one: one.begin_us - one.end_us)
+    kept = {(one.harness, one.attempt) for one in (*newest.values(), *rest[: MOST_SPELLS - len(newest)])}
+    note = f"{MOST_SPELLS:,} of {len(found):,} attempts are drawn: those that lasted longest, and the newest ones"
+    return [one for one in found if (one.harness, one.attempt) in kept], (note,)
+
+
+def pauses(run: Run, cast: Roll) -> list[Spell]:
+    """Return when an operator held a harness; a pause that nobody has ended lasts as long as the picture."""
+    read_attempts(run)
+    query = """
+        SELECT harness, kind, epoch_us("timestamp") FROM drawn_pauses
+        WHERE list_contains(?, harness) ORDER BY seq
+    """
+    since: dict[str, int] = {}
+    found: list[Spell] = []
+    for harness, kind, time_us in run.rows(query, [list(cast.names)]):
+        if kind == "paused":
+            since.setdefault(harness, time_us)
+        elif harness in since:
+            found.append(Spell(harness, since.pop(harness), time_us, 0))
+    return [*found, *(Spell(harness, begin, cast.span.end_us, 0) for harness, begin in since.items())][:MOST_SPELLS]

@@ -114,19 +114,19 @@ def worked(run: Run, harness: str | None = None) -> list[Worked]:
     """Return how far each harness that works a list has come, by name."""
     if not has_lists(run):
         return []
-    of, given = ("", []) if harness is None else ("WHERE harness = ?", [harness])
     standings = run.rows(
-        f"""SELECT harness, feature, status, tries, tries_to_pass, interruptions, regressions, passed_step, last_step,
+        """SELECT harness, feature, status, tries, tries_to_pass, interruptions, regressions, passed_step, last_step,
                    coalesce(last_failure, ''), listed_step
-            FROM feature_standing {of} ORDER BY harness, coalesce(listed_step, first_step), first_step, feature""",
-        given,
+            FROM feature_standing WHERE harness = coalesce(?, harness)
+           ORDER BY harness, coalesce(listed_step, first_step), first_step, feature""",
+        [harness],
     )
     if not standings:
         return []
     tries = run.rows(
         f"""SELECT harness, "timestamp", step_number, feature, passed, kind FROM features
-            {of} {"WHERE" if harness is None else "AND"} (passed OR regressed OR kind IN {_TASKS}) ORDER BY harness, seq""",
-        given,
+            WHERE harness = coalesce(?, harness) AND (passed OR regressed OR kind IN {_TASKS}) ORDER BY harness, seq""",
+        [harness],
     )
     spans = {
         name: (begin, end, status in _GOING_ON)

@@ -1,11 +1,13 @@
 """What trading harnesses have won and lost, by the formulas of the trading report, read in one pass in little memory.
 
-The law: sums of money are exact, and every figure that the report has too is the same to its last digit.
+Of runs that were pruned, what they held where their steps begin that are there. The law: sums of money are exact, and every
+figure that the report has too is the same to its last digit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
 from math import sqrt
@@ -22,7 +24,10 @@ from harnesses.trading.market.orders import ZERO, Fill, Side
 from harnesses.trading.position_book import Book, Position
 from harnesses.trading.report.report_figures import YEAR_S, yearly
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.presets.trading_books import first_books
+from orchestrator.analysis.frames.run_tables import look
+from orchestrator.analysis.sources import StoreSource
+from orchestrator.errors import StoreError, UsageError
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 _PAGE = 10_000
 _SAID = '{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "refused": ["JSON"]}'
@@ -255,17 +260,17 @@ def accounts(run: Run, harness: str | None = None) -> list[Account]:
 
 def _walk(run: Run, harness: str | None) -> None:
     """Put down where each account stood after each step: narrow, so that many of them can be put in order."""
-    of = "" if harness is None else "WHERE harness = ?"
     run.rows(
         f"""
         CREATE OR REPLACE TEMP TABLE walked AS
         SELECT harness, step_number, time, said.equity AS equity, said.cash::DOUBLE AS cash,
                coalesce(len(said.refused), 0) AS refused
         FROM (SELECT harness, step_number, TRY_CAST(said.time AS TIMESTAMP) AS time, said
-              FROM (SELECT harness, step_number, json_transform(output, '{_SAID}') AS said FROM steps {of}))
+              FROM (SELECT harness, step_number, json_transform(output, '{_SAID}') AS said FROM steps
+                    WHERE harness = coalesce(?, harness)))
         WHERE time IS NOT NULL AND TRY_CAST(said.equity AS DOUBLE) IS NOT NULL AND TRY_CAST(said.cash AS DOUBLE) IS NOT NULL
         """,
-        [] if harness is None else [harness],
+        [harness],
     )
 
 
@@ -293,3 +298,36 @@ def _pages(run: Run) -> Iterator[tuple[Any, ...]]:
     )
     while page := cursor.fetchmany(_PAGE):
         yield from page
+
+
+@frozen
+class Kept:
+    """What of the state of a trading harness is looked at."""
+
+    book: Book | None = None
+
+
+_kept = msgspec.json.Decoder(Kept).decode
+
+
+def first_books(run: Run) -> dict[str, tuple[int, bool, Book]]:
+    """Return, of harnesses with steps that are gone: from which step they are known, whether their book then is, and it."""
+    look(run)
+    found: dict[str, tuple[int, bool, Book]] = {}
+    for name, first, missing in run.rows(
+        "SELECT harness, first_step, missing FROM remaining WHERE first_step > 1 OR missing > 0"
+    ):
+        book = None if missing else _book(run, name, first)
+        found[name] = (first if first > 1 else 0, book is not None, book or Book(ZERO))
+    return found
+
+
+def _book(run: Run, name: str, step: int) -> Book | None:
+    """Return the book after a step, where there is a store to give it."""
+    if not isinstance(run.source, StoreSource):
+        return None
+    try:
+        with closing(SqliteReader(run.location)) as reader:
+            return _kept(reader.state_at(name, step)).book
+    except (StoreError, UsageError, msgspec.DecodeError):
+        return None

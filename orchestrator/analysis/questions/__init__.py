@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from orchestrator.analysis.answers.answer import Answer
+from orchestrator.analysis.questions import compare_question as compare
 from orchestrator.analysis.questions import cost_question as cost
 from orchestrator.analysis.questions import failures_question as failures
 from orchestrator.analysis.questions import loops_question as loops
@@ -14,8 +15,7 @@ from orchestrator.analysis.questions import slow_question as slow
 from orchestrator.analysis.questions import summary_question as summary
 from orchestrator.analysis.questions import throughput_question as throughput
 from orchestrator.analysis.questions import timeline_question as timeline
-from orchestrator.analysis.questions.compare import compare_question as compare
-from orchestrator.analysis.questions.why import why_question as why
+from orchestrator.analysis.questions import why_question as why
 
 QUESTIONS: dict[str, Callable[..., Answer]] = {
     "summary": summary.answer,

@@ -8,12 +8,10 @@ from typing import Any
 
 from attrs import frozen
 
-from orchestrator.analysis.answers.answer import Answer, Cell, Table
-from orchestrator.analysis.answers.answer_wording import listed, seconds, share, times
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, money, seconds, share, shown, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import OWN, look, what_is_gone, what_was_copied
+from orchestrator.analysis.frames.run_tables import OWN, look, what_is_gone, what_was_copied
 from orchestrator.analysis.presets.coding_questions import has_lists
-from orchestrator.analysis.questions.answer_cells import money, shown
 from orchestrator.analysis.questions.record_scan import harnesses
 
 Row = tuple[Cell, ...]
@@ -33,12 +31,10 @@ _PASSED = (
     *("harness", "passed", "tries", "money_per_pass", "tokens_per_pass", "agent_per_pass_s", "try_per_pass_s"),
     *("in_vain", "in_vain_money", "in_vain_tokens", "in_vain_agent_s", "in_vain_share"),
 )
-_POOLS = ("pool", "spends", "forfeited", "money", "tokens", "turns", "tool_calls", "steps", "working_time_s")
-_CRASHES = ("harness", "attempts", "crashed", "steps_of_crashed", "lost_s", "restart_delay_s")
-_APPROVALS = (
-    *("harness", "category", "asked", "approved", "denied", "unanswered"),
-    *("waited_s", "waited_p50_s", "waited_max_s"),
-)
+_FEATURES = "harness feature passed tries in_vain money tokens agent_s took_s"
+_POOLS = "pool spends forfeited money tokens turns tool_calls steps working_time_s"
+_CRASHES = "harness attempts crashed steps_of_crashed lost_s restart_delay_s"
+_APPROVALS = "harness category asked approved denied unanswered waited_s waited_p50_s waited_max_s"
 _HARNESSES_NOTE = (
     "Money, tokens, turns and tool calls are what was charged to budgets; where nothing was, tokens, tool calls and money "
     "are what agents reported, and turns the tries at features. work_s: from resumption to the step, of which agent_s in "
@@ -79,11 +75,15 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     names = harnesses(run, harness)
     every, tries = _harnesses(run, harness), _tries(run, harness)
     tables = [Table("harnesses", _HARNESSES, every, " ".join(filter(None, (_HARNESSES_NOTE, what_was_copied(run, names)))))]
-    per_pass = [_per_pass(name, [one for one in tries if one.harness == name]) for name in _names(tries)]
+    per_pass = [
+        _per_pass(name, [one for one in tries if one.harness == name]) for name in sorted({one.harness for one in tries})
+    ]
     if tries:
-        head = ("harness", "feature", "passed", "tries", "in_vain", "money", "tokens", "agent_s", "took_s")
         tables.append(Table("passed", _PASSED, per_pass, _PASSED_NOTE))
-        tables.append(Table("features", head, [_feature(one) for one in sorted(tries, key=_dearest_first)]))
+        dearest = sorted(
+            tries, key=lambda one: (-(one.money or 0), -(one.tokens or 0), -one.agent_s, one.harness, one.feature)
+        )
+        tables.append(Table("features", _FEATURES, map(_feature, dearest)))
     pools, crashes, approvals = _pools(run), _crashes(run, harness), _approvals(run, harness)
     if pools:
         note = (
@@ -98,12 +98,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     return Answer("cost", tables, [*_sentences(every, per_pass, crashes, approvals), *what_is_gone(run, names)])
 
 
-def _of(harness: str | None, begin: str = "WHERE") -> tuple[str, list[Any]]:
-    return ("", []) if harness is None else (f"{begin} harness = ?", [harness])
-
-
 def _harnesses(run: Run, harness: str | None) -> list[Row]:
-    of, given = _of(harness)
     worked = "" if has_lists(run) else "AND false"
     rows = run.rows(
         f"""
@@ -120,9 +115,9 @@ def _harnesses(run: Run, harness: str | None) -> list[Row]:
                coalesce(nullif(c.tokens, 0), t.tokens), coalesce(nullif(c.money, 0), t.money)
         FROM harnesses LEFT JOIN every e USING (harness) LEFT JOIN made m USING (harness)
         LEFT JOIN charged c USING (harness) LEFT JOIN told t USING (harness)
-        {of} ORDER BY harness
+        WHERE harness = coalesce(?, harness) ORDER BY harness
         """,
-        given,
+        [harness],
     )
     return [(shown(row[0]), *row[1:9], money(row[9])) for row in rows]
 
@@ -130,7 +125,6 @@ def _harnesses(run: Run, harness: str | None) -> list[Row]:
 def _tries(run: Run, harness: str | None) -> list[Tries]:
     if not has_lists(run):
         return []
-    of, given = _of(harness, "AND")
     rows = run.rows(
         f"""
         WITH charged AS (SELECT harness, step_number, nullif(sum(money), 0) AS money, nullif(sum(tokens), 0)::BIGINT AS tokens
@@ -147,10 +141,10 @@ def _tries(run: Run, harness: str | None) -> list[Tries]:
                sum(t.money), sum(t.tokens)::BIGINT, sum(t.agent_s), sum(took_s), sum(t.money) FILTER (in_vain),
                sum(t.tokens) FILTER (in_vain)::BIGINT, coalesce(sum(t.agent_s) FILTER (in_vain), 0)
         FROM tries t JOIN feature_standing s USING (harness, feature) JOIN remaining r USING (harness)
-        WHERE t.step_number > r.copied {of}
+        WHERE t.step_number > r.copied AND harness = coalesce(?, harness)
         GROUP BY harness, feature ORDER BY harness, feature
         """,
-        given,
+        [harness],
     )
     return [Tries(*row) for row in rows]
 
@@ -179,10 +173,6 @@ def _feature(one: Tries) -> Row:
     return (*head, money(one.money), one.tokens, one.agent_s, one.took_s)
 
 
-def _dearest_first(one: Tries) -> tuple[Any, ...]:
-    return (-(one.money or 0), -(one.tokens or 0), -one.agent_s, one.harness, one.feature)
-
-
 def _pools(run: Run) -> list[Row]:
     rows = run.rows(
         f"""
@@ -195,31 +185,29 @@ def _pools(run: Run) -> list[Row]:
 
 
 def _crashes(run: Run, harness: str | None) -> list[Row]:
-    of, given = _of(harness, "AND")
     rows = run.rows(
-        f"""
+        """
         WITH lasts AS (SELECT harness, attempt, max("timestamp") AS last FROM steps GROUP BY harness, attempt)
         SELECT harness, count(*), count(*) FILTER (crashed), coalesce(sum(steps) FILTER (crashed), 0)::BIGINT,
                coalesce(sum(greatest(epoch(ended - coalesce(last, started)), 0)) FILTER (crashed), 0),
                coalesce(sum(restart_delay_s), 0)
         FROM (SELECT *, ended_by IN ('failed', 'gave_up', 'killed') AS crashed FROM attempts)
-        LEFT JOIN lasts USING (harness, attempt) WHERE harness <> '' {of}
+        LEFT JOIN lasts USING (harness, attempt) WHERE harness <> '' AND harness = coalesce(?, harness)
         GROUP BY harness HAVING bool_or(crashed) ORDER BY harness
         """,
-        given,
+        [harness],
     )
     return [(shown(row[0]), *row[1:]) for row in rows]
 
 
 def _approvals(run: Run, harness: str | None) -> list[Row]:
-    of, given = _of(harness)
     rows = run.rows(
-        f"""
+        """
         SELECT harness, category, count(*), count(*) FILTER (verdict = 'approved'), count(*) FILTER (verdict = 'denied'),
                count(*) FILTER (verdict IS NULL), coalesce(sum(waited_s), 0), median(waited_s), max(waited_s)
-        FROM approvals {of} GROUP BY harness, category ORDER BY harness, category
+        FROM approvals WHERE harness = coalesce(?, harness) GROUP BY harness, category ORDER BY harness, category
         """,
-        given,
+        [harness],
     )
     return [(shown(row[0]), shown(row[1] or ""), *row[2:]) for row in rows]
 
@@ -269,10 +257,6 @@ def _said_of_passes(row: Row) -> str:
             f"{times(int(str(one['in_vain'])), 'try', 'tries')} in vain, {share(float(str(one['in_vain_share'])))} of it"
         )
     return "; ".join(parts) + "."
-
-
-def _names(tries: Sequence[Tries]) -> list[str]:
-    return sorted({one.harness for one in tries})
 
 
 def _sum(amounts: Sequence[Any]) -> Any:

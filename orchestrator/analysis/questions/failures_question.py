@@ -8,20 +8,14 @@ from itertools import groupby, pairwise
 
 from attrs import define, field
 
-from orchestrator.analysis.answers.answer import Answer, Cell, Table
-from orchestrator.analysis.answers.answer_wording import listed, times
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, moment, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import what_is_gone
-from orchestrator.analysis.questions.answer_cells import moment
-from orchestrator.analysis.questions.record_scan import Said, harnesses, said
-from orchestrator.analysis.questions.row_folding import folded, innermost, without_class
-from orchestrator.analysis.sources.bad_lines import MOST
+from orchestrator.analysis.frames.run_tables import what_is_gone
+from orchestrator.analysis.questions.record_scan import Said, folded, harnesses, innermost, said, without_class
+from orchestrator.analysis.sources.log_source import MOST
 from orchestrator.text.terminal_text import one_line
 
-_COLUMNS = (
-    *("harness", "count", "error", "message", "then", "where", "last", "last_attempt", "last_step"),
-    *("first", "first_attempt", "first_step", "example"),
-)
+_COLUMNS = "harness count error message then where last last_attempt last_step first first_attempt first_step example"
 _NOTE = (
     "message: times, paths, ids and numbers folded; step: the one that was being made; where: the innermost line of the last "
     "one's traceback; then: what came next in the harness's life"
@@ -65,13 +59,9 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     bad = [] if harness is not None else [(one.file, one.line, one.problem) for one in run.bad_lines]
     tables = (
         Table("failures", _COLUMNS, map(_row, groups), _NOTE if groups else ""),
-        Table("halts", ("harness", "status", "attempt", "step", "since", "cause"), halts),
-        Table(
-            "effects",
-            ("harness", "step", "key", "outcome", "reason", "attempt", "timestamp"),
-            [(*row[:6], moment(row[6])) for row in effects],
-        ),
-        Table("bad_lines", ("file", "line", "problem"), bad, f"at most {MOST} are named" if len(bad) == MOST else ""),
+        Table("halts", "harness status attempt step since cause", halts),
+        Table("effects", "harness step key outcome reason attempt timestamp", [(*row[:6], moment(row[6])) for row in effects]),
+        Table("bad_lines", "file line problem", bad, f"at most {MOST} are named" if len(bad) == MOST else ""),
     )
     told_of = _sentences(groups, halts, [row[3] for row in effects], len(bad))
     return Answer("failures", tables, [*told_of, *what_is_gone(run, names)])

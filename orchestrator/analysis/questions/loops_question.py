@@ -12,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from orchestrator.analysis.answers.answer import Answer, Table
-from orchestrator.analysis.answers.answer_wording import times
+from orchestrator.analysis.answers.answer import Answer, Table, moment, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import what_is_gone
-from orchestrator.analysis.questions.answer_cells import moment
+from orchestrator.analysis.frames.run_tables import what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
 from orchestrator.text.terminal_text import one_line
 
@@ -68,7 +66,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     found = told_once(every)[:_MOST]
     shown = _shown(run, found)
     rows = [(*row, *shown.get(row[:5], (None, None, ""))) for row in found]
-    columns = ("harness", "kind", "period", "first_step", "last_step", "steps", "first", "last", "output")
+    columns = "harness kind period first_step last_step steps first last output"
     return Answer("loops", (Table("loops", columns, rows, _NOTE),), [*_sentences(rows), *what_is_gone(run, names)])
 
 

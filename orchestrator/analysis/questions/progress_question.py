@@ -6,35 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from orchestrator.analysis.answers.answer import Answer, Cell, Table
-from orchestrator.analysis.answers.answer_wording import listed, seconds, share, times
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, moment, money, seconds, share, shown, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import what_is_gone
+from orchestrator.analysis.frames.run_tables import what_is_gone
 from orchestrator.analysis.presets.coding_questions import Feature, Worked, worked
 from orchestrator.analysis.presets.trading_questions import Account, Drawdown, accounts
-from orchestrator.analysis.questions.answer_cells import moment, money, shown
 
 Row = tuple[Cell, ...]
 _FEATURES = (
-    *("harness", "what", "listed", "passed", "blocked", "pending", "regressed", "set_backs", "tries", "interrupted"),
-    *("passed_at_once", "tries_to_pass_median", "tries_to_pass_max", "passed_per_h", "left_low_s", "left_high_s"),
+    "harness what listed passed blocked pending regressed set_backs tries interrupted passed_at_once tries_to_pass_median "
+    "tries_to_pass_max passed_per_h left_low_s left_high_s"
 )
 _TRADING = (
-    *("harness", "begin", "end", "steps", "first_equity", "last_equity", "gain_share", "yearly_gain_share"),
-    *(
-        "max_drawdown_share",
-        "turnover",
-        "turns",
-        "exposure_share",
-        "fees",
-        "trades",
-        "refused",
-        "sales",
-        "hit_share",
-        "sharpe",
-    ),
+    "harness begin end steps first_equity last_equity gain_share yearly_gain_share max_drawdown_share turnover turns "
+    "exposure_share fees trades refused sales hit_share sharpe"
 )
-_SYMBOLS = ("harness", "symbol", "trades", "sales", "hit_share", "turnover", "fees", "gain")
+_STANDINGS = ("blocked", "pending", "passed")
+_SYMBOLS = "harness symbol trades sales hit_share turnover fees gain"
 _FEATURES_NOTE = (
     "A try counts if it came to an end: interrupted ones are told apart. regressed: passed, and was set back. The pace is by "
     "the clock on the wall, pauses included. left_low_s to left_high_s: what is left takes that long in 80 % of resamples of "
@@ -56,28 +44,26 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     every = _harnesses(run, harness)
     others = [row for row in every if row[0] not in kinds]
     counters = _counters(run, [str(row[0]) for row in others])
-    tables = [Table("harnesses", ("harness", "what", "status", "steps", "first", "last"), _overview(every, kinds))]
+    overview = [(shown(row[0]), kinds.get(row[0], "steps"), *row[1:3], *map(moment, row[3:])) for row in every]
+    tables = [Table("harnesses", "harness what status steps first last", overview)]
     if lists:
         tables += _of_lists(lists)
     if books:
         tables += _of_books(books)
     if counters:
         note = "The last values that the steps have set: whole numbers and others, at the top of the state."
-        tables.append(Table("counters", ("harness", "counter", "value", "step"), counters, note))
+        tables.append(Table("counters", "harness counter value step", counters, note))
     told = [*(_said(one) for one in lists), *(_said_of(one) for one in books), *_told(others, counters)]
     told += what_is_gone(run, [row[0] for row in every])
     return Answer("progress", tables, told or ["Nothing is recorded yet."])
 
 
 def _harnesses(run: Run, harness: str | None) -> list[tuple[Any, ...]]:
-    of, given = ("", []) if harness is None else ("WHERE harness = ?", [harness])
     return run.rows(
-        f"SELECT harness, status, steps, first_timestamp, last_timestamp FROM harnesses {of} ORDER BY harness", given
+        """SELECT harness, status, steps, first_timestamp, last_timestamp FROM harnesses
+           WHERE harness = coalesce(?, harness) ORDER BY harness""",
+        [harness],
     )
-
-
-def _overview(rows: Iterable[tuple[Any, ...]], kinds: dict[str, str]) -> list[Row]:
-    return [(shown(row[0]), kinds.get(row[0], "steps"), row[1], row[2], moment(row[3]), moment(row[4])) for row in rows]
 
 
 # lists
@@ -94,12 +80,16 @@ def _of_lists(lists: Sequence[Worked]) -> list[Table]:
     ]
     return [
         Table("features", _FEATURES, [_features(one) for one in lists], _FEATURES_NOTE),
-        Table("tries_to_pass", ("harness", "tries", "features"), distribution),
-        Table("burn_up", ("harness", "timestamp", "step", "feature", "event", "passing", "listed"), burn_up),
+        Table("tries_to_pass", "harness tries features", distribution),
+        Table("burn_up", "harness timestamp step feature event passing listed", burn_up),
         Table(
             "standing",
-            ("harness", "feature", "status", "tries", "tries_to_pass", "set_backs", "passed_step", "last_failure"),
-            [_standing(one, each) for one in lists for each in sorted(one.features, key=_unfinished_first)],
+            "harness feature status tries tries_to_pass set_backs passed_step last_failure",
+            [
+                _standing(one, each)
+                for one in lists
+                for each in sorted(one.features, key=lambda each: _STANDINGS.index(each.status))
+            ],
         ),
     ]
 
@@ -118,10 +108,6 @@ def _features(one: Worked) -> Row:
 def _standing(one: Worked, each: Feature) -> Row:
     head = (shown(one.harness), shown(each.id), each.status, each.tries, each.tries_to_pass)
     return (*head, each.regressions, each.passed_step, each.last_failure)
-
-
-def _unfinished_first(one: Feature) -> int:
-    return ("blocked", "pending", "passed").index(one.status)
 
 
 def _said(one: Worked) -> str:
@@ -163,7 +149,7 @@ def _of_books(books: Sequence[Account]) -> list[Table]:
         ),
         Table(
             "drawdowns",
-            ("harness", "which", "depth_share", "begin", "low", "end", "is_over", "length_s"),
+            "harness which depth_share begin low end is_over length_s",
             [_drawdown(*each) for each in spells],
             "From the highest equity so far until it is reached again, by the time of the bars.",
         ),
@@ -175,15 +161,8 @@ def _trading(one: Account) -> Row:
     return (
         *(shown(one.harness), moment(one.begin), moment(one.end), one.steps, money(one.first), money(one.last)),
         *(float(one.gain), one.yearly_gain, one.deepest.depth if one.deepest else 0.0, money(one.turnover), one.turns),
-        *(
-            one.exposure / one.steps,
-            money(one.fees),
-            one.fills,
-            one.refused,
-            sales,
-            hits / sales if sales and hits is not None else None,
-            one.sharpe,
-        ),
+        *(one.exposure / one.steps, money(one.fees), one.fills, one.refused, sales),
+        *(hits / sales if sales and hits is not None else None, one.sharpe),
     )
 
 

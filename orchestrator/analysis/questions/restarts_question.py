@@ -13,11 +13,9 @@ from typing import Any
 
 from attrs import astuple, frozen
 
-from orchestrator.analysis.answers.answer import Answer, Cell, Table
-from orchestrator.analysis.answers.answer_wording import seconds, times
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, moment, seconds, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import what_is_gone
-from orchestrator.analysis.questions.answer_cells import moment
+from orchestrator.analysis.frames.run_tables import what_is_gone
 from orchestrator.analysis.questions.record_scan import Said, harnesses, said
 from orchestrator.text.terminal_text import one_line
 
@@ -25,7 +23,8 @@ STORM, STORM_S = 5, 60.0
 STUCK = 3
 _RULE = f"a storm is at least {STORM} restarts of one harness within {STORM_S:g} s"
 _STUCK_RULE = f"at least {STUCK} attempts in a row that ended with an error after the same step"
-_HARNESSES = ("harness", "restarts", "for_siblings", "killed", "backoff_s", "planned_backoff_s", "most_counted", "gave_up")
+_HARNESSES = "harness restarts for_siblings killed backoff_s planned_backoff_s most_counted gave_up"
+_STORMS = "harness first last duration_s restarts first_attempt last_attempt cause"
 _NOTE = (
     "for_siblings: restarted because another harness of its supervisor ended; killed: attempts without an end on record; "
     "backoff: from the end of an attempt to the next; most_counted: restarts that counted against the intensity at once"
@@ -84,18 +83,8 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     rows = [_row(name, told.get(name, ()), ended.get(name, ()), put_off.get(name)) for name in names]
     tables = (
         Table("harnesses", _HARNESSES, [row for row in rows if any(row[1:4]) or row[-1]], _NOTE),
-        Table(
-            "storms",
-            ("harness", "first", "last", "duration_s", "restarts", "first_attempt", "last_attempt", "cause"),
-            map(_storm_row, found_storms),
-            _RULE,
-        ),
-        Table(
-            "stuck",
-            ("harness", "step", "attempts", "first_attempt", "last_attempt", "cause"),
-            map(astuple, found_stuck),
-            _STUCK_RULE,
-        ),
+        Table("storms", _STORMS, map(_storm_row, found_storms), _RULE),
+        Table("stuck", "harness step attempts first_attempt last_attempt cause", map(astuple, found_stuck), _STUCK_RULE),
     )
     return Answer("restarts", tables, [*_sentences(rows, found_storms, found_stuck), *what_is_gone(run, names)])
 

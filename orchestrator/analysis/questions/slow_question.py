@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from orchestrator.analysis.answers.answer import Answer, Cell, Table
-from orchestrator.analysis.answers.answer_wording import number, seconds, share
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, moment, number, seconds, share
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import OWN, look, what_is_gone
-from orchestrator.analysis.questions.answer_cells import moment
+from orchestrator.analysis.frames.run_tables import OWN, look, what_is_gone
 from orchestrator.analysis.questions.record_scan import harnesses
 
 MOST = 20
 """Rows of each table, unless more are asked for."""
 _PARTS = ("agent", "effects", "waiting", "own")
-_DOING = {
-    "agent": "in an agent",
-    "effects": "in effects",
-    "waiting": "waiting",
-    "own": "in its own code",
-    "": "it is not on record where",
-}
+_COLUMNS = "harness step attempt work_s times_median most_in agent_s effects_s waiting_s own_s timestamp"
+_DOING = {"agent": "in an agent", "effects": "in effects", "waiting": "waiting", "own": "in its own code"}
 _STEPS = f"""
     WITH usual AS (
         SELECT harness, quantile_cont(took / 1e6, 0.5) AS median
@@ -85,40 +78,26 @@ def answer(run: Run, *, harness: str | None = None, limit: int = MOST) -> Answer
     now = run.rows("SELECT max(last) FROM gathered")[0][0]
     stalls = run.execute(_STALLS, {"names": names, "now": now, "limit": limit}).fetchall()
     tables = (
-        Table(
-            "steps",
-            (
-                "harness",
-                "step",
-                "attempt",
-                "work_s",
-                "times_median",
-                "most_in",
-                *(f"{part}_s" for part in _PARTS),
-                "timestamp",
-            ),
-            map(_step, steps),
-            note,
-        ),
+        Table("steps", _COLUMNS, map(_step, steps), note),
         Table(
             "effects",
-            ("harness", "step", "attempt", "key", "took_s", "outcome", "tries", "timestamp"),
+            "harness step attempt key took_s outcome tries timestamp",
             [(*row[:4], *row[5:], moment(row[4])) for row in run.rows(_EFFECTS, given)],
         ),
         Table(
             "agents",
-            ("harness", "step", "attempt", "agent_s", "work_s", "timestamp"),
+            "harness step attempt agent_s work_s timestamp",
             [(*row[:3], *row[4:], moment(row[3])) for row in run.rows(_AGENTS, given)],
         ),
         Table(
             "commits",
-            ("harness", "step", "attempt", "commit_s", "timestamp"),
+            "harness step attempt commit_s timestamp",
             [(*row[:3], row[4], moment(row[3])) for row in run.rows(_COMMITS, given)],
             "a commit is known from the step after it",
         ),
         Table(
             "stalls",
-            ("harness", "attempt", "step", "duration_s", "begin", "end"),
+            "harness attempt step duration_s begin end",
             [(*row[:3], row[5], moment(row[3]), moment(row[4])) for row in stalls],
             "the longest times without a step in a living attempt; step: the one that was being made",
         ),

@@ -14,8 +14,8 @@ from typing import Any
 from attrs import frozen
 
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import look
-from orchestrator.analysis.questions.record_scan import Said, Stand, harnesses, open_approvals, said, standings
+from orchestrator.analysis.frames.run_tables import look
+from orchestrator.analysis.questions.record_scan import Stand, harnesses, open_approvals, said, standings
 
 _TOOK = ("work", "agent", "effects", "waiting", "commit", "held")
 _OWN = "(SELECT g.* FROM gathered g JOIN remaining USING (harness) WHERE coalesce(g.last_step > copied, true))"
@@ -94,6 +94,7 @@ class Tally:
         return self.rated / self.alive_s if self.alive_s else None
 
 
+_NO_COUNTS = (0, 0, 0.0, None, None, 0, None, None)
 _NO_TIMES = (0,) * 7
 """Of a harness without a step of its own, such as a fork that was not started."""
 
@@ -121,52 +122,35 @@ def tallies(run: Run, harness: str | None = None) -> list[Tally]:
         work = {**keyed(_SINCE), **work}
     effects = _effects(run, where, given)
     asked = [one.harness for one in open_approvals(run, told)]
-    return [
-        _tally(
-            name,
-            stands.get(name or ""),
-            [one for events in told.values() for one in events] if name is None else told.get(name, ()),
-            counts.get(name, (0, 0, 0.0, None, None, 0, None, None)),
-            times.get(name, _NO_TIMES),
-            (work.get(name), commit.get(name)),
-            _added(effects.values()) if name is None else effects.get(name, {}),
-            sum(name in (None, one) for one in asked),
+    every = [one for events in told.values() for one in events]
+
+    def tally(name: str | None) -> Tally:
+        steps, attempts, alive_s, first, last, rated, since, until = counts.get(name, _NO_COUNTS)
+        timed, *took = times.get(name, _NO_TIMES)
+        kinds = [one.kind for one in (every if name is None else told.get(name, ()))]
+        latencies = (one.get(name) for one in (work, commit))
+        at_work, committed = (tuple(one[0]) if one and one[0] else None for one in latencies)
+        return Tally(
+            harness=name,
+            stand=stands.get(name or ""),
+            steps=steps or 0,
+            timed=timed or 0,
+            attempts=attempts,
+            alive_s=alive_s,
+            restarts=kinds.count("restarting"),
+            failures=kinds.count("failed"),
+            approvals_open=sum(name in (None, one) for one in asked),
+            first=first,
+            last=last,
+            rated=rated,
+            span_s=(until - since).total_seconds() if since and until else 0.0,
+            work=at_work,
+            commit=committed,
+            took_us={part: us or 0 for part, us in zip(_TOOK, took, strict=True)},
+            effects=_added(effects.values()) if name is None else effects.get(name, {}),
         )
-        for name in (None, *names)
-    ]
 
-
-def _tally(
-    name: str | None,
-    stand: Stand | None,
-    told: Iterable[Said],
-    counts: Any,
-    times: Any,
-    latencies: Any,
-    effects: Mapping[str, int],
-    approvals_open: int,
-) -> Tally:
-    kinds = [one.kind for one in told]
-    work, commit = (tuple(one[0]) if one and one[0] else None for one in latencies)
-    return Tally(
-        harness=name,
-        stand=stand,
-        steps=counts[0] or 0,
-        timed=times[0] or 0,
-        attempts=counts[1],
-        alive_s=counts[2],
-        restarts=kinds.count("restarting"),
-        failures=kinds.count("failed"),
-        approvals_open=approvals_open,
-        first=counts[3],
-        last=counts[4],
-        rated=counts[5],
-        span_s=(counts[7] - counts[6]).total_seconds() if counts[6] and counts[7] else 0.0,
-        work=work,
-        commit=commit,
-        took_us={part: took or 0 for part, took in zip(_TOOK, times[1:], strict=True)},
-        effects=effects,
-    )
+    return [tally(name) for name in (None, *names)]
 
 
 def _effects(run: Run, where: str, given: list[Any]) -> dict[str, dict[str, int]]:

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from orchestrator.analysis.answers.answer import Answer, Cell, Table
-from orchestrator.analysis.answers.answer_wording import number, seconds, share, times
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, moment, number, seconds, share, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import OWN, look, what_is_gone, what_was_copied
-from orchestrator.analysis.questions.answer_cells import moment
+from orchestrator.analysis.frames.run_tables import OWN, look, what_is_gone, what_was_copied
 from orchestrator.analysis.questions.record_scan import harnesses
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
@@ -68,14 +66,18 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     counted = run.execute(_COUNTED, {"length": length_us, "names": names}).fetchall()
     halves = run.execute(_HALVES, {"names": names}).fetchall()
     gaps = run.rows(_BETWEEN, [names, _GAPS])
-    trend = [_trend(*row) for row in halves if row[3]]
+    trend = [
+        (name, first / half_s, second / half_s, (second - first) / first if first else None, half_s)
+        for name, first, second, half_s in halves
+        if half_s
+    ]
     rows = _filled(counted, length_us, one_harness=len(names) == 1)
     tables = (
         _table(rows, length_us / 1e6, what_was_copied(run, names)),
-        Table("trend", ("harness", "first_half_per_s", "second_half_per_s", "change_share", "half_s"), trend),
+        Table("trend", "harness first_half_per_s second_half_per_s change_share half_s", trend),
         Table(
             "gaps",
-            ("begin", "end", "duration_s", "step_before_of", "step_after_of"),
+            "begin end duration_s step_before_of step_after_of",
             [(moment(since), moment(until), (until - since).total_seconds(), of, to) for since, until, of, to in gaps],
             "the longest times in which no harness recorded a step",
         ),
@@ -86,7 +88,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
 
 def _table(rows: Sequence[tuple[Cell, ...]], length_s: float, copied: str = "") -> Table:
     note = ". ".join(filter(None, (f"a bucket is {seconds(length_s)} long", copied)))
-    return Table("buckets", ("begin", "harness", "steps", "steps_per_s"), rows, note)
+    return Table("buckets", "begin harness steps steps_per_s", rows, note)
 
 
 def _length_us(span_us: int) -> int:
@@ -115,10 +117,6 @@ def _filled(counted: Sequence[tuple[Any, ...]], length_us: int, *, one_harness: 
 
 def _bucket(begin_us: int, name: str | None, steps: int, length_us: int) -> tuple[Cell, ...]:
     return (moment(_EPOCH + timedelta(microseconds=begin_us)), name, steps, steps / (length_us / 1e6))
-
-
-def _trend(name: str, first: int, second: int, half_s: float) -> tuple[Cell, ...]:
-    return (name, first / half_s, second / half_s, (second - first) / first if first else None, half_s)
 
 
 def _sentences(steps: int, span_s: float, halves: Sequence[tuple[Any, ...]], gaps: Sequence[tuple[Any, ...]]) -> Iterator[str]:

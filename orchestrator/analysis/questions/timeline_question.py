@@ -1,29 +1,36 @@
-"""What each harness was doing when: spans that follow each other, rows for a Gantt chart. What they mean: `spans`."""
+"""What each harness was doing when, from its events: spans of time that follow each other, rows for a Gantt chart.
+
+    running       an attempt is alive               blocked   it cannot go on until a person decides
+    waiting       … and has asked a person          stopped   over, and started again later; other ends likewise
+    held          … and an operator holds it        gone      its program was: nothing is on record from its last
+    backing_off   the next attempt is due later               sign of life until the next start
+
+`held` begins with the operator's order: the harness itself stands still from its next step on.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 
-from orchestrator.analysis.answers.answer import Answer, Table
-from orchestrator.analysis.answers.answer_wording import listed, seconds, times
+from attrs import evolve, frozen
+
+from orchestrator.analysis.answers.answer import Answer, Table, listed, moment, seconds, times
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import what_is_gone
-from orchestrator.analysis.questions.answer_cells import moment
-from orchestrator.analysis.questions.record_scan import INTERRUPTED, ended_at, harnesses, said, standings
-from orchestrator.analysis.questions.time_spans import ALIVE, GONE, Life, Span, spans
+from orchestrator.analysis.frames.run_tables import what_is_gone
+from orchestrator.analysis.questions.record_scan import INTERRUPTED, Said, ended_at, harnesses, said, standings
 
-_COLUMNS = ("harness", "attempt", "kind", "begin", "end", "duration_s", "first_step", "last_step", "open", "cause")
-_WORTH = ("held", "waiting", "backing_off", "blocked", "gone")
-"""Kinds that a sentence tells of, where they took long."""
-_WORDS = {
+_COLUMNS = "harness attempt kind begin end duration_s first_step last_step open cause"
+_WORTH = {
     "held": "held by an operator",
     "waiting": "waiting for an approval",
     "backing_off": "backing off",
     "blocked": "blocked",
     "gone": "without a program",
 }
+"""Kinds that a sentence tells of, where they took long."""
 
 
 def answer(run: Run, *, harness: str | None = None) -> Answer:
@@ -44,7 +51,7 @@ def answer(run: Run, *, harness: str | None = None) -> Answer:
     for one in found:
         sums[one.harness, one.kind] += one.duration_s  # type: ignore[assignment]
     totals = [(name, kind, total) for (name, kind), total in sorted(sums.items())]
-    tables = (Table("spans", _COLUMNS, rows), Table("totals", ("harness", "kind", "duration_s"), totals))
+    tables = (Table("spans", _COLUMNS, rows), Table("totals", "harness kind duration_s", totals))
     return Answer("timeline", tables, [*_sentences(found), *what_is_gone(run, harnesses(run, harness))])
 
 
@@ -80,14 +87,14 @@ def _sentences(found: Sequence[Span]) -> Iterator[str]:
     begin, end = min(one.begin for one in found), max(one.end for one in found)
     who = times(len({one.harness for one in found}), "harness", "harnesses")
     yield f"{who} from {moment(begin)} to {moment(end)}, {seconds((end - begin).total_seconds())}."
-    for kind in _WORTH:
+    for kind, words in _WORTH.items():
         took = Counter[str]()
         for one in found:
             if one.kind == kind:
                 took[one.harness] += one.duration_s  # type: ignore[assignment]
         if took:
             whole = seconds(sum(took.values()))
-            yield f"{whole} {_WORDS[kind]}: {listed(f'{name} ({seconds(most)})' for name, most in took.most_common())}."
+            yield f"{whole} {words}: {listed(f'{name} ({seconds(most)})' for name, most in took.most_common())}."
     killed = [one for one in found if one.kind == GONE and not one.is_open]
     for one in sorted(killed, key=lambda one: -one.duration_s)[:5]:
         yield (
@@ -98,3 +105,148 @@ def _sentences(found: Sequence[Span]) -> Iterator[str]:
     if alive:
         names = listed(one.harness for one in alive)
         yield f"{times(len(alive), 'harness', 'harnesses')} alive at the end of what is on record: {names}."
+
+
+GONE = "gone"
+ALIVE = ("running", "waiting", "held")
+LASTING = ("backing_off", "blocked")
+"""What goes on after the last event."""
+
+
+@frozen
+class Span:
+    """A stretch of time in which a harness did one thing."""
+
+    harness: str
+    attempt: int
+    kind: str
+    begin: datetime
+    end: datetime
+    first_step: int | None = None
+    """The first that was recorded in it; None if none was."""
+    last_step: int | None = None
+    cause: str = ""
+    """What is on record of why."""
+    is_open: bool = False
+    """Whether it lasts still, as far as is known."""
+
+    @property
+    def duration_s(self) -> float:
+        """How long it lasted."""
+        return (self.end - self.begin).total_seconds()
+
+
+@frozen
+class Life:
+    """What is known of an attempt besides its events."""
+
+    last: datetime
+    """When it was heard of last."""
+    last_step: int
+    is_killed: bool
+    """Whether there is no end on record, but a later attempt."""
+
+
+@frozen
+class _Mark:
+    """From when on a harness does something else."""
+
+    at: datetime
+    kind: str
+    attempt: int
+    step: int
+    """The last that was recorded."""
+    cause: str = ""
+    is_start: bool = False
+
+
+def spans(name: str, events: Iterable[Said], lives: Mapping[int, Life], now: datetime, *, is_gone: bool = False) -> list[Span]:
+    """Return the spans of one harness, in order.
+
+    Args:
+        lives: its attempts.
+        now: the last moment of the run.
+        is_gone: whether it is on record as alive, and its program is known to be gone.
+    """
+    marks = list(_changes(_marks(events)))
+    found = [span for first, second in pairwise(marks) for span in _between(name, first, second, lives)]
+    if marks:
+        found.extend(_lasting(name, marks[-1], lives, now, is_gone=is_gone))
+    return found
+
+
+def _marks(events: Iterable[Said]) -> Iterator[_Mark]:
+    """Yield what a harness does from each of its events on."""
+    is_held, asked = False, set[str | None]()
+    rest, attempt, step, cause = "", 0, 0, ""
+    at = datetime.min
+    for event in events:
+        # A clock that was set back makes no span of negative length.
+        at = max(at, event.at)
+        match event.kind:
+            case "forked":
+                continue
+            case "started":
+                rest, cause, asked = "", "", set[str | None]()
+            case "paused":
+                is_held = True
+            case "resumed":
+                is_held = False
+            case "approval_requested":
+                asked.add(event.id)
+            case "approval_answered" | "approval_used":
+                asked.discard(event.id)
+            case kind:
+                rest, cause = ("backing_off" if kind == "restarting" else kind), event.cause or ""
+                is_held = is_held and bool(event.paused or kind == "restarting")
+        if event.is_life:
+            attempt, step = event.attempt, event.step
+        elif event.kind == "approval_requested":
+            step = event.step - 1
+        alive = "waiting" if asked else "held" if is_held else "running"
+        yield _Mark(at, rest or alive, attempt, step, cause, event.kind == "started")
+
+
+def _changes(marks: Iterable[_Mark]) -> Iterator[_Mark]:
+    """Yield the marks from which on something is different: an end, and what follows from it at once, are one."""
+    last: _Mark | None = None
+    for mark in marks:
+        if last is not None and mark.kind == last.kind and not mark.is_start:
+            continue
+        if last is None or mark.kind in ALIVE or last.kind in (*ALIVE, *LASTING):
+            if last is not None:
+                yield last
+            last = mark
+        else:
+            last = evolve(mark, at=last.at)
+    if last is not None:
+        yield last
+
+
+def _between(name: str, first: _Mark, second: _Mark, lives: Mapping[int, Life]) -> Iterator[Span]:
+    """Yield the span from one mark to the next; two, if the program was gone before it came back."""
+    life = lives.get(first.attempt)
+    if first.kind in ALIVE and second.is_start and life is not None and life.is_killed:
+        until = min(max(first.at, life.last), second.at)
+        yield _span(name, first, until, life.last_step)
+        yield Span(name, first.attempt, GONE, until, second.at)
+    else:
+        yield _span(name, first, second.at, second.step)
+
+
+def _lasting(name: str, mark: _Mark, lives: Mapping[int, Life], now: datetime, *, is_gone: bool) -> Iterator[Span]:
+    """Yield what goes on after the last event: nothing, if it is over."""
+    life = lives.get(mark.attempt)
+    step = life.last_step if life is not None else mark.step
+    if mark.kind in ALIVE and is_gone and life is not None:
+        until = max(mark.at, life.last)
+        yield _span(name, mark, until, step)
+        yield Span(name, mark.attempt, GONE, until, max(until, now), is_open=True)
+    elif mark.kind in (*ALIVE, *LASTING):
+        yield evolve(_span(name, mark, max(mark.at, now), step), is_open=True)
+
+
+def _span(name: str, mark: _Mark, end: datetime, last_step: int) -> Span:
+    is_made = mark.kind in ALIVE and last_step > mark.step
+    first = mark.step + 1 if is_made else None
+    return Span(name, mark.attempt, mark.kind, mark.at, end, first, last_step if is_made else None, mark.cause)

@@ -60,7 +60,7 @@ def flattened(db: DuckDBPyConnection, frame: str) -> DuckDBPyRelation:
             inner.append(f"json_extract({named(name)}, [{places}]) AS __{number}")
             outer += [
                 f"{_cast(leaf, f'__{number}[{place}]')} AS {named(_free(name, leaf, taken))}"
-                for place, leaf in _from_1(leaves)
+                for place, leaf in enumerate(leaves, 1)
             ]
     return db.sql(f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} FROM {named(frame)})")
 
@@ -115,7 +115,7 @@ def _fitting(db: DuckDBPyConnection, frame: str, column: str, leaves: list[Leaf]
     if not numbers:
         return leaves
     places = ", ".join(quoted(leaf.pointer) for leaf in numbers)
-    tests = ", ".join(f"bool_or({_too_large(leaf, f'found[{place}]')})" for place, leaf in _from_1(numbers))
+    tests = ", ".join(f"bool_or({_too_large(leaf, f'found[{place}]')})" for place, leaf in enumerate(numbers, 1))
     row = db.execute(
         f"SELECT {tests} FROM (SELECT json_extract({named(column)}, [{places}]) AS found FROM {named(frame)})"
     ).fetchone()
@@ -145,7 +145,3 @@ def _free(column: str, leaf: Leaf, taken: set[str]) -> str:
         name = f"{wanted}_{count}"
     taken.add(name.lower())
     return name
-
-
-def _from_1(leaves: Iterable[Leaf]) -> Iterator[tuple[int, Leaf]]:
-    return enumerate(leaves, start=1)

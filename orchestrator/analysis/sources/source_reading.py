@@ -10,26 +10,29 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from orchestrator.analysis.sources.duckdb_session import named, quoted
-from orchestrator.events import EVENTS
+from orchestrator.events import EVENTS, Forked, Paused, Restarting, Resumed, Started
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-RECORD = ("seq", "timestamp", "run", "harness", "attempt", "step", "kind")
+
+def typed(text: str) -> dict[str, str]:
+    """Return fields by name and SQL type, written `name:TYPE` with blanks between them."""
+    return {name: type for name, _, type in (word.partition(":") for word in text.split())}
+
+
+TYPES = typed("seq:BIGINT timestamp:TIMESTAMP run:VARCHAR harness:VARCHAR attempt:INTEGER step:BIGINT kind:VARCHAR")
 """The columns that every record has, besides its body."""
-TYPES = {
-    "seq": "BIGINT",
-    "timestamp": "TIMESTAMP",
-    "run": "VARCHAR",
-    "harness": "VARCHAR",
-    "attempt": "INTEGER",
-    "step": "BIGINT",
-    "kind": "VARCHAR",
-}
+RECORD = tuple(TYPES)
+LIFE = tuple(event.kind for event in EVENTS)
+"""Kinds of lifecycle events."""
+ENDS = tuple(event.kind for event in EVENTS if event not in (Started, Paused, Resumed, Restarting, Forked))
+"""Kinds of events after which an attempt is over."""
+APPROVALS = ("approval_requested", "approval_answered", "approval_used")
 KINDS = (
     *("step", "message", "intent", "outcome", "output", "latch", "evidence", "task", "guardrail", "child", "budget"),
-    *("approval_requested", "approval_answered", "approval_used", "pruned", "repaired", "loop_blocked"),
-    *(event.kind for event in EVENTS),
+    *(*APPROVALS, "pruned", "repaired", "loop_blocked"),
+    *LIFE,
 )
 """Of all records."""
 _TEXT = ("JSON", "VARCHAR")

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesses.redaction.redactor import redact_text
-from orchestrator.analysis.sources.duckdb_session import load_sqlite, named, quoted
-from orchestrator.analysis.sources.log_cleaning import cleaned
+from orchestrator.analysis.sources.duckdb_session import cleaned, load_sqlite, named, quoted
 from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text
 from orchestrator.store.file.open_files import read_no_more, reading_beside
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated

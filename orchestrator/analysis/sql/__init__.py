@@ -4,8 +4,8 @@
         answered = query(run, "select harness, count(*) from steps group by all")
         answered.rows, answered.df(), answered.pl()
 
-Each is judged by its parsed form, and carried out in a process of its own, behind walls: `judge`, `walls`, `room`.
-`run.db`, which is DuckDB's own connection, has none of these walls: it is for code that you trust.
+Each is judged by its parsed form, and carried out in a process of its own, behind walls: `query_judge`, `query_process`,
+`sql_room`. `run.db`, which is DuckDB's own connection, has none of these walls: it is for code that you trust.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.sql.sql_cells import made
-from orchestrator.analysis.sql.sql_room import End, Head, Page, QueryFailed, QueryStopped, Room
+from orchestrator.analysis.sql.sql_room import End, Head, Page, QueryFailed, QueryStopped, Room, made
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]

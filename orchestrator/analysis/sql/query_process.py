@@ -2,34 +2,50 @@
 
 A line of JSON comes in for each query. What goes out, a line each: `columns` and `types`; any number of pages of `rows`; then
 `end`, with how many there were and whether there are more. Or `error`, in words. When nobody listens any more it ends at once.
+
+The walls around the connection; all but one hold even if a query got past the judge:
+
+files       none can be opened but those of the run; none at all be written but in the room's own temporary folder.
+            `sqlite_scan` and its like open SQLite files past this setting: those the judge alone refuses
+extensions  none can be loaded or installed; there is no network without one
+settings    locked, these walls among them
+memory      of the engine as `ENGINE` says; of the whole process as `PROCESS_BYTES` says: lists and texts that a
+            function makes are not counted by the engine
+disk        what does not fit into memory takes at most `TEMPORARY` there
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import queue
+import re
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
 from harnesses.redaction.redactor import may_hold_secret, redact
+from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.frames.analysis_run import open as open_run
-from orchestrator.analysis.sources.duckdb_session import named
-from orchestrator.analysis.sql.errors import in_words, place
+from orchestrator.analysis.sources.duckdb_session import named, quoted
 from orchestrator.analysis.sql.query_judge import NO_QUERY, Refused, judge
-from orchestrator.analysis.sql.query_limits import PROCESS_BYTES, bound_this_process, wall_in
-from orchestrator.analysis.sql.sql_cells import Plain, is_said_in_words, plain
-from orchestrator.analysis.sql.sql_columns import VIEWS
+from orchestrator.analysis.sql.sql_columns import VIEWS, about
+from orchestrator.analysis.sql.sql_room import Plain, is_said_in_words, plain
 from orchestrator.errors import OrchestratorError
+from orchestrator.text.json_text import object_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation, Statement
 
+
+PROCESS_BYTES = 1 << 30
+"""A query whose functions need more is ended."""
 _PAGE_BYTES = 250_000
 _MOST_ROWS = 1000
 _LARGEST = 32_000_000
@@ -166,3 +182,96 @@ def _listen(temporary: str) -> queue.SimpleQueue[dict[str, Any]]:
 
     threading.Thread(target=listen, daemon=True).start()
     return asked
+
+
+ENGINE = "512MB"
+"""Measured: enough to sort a log of 1,000,000 steps, 500 MB, by what is in it."""
+TEMPORARY = "2GB"
+
+
+def wall_in(run: Run, paths: Sequence[str], temporary: str) -> DuckDBPyConnection:
+    """Put the walls up around the connection of a run, for good, and return it.
+
+    Args:
+        paths: what was opened: files, folders, patterns.
+        temporary: a folder that is there, and nobody else's.
+    """
+    db = run.db
+    db.execute(f"CREATE VIEW views AS {about()}")
+    files, folders = _readable(paths)
+    db.execute("SET errors_as_json = true")
+    db.execute(f"SET memory_limit = {quoted(ENGINE)}")
+    db.execute(f"SET temp_directory = {quoted(temporary)}")
+    db.execute(f"SET max_temp_directory_size = {quoted(TEMPORARY)}")
+    db.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
+    db.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
+    for setting in _OFF:
+        db.execute(f"SET {setting} = false")
+    db.execute("SET enable_external_access = false")
+    db.execute("SET lock_configuration = true")
+    return db
+
+
+_OFF = ("python_enable_replacements", "python_scan_all_frames", "allow_community_extensions", "allow_persistent_secrets")
+
+
+def _readable(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the files and the folders that the views of a run read."""
+    files: list[str] = []
+    folders: list[str] = []
+    for path in paths:
+        if Path(path).is_dir():
+            folders.append(path)
+        else:
+            files += [path] if Path(path).exists() else glob.glob(path, recursive=True)
+    return files, folders
+
+
+def bound_this_process() -> None:
+    """Bound the memory of this process, and have it leave no picture of it behind. Only Linux keeps to the first."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = PROCESS_BYTES if hard == resource.RLIM_INFINITY else min(PROCESS_BYTES, hard)
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+_MEMORY = re.compile(r"\s*Possible solutions:.*", re.DOTALL)
+_CANDIDATES = re.compile(r"\s*Candidate functions:.*", re.DOTALL)
+_HINT = {
+    "Out of Memory": "ask for less at once, with WHERE, LIMIT or fewer columns",
+    "Permission": "a query reads the views of the run, and nothing else",
+}
+
+
+def in_words(text: str, query: str) -> str:
+    """Return the message of an error of DuckDB's, which has it as JSON or as text."""
+    kind, _, rest = text.partition(" Error: ")
+    said = object_of(rest)
+    message = str(said.get("exception_message", rest or text))
+    message = _CANDIDATES.sub("", _MEMORY.sub("", message))
+    message = " ".join(message.split()).rstrip(";")
+    where = place(query, _position(said))
+    return "; ".join(filter(None, (f"{message}{where}", _HINT.get(kind))))
+
+
+def place(query: str, at: int | None) -> str:
+    """Return where in a query something is, as ` (line 1, column 8)`; nothing if that is not known.
+
+    Args:
+        at: bytes of UTF-8 from its beginning.
+    """
+    if at is None:
+        return ""
+    before = query.encode("utf-8", "surrogatepass")[:at].decode("utf-8", "replace")
+    line = before.count("\n") + 1
+    return f" (line {line}, column {len(before) - before.rfind(chr(10))})"
+
+
+def _position(said: dict[str, Any]) -> int | None:
+    try:
+        return int(said["position"])
+    except (KeyError, TypeError, ValueError):
+        return None

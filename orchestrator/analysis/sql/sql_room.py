@@ -1,20 +1,32 @@
 """A room: a process that holds one run, behind walls, and is asked queries. Whatever a query does, it does it there.
 
 The law: what is asked can neither write, nor read anything but the run, nor take more memory than the room has; and it can be
-ended at any moment, by ending the process. The next query gets a new one.
+ended at any moment, by ending the process. The next query gets a new one. What it gives goes through a pipe as plain data:
+
+DuckDB              in the pipe                          in Python
+whole numbers       numbers                              int
+DOUBLE, FLOAT       numbers; NaN, Infinity as text       float
+DECIMAL             text                                 Decimal
+TIMESTAMP, DATE     text, ISO 8601                       datetime, date
+JSON                text                                 str
+LIST, STRUCT, MAP   lists and objects                    list, dict; what is in them as in the pipe
+anything else       text                                 str
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from typing import Any
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from attrs import field, frozen
@@ -51,7 +63,7 @@ class Head:
 
 @frozen
 class Page:
-    """Some of the rows, as plain data: `sql_cells`."""
+    """Some of the rows, as plain data."""
 
     rows: Sequence[Sequence[Any]]
 
@@ -192,3 +204,50 @@ class Room:
         line = bytes(heard[:end])
         del heard[: end + 1]
         return line
+
+
+Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
+
+_MADE: dict[str, Callable[[str], Any]] = {
+    "TIMESTAMP": datetime.fromisoformat,
+    "DATE": date.fromisoformat,
+    "TIME": time.fromisoformat,
+    "DOUBLE": float,
+    "FLOAT": float,
+}
+
+
+def is_said_in_words(type: str) -> bool:
+    """Return whether a column of a type of DuckDB is to be turned into text by DuckDB itself: Python knows less of it."""
+    return any(word in type for word in ("TIME ZONE", "INTERVAL", "TIMESTAMP_", "BIT", "UNION", "VARIANT", "BIGNUM"))
+
+
+def plain(value: Any) -> Plain:
+    """Return one value as it goes through the pipe."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {str(name): plain(part) for name, part in cast("dict[object, Any]", value).items()}
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return str(value)
+
+
+def made(value: Plain, type: str) -> Any:
+    """Return a value from the pipe as Python has it."""
+    if not isinstance(value, str):
+        return value
+    if type.startswith("DECIMAL"):
+        return Decimal(value)
+    make = _MADE.get(type)
+    try:
+        return make(value) if make is not None else value
+    except ValueError:
+        # A date of the year 290000, which SQL has and Python has not.
+        return value

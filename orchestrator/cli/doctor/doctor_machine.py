@@ -84,9 +84,8 @@ def python() -> Iterator[Check]:
     if sys.version_info[:2] >= PYTHON:
         yield well("python", f"{said} ({sys.executable})")
     else:
-        yield fail(
-            "python", f"{said} is too old: expected 3.11 or newer", "install Python 3.11 or newer, and the package with it"
-        )
+        fix = "install Python 3.11 or newer, and the package with it"
+        yield fail("python", f"{said} is too old: expected 3.11 or newer", fix)
 
 
 def packages() -> Iterator[Check]:
@@ -141,19 +140,15 @@ def release(text: str) -> tuple[int, ...]:
 
 def sqlite() -> Iterator[Check]:
     if sqlite3.sqlite_version_info < SQLITE:
-        yield fail(
-            "sqlite", f"{sqlite3.sqlite_version} is too old: expected 3.38 or newer", "install a Python with a newer SQLite"
-        )
+        problem = f"{sqlite3.sqlite_version} is too old: expected 3.38 or newer"
+        yield fail("sqlite", problem, "install a Python with a newer SQLite")
         return
     with closing(sqlite3.connect(":memory:")) as db:
         try:
             db.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
         except sqlite3.OperationalError:
-            yield warn(
-                "sqlite",
-                f"{sqlite3.sqlite_version} has no full-text search (FTS5): episodic memory cannot search",
-                "install a Python whose SQLite has FTS5",
-            )
+            problem = f"{sqlite3.sqlite_version} has no full-text search (FTS5): episodic memory cannot search"
+            yield warn("sqlite", problem, "install a Python whose SQLite has FTS5")
             return
     yield well("sqlite", f"{sqlite3.sqlite_version}, with full-text search")
 
@@ -179,20 +174,17 @@ def check_sandbox() -> Iterator[Check]:
         root = "; root has ways around that, such as the disk itself" if os.geteuid() == 0 else ""
         yield well("walls", f"commands outside of a sandbox find the key of approvals empty{root}")
     else:
-        yield warn(
-            "walls",
-            "commands outside of a sandbox can read the key of approvals: the kernel lets none have its own view of the files",
-            "run agents in a sandbox, or allow user namespaces",
-        )
+        problem = "commands outside of a sandbox can read the key of approvals"
+        why = "the kernel lets none have its own view of the files"
+        yield warn("walls", f"{problem}: {why}", "run agents in a sandbox, or allow user namespaces")
 
 
 def environment() -> Iterator[Check]:
     if not os.environ.get("HOME"):
         yield warn("environment", "HOME is not set: programs that agents run may not find their settings", "export HOME=…")
     if not os.environ.get("PATH"):
-        yield warn(
-            "environment", "PATH is not set: programs can only be found by their whole path", "export PATH=/usr/bin:/bin"
-        )
+        problem = "PATH is not set: programs can only be found by their whole path"
+        yield warn("environment", problem, "export PATH=/usr/bin:/bin")
     if os.environ.get("HOME") and os.environ.get("PATH"):
         yield well("environment", "HOME and PATH are set")
 
@@ -201,11 +193,8 @@ def guards() -> Iterator[Check]:
     fix = "pip install --force-reinstall harness-orchestrator"
     wrong = 0
     if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
-        yield warn(
-            "guards",
-            "tree-sitter-bash, which reads commands, is not installed: every command that is text needs an approval",
-            "pip install 'harness-orchestrator[guard]'",
-        )
+        problem = "tree-sitter-bash, which reads commands, is not installed: every command that is text needs an approval"
+        yield warn("guards", problem, "pip install 'harness-orchestrator[guard]'")
         return
     for command, category in MUST_BLOCK.items():
         if category not in {finding.category for finding in classify(command)}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from attrs import frozen
@@ -46,26 +46,16 @@ def fail(check: str, finding: str, fix: str) -> Check:
     return Check(check, Level.FAIL, finding, fix)
 
 
-@frozen
-class Examination:
-    """Something to look at, and how."""
-
-    check: str
-    look: Callable[[], Iterable[Check]]
-
-
-def examine(examinations: Iterable[Examination]) -> Iterator[Check]:
-    """Yield what every examination finds; one that breaks is a finding, and keeps no other from being made."""
-    for one in examinations:
+def examine(checks: Mapping[str, Callable[[], Iterable[Check]]]) -> Iterator[Check]:
+    """Yield what every check, by its name, finds; one that breaks is a finding, and keeps no other from being made."""
+    for check, look in checks.items():
         try:
-            yield from one.look()
+            yield from look()
         except OrchestratorError as error:
-            yield of_error(one.check, error)
+            yield of_error(check, error)
         except Exception as error:
             what = one_line(f"{type(error).__name__}: {error}", 500)
-            yield fail(
-                one.check, f"it could not be looked at: {what}", "mend what it names; if it is nothing of yours, report it"
-            )
+            yield fail(check, f"it could not be looked at: {what}", "mend what it names; if it is nothing of yours, report it")
 
 
 def of_error(check: str, error: Exception) -> Check:
@@ -75,8 +65,10 @@ def of_error(check: str, error: Exception) -> Check:
     return fail(check, finding or text, fix if finding else "correct it")
 
 
-def few(checks: Sequence[Check]) -> Iterator[Check]:
-    """Yield findings of one kind, and of many of them how many there are."""
+def few(checks: Sequence[Check], otherwise: Check | None = None) -> Iterator[Check]:
+    """Yield findings of one kind, of many of them how many there are, and where there is none what to say then."""
+    if not checks and otherwise is not None:
+        yield otherwise
     yield from checks[:MOST]
     if len(checks) > MOST:
         last = checks[-1]

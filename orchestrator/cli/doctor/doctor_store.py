@@ -103,39 +103,25 @@ def whole(store: Path) -> Iterator[Check]:
     if found == ["ok"]:
         yield well("integrity", "its pages are in order")
         return
-    problems = [
-        fail("integrity", f"it is damaged: {problem}", "restore it from a copy, or start a new store") for problem in found
-    ]
-    yield from few(problems)
+    fix = "restore it from a copy, or start a new store"
+    yield from few([fail("integrity", f"it is damaged: {problem}", fix) for problem in found])
 
 
 def seals(store: Path) -> Iterator[Check]:
     """Look whether anybody has changed what is recorded."""
     size = store.stat().st_size
     if size > _MUCH_TO_PROVE:
-        yield warn(
-            "seals",
-            f"{_size(size)} are too much to be looked through here",
-            f"orchestrator verify --store {_quote_all([store])}",
-        )
+        fix = f"orchestrator verify --store {_quote_all([store])}"
+        yield warn("seals", f"{_size(size)} are too much to be looked through here", fix)
         return
     proof = verified(str(store), None, deep=False)
     if proof.lost_note is not None:
         yield fail("seals", proof.lost_note.what, f"{REPAIR} --store {_quote_all([store])}")
         return
-    found = [
-        fail(
-            "seals",
-            one_line(f"{finding.what}: {finding.text}", 500),
-            "find out who has changed it, and restore it from a copy",
-        )
-        for finding in proof.findings
-    ]
-    yield from few(found)
-    if not found:
-        yield well(
-            "seals", f"nothing has changed: {proof.records} records under {proof.seals} seals, {proof.unsealed} not sealed yet"
-        )
+    fix = "find out who has changed it, and restore it from a copy"
+    found = [fail("seals", one_line(f"{finding.what}: {finding.text}", 500), fix) for finding in proof.findings]
+    counts = f"{proof.records} records under {proof.seals} seals, {proof.unsealed} not sealed yet"
+    yield from few(found, well("seals", f"nothing has changed: {counts}"))
 
 
 def room(store: Path) -> Iterator[Check]:
@@ -240,16 +226,9 @@ def repair_lines(store: Path, *, as_json: bool) -> Iterator[str]:
 
 
 def _json(store: Path, before: int | None, lost: LostNote | None) -> str:
-    fields = {} if lost is None else _fields(lost)
-    return json_line({"store": str(store), "schema_before": before, "repaired": lost is not None, **fields})
-
-
-def _fields(lost: LostNote) -> dict[str, object]:
-    residue = lost.residue
-    return {
-        "found": lost.what,
-        "unproven": lost.unproven,
-        "residue": residue.position,
-        "first_seq": residue.first_seq,
-        "last_seq": residue.last_seq,
-    }
+    fields: dict[str, object] = {"store": str(store), "schema_before": before, "repaired": lost is not None}
+    if lost is not None:
+        residue = lost.residue
+        fields |= {"found": lost.what, "unproven": lost.unproven, "residue": residue.position}
+        fields |= {"first_seq": residue.first_seq, "last_seq": residue.last_seq}
+    return json_line(fields)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,14 +16,25 @@ from attrs import frozen
 
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.doctor import doctor_file, doctor_machine, doctor_store, doctor_work
-from orchestrator.cli.doctor.doctor_model import Check, Examination, Level, examine, warn
+from orchestrator.cli.doctor.doctor_model import Check, Level, examine, warn
 from orchestrator.cli.doctor.doctor_store import repair_lines
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import print_all, store_of
+from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of
 from orchestrator.cli.run.run_file import read_run_file
 from orchestrator.cli.value_lines import json_line
 from orchestrator.errors import OrchestratorError
 from orchestrator.text.terminal_text import one_line
+
+_DOCTOR = """\
+FILE is a run file: it is read, and each of its harnesses is made, in a process of its own, and none is run.
+Nothing is written to the store, and no check waits for long. For each finding it says what to do.
+
+With --repair it checks nothing else. It upgrades a store of an earlier version to this one's schema; and if a known defect of
+an earlier version is all that is wrong with what is recorded, it mends that and records what was found, done, by whom and what
+cannot be proven any more. Whatever else is wrong, the records are left as they are. No program may run on the store.
+
+exit codes: 0 nothing has failed, 1 something has; with --repair 0 repaired, or nothing to repair, 5 something else is wrong,
+75 a program runs on it"""
 
 
 @frozen
@@ -36,8 +47,16 @@ class Patient:
     file: Path | None = None
 
 
-def doctor(options: argparse.Namespace) -> int:
-    """Carry the verb out."""
+def add_verbs(add: Add) -> None:
+    """Add the verb."""
+    doctor = add_verb(add, "doctor", "check the set-up, the store and a run file, and say what to do", _doctor, _DOCTOR)
+    doctor.add_argument("file", metavar="FILE", nargs="?", type=Path, help="a run file to check")
+    repair = "upgrade the store from an earlier version, and mend what a known defect left"
+    doctor.add_argument("--repair", action="store_true", help=repair)
+    add_common(doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
     if options.repair:
         print_all(repair_lines(_patient(options).store, as_json=options.json))
         return ExitCode.OK
@@ -69,52 +88,45 @@ def _patient(options: argparse.Namespace) -> Patient:
 def findings(patient: Patient) -> Iterator[Check]:
     """Yield everything that is found."""
     store = patient.store
-    yield from examine(_of_machine())
-    opened = list(examine([Examination("store", partial(doctor_store.opens, store, named=patient.store_named))]))
+    yield from examine(_MACHINE)
+    opened = list(examine({"store": partial(doctor_store.opens, store, named=patient.store_named)}))
     yield from opened
-    yield from examine(_beside(store))
+    yield from examine({name: partial(look, store) for name, look in _BESIDE.items()})
     if any(check.level is Level.PASS for check in opened):
-        yield from examine(_within(store))
+        yield from examine({name: partial(look, store) for name, look in _WITHIN.items()})
     elif store.exists():
         yield warn("work", "what is in the store was not looked at", "mend the store first")
     if patient.file is not None:
-        yield from examine([Examination("run file", partial(doctor_file.run_file, patient.file, store))])
+        yield from examine({"run file": partial(doctor_file.run_file, patient.file, store)})
 
 
-def _of_machine() -> Sequence[Examination]:
-    return (
-        Examination("python", doctor_machine.python),
-        Examination("packages", doctor_machine.packages),
-        Examination("extras", doctor_machine.extras),
-        Examination("sqlite", doctor_machine.sqlite),
-        Examination("programs", doctor_machine.programs),
-        Examination("walls", doctor_machine.check_sandbox),
-        Examination("environment", doctor_machine.environment),
-        Examination("guards", doctor_machine.guards),
-    )
-
-
-def _beside(store: Path) -> Sequence[Examination]:
-    """Return what can be looked at whatever the store is like."""
-    return (
-        Examination("room", partial(doctor_store.room, store)),
-        Examination("permissions", partial(doctor_store.permissions, store)),
-        Examination("latch", partial(doctor_work.kill_switch, store)),
-    )
-
-
-def _within(store: Path) -> Sequence[Examination]:
-    """Return what there is to look at in a store that opens."""
-    return (
-        Examination("integrity", partial(doctor_store.whole, store)),
-        Examination("seals", partial(doctor_store.seals, store)),
-        Examination("ownership", partial(doctor_work.ownership, store)),
-        Examination("attempts", partial(doctor_work.attempts, store)),
-        Examination("harnesses", partial(doctor_work.standing, store)),
-        Examination("effects", partial(doctor_work.effects, store)),
-        Examination("approvals", partial(doctor_work.approvals, store)),
-        Examination("secrets", partial(doctor_work.secrets, store)),
-    )
+_MACHINE: Mapping[str, Callable[[], Iterable[Check]]] = {
+    "python": doctor_machine.python,
+    "packages": doctor_machine.packages,
+    "extras": doctor_machine.extras,
+    "sqlite": doctor_machine.sqlite,
+    "programs": doctor_machine.programs,
+    "walls": doctor_machine.check_sandbox,
+    "environment": doctor_machine.environment,
+    "guards": doctor_machine.guards,
+}
+_BESIDE: Mapping[str, Callable[[Path], Iterable[Check]]] = {
+    "room": doctor_store.room,
+    "permissions": doctor_store.permissions,
+    "latch": doctor_work.kill_switch,
+}
+"""What can be looked at whatever the store is like."""
+_WITHIN: Mapping[str, Callable[[Path], Iterable[Check]]] = {
+    "integrity": doctor_store.whole,
+    "seals": doctor_store.seals,
+    "ownership": doctor_work.ownership,
+    "attempts": doctor_work.attempts,
+    "harnesses": doctor_work.standing,
+    "effects": doctor_work.effects,
+    "approvals": doctor_work.approvals,
+    "secrets": doctor_work.secrets,
+}
+"""What there is to look at in a store that opens."""
 
 
 def fields(check: Check) -> dict[str, str]:

@@ -5,14 +5,12 @@ It takes locks of nobody and removes no file, not even those that dead programs 
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 from attrs import frozen
 
 from harnesses.effects.approval import Word, stand
@@ -27,6 +25,7 @@ from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import command, for_store, ways_to_start
+from orchestrator.text.json_text import object_of
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 
 LOOK_S = 5.0
@@ -57,17 +56,11 @@ def harnesses_of(store: Path) -> list[Known]:
     runs = {owner for _, _, owner, _ in rows if owner is not None}
     alive = {owner: is_alive(store.resolve(), owner, sweep=False) for owner in runs}
     return [
-        Known(name, status, owner, alive.get(owner, False), pid_of(store.resolve(), owner) if owner else None, _fields(event))
+        Known(
+            name, status, owner, alive.get(owner, False), pid_of(store.resolve(), owner) if owner else None, object_of(event)
+        )
         for name, status, owner, event in rows
     ]
-
-
-def _fields(event: str) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(event)
-    except msgspec.DecodeError:
-        return {}
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
 def ownership(store: Path) -> Iterator[Check]:
@@ -98,17 +91,9 @@ def _state_of(pid: int) -> str:
 def attempts(store: Path) -> Iterator[Check]:
     """Tell what was under way when its program went away."""
     cut = [known.name for known in harnesses_of(store) if not known.alive and known.status in _UNDER_WAY]
-    found = [
-        warn(
-            "attempts",
-            f"{one_line(name)}: its program is gone in the midst of its work",
-            f"`{command(store, 'run', 'FILE')}` with its run file: it goes on from its last step",
-        )
-        for name in cut
-    ]
-    yield from few(found)
-    if not found:
-        yield well("attempts", "none was cut off")
+    fix = f"`{command(store, 'run', 'FILE')}` with its run file: it goes on from its last step"
+    found = [warn("attempts", f"{one_line(name)}: its program is gone in the midst of its work", fix) for name in cut]
+    yield from few(found, well("attempts", "none was cut off"))
 
 
 def standing(store: Path) -> Iterator[Check]:
@@ -124,9 +109,7 @@ def standing(store: Path) -> Iterator[Check]:
         elif known.status in (Status.FAILED, Status.GAVE_UP):
             fix = f"{command(store, 'steps', known.name)}; mend what failed, then {ways_to_start(store, known.name)}"
             found.append(warn("harnesses", f"{name} has failed: {why}", fix))
-    yield from few(found)
-    if not found:
-        yield well("harnesses", "none is blocked, none has failed")
+    yield from few(found, well("harnesses", "none is blocked, none has failed"))
 
 
 def effects(store: Path) -> Iterator[Check]:
@@ -135,17 +118,12 @@ def effects(store: Path) -> Iterator[Check]:
     with closing(SqliteReader(store)) as reader:
         open = [effect for effect in reader.effects(current=True) if effect.is_open and effect.harness not in alive]
     found = [_warn_unknown(store, one_line(effect.harness), one_line(effect.key)) for effect in open]
-    yield from few(found)
-    if not found:
-        yield well("effects", "of none is the outcome unknown")
+    yield from few(found, well("effects", "of none is the outcome unknown"))
 
 
 def _warn_unknown(store: Path, name: str, key: str) -> Check:
-    return warn(
-        "effects",
-        f"nobody knows whether {key!r} of {name} has happened",
-        f"find out, then: {command(store, 'effects', 'settle', name, key)} --as done|not-done --reason TEXT",
-    )
+    settle = f"{command(store, 'effects', 'settle', name, key)} --as done|not-done --reason TEXT"
+    return warn("effects", f"nobody knows whether {key!r} of {name} has happened", f"find out, then: {settle}")
 
 
 def approvals(store: Path) -> Iterator[Check]:
@@ -169,9 +147,7 @@ def approvals(store: Path) -> Iterator[Check]:
             approve = command(store, "approve", record.id)
             fix = f"{command(store, 'approvals')}; then: {approve} --by NAME --reason TEXT, or deny"
             found.append(warn("approvals", f"{name} waits for a person's word on request {record.id}", fix))
-    yield from few(sorted(found, key=lambda check: check.level is not Level.FAIL))
-    if not found:
-        yield well("approvals", "none waits")
+    yield from few(sorted(found, key=lambda check: check.level is not Level.FAIL), well("approvals", "none waits"))
 
 
 def kill_switch(store: Path) -> Iterator[Check]:
@@ -186,33 +162,24 @@ def secrets(store: Path) -> Iterator[Check]:
     """Look for secrets in what is recorded, the newest first, for a while. What is found is not shown."""
     until = time.monotonic() + LOOK_S
     found: list[Check] = []
+    fix = "renew that secret; keep it in the environment rather than in a state, an input or an output"
     count = 0
     rows = (
         "SELECT coalesce(h.name, ''), r.step, r.kind, r.body, coalesce(r.state, '') FROM records r "
         "LEFT JOIN harnesses h ON h.id = r.harness ORDER BY r.seq DESC LIMIT ?"
     )
     with closing(open_reader(store)) as db, translated(str(store)):
-        states = [(name, 0, "initial state", text, "") for name, text in _initial(db)]
+        begun = db.execute("SELECT name, initial_state FROM harnesses").fetchall()
+        states = [(name, 0, "initial state", text, "") for name, text in begun]
         for name, step, kind, body, state in (*states, *db.execute(rows, (LOOK_MOST,))):
             if time.monotonic() > until:
                 break
             count += 1
             if any(may_hold_secret(text) and redact_text(text) != text for text in (body, state)):
                 where = f"step {step} of {one_line(name)}" if step else f"the {kind} of {one_line(name) or 'the run'}"
-                found.append(
-                    warn(
-                        "secrets",
-                        f"what looks like a secret is stored with {where} ({kind})",
-                        "renew that secret; keep it in the environment rather than in a state, an input or an output",
-                    )
-                )
-    yield from few(found)
-    if not found:
-        yield well("secrets", f"none was found in the newest {count} records and states")
-
-
-def _initial(db: sqlite3.Connection) -> list[tuple[str, str]]:
-    return [(str(name), str(text)) for name, text in db.execute("SELECT name, initial_state FROM harnesses")]
+                what = f"what looks like a secret is stored with {where} ({kind})"
+                found.append(warn("secrets", what, fix))
+    yield from few(found, well("secrets", f"none was found in the newest {count} records and states"))
 
 
 def _list_names(names: list[str]) -> str:

@@ -1,4 +1,5 @@
-"""The forms that rows are written in: JSON lines, CSV and Parquet.
+"""What is recorded, in the forms that rows are written in, page by page, so that memory does not grow: JSON lines, CSV,
+Parquet.
 
     jsonl     a row a line: exact, but for secrets, which no form has
     csv       flat; what is nested is JSON; text that others may have written is inert, on one line, and no formula: where it
@@ -18,11 +19,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from attrs import evolve
+
 from harnesses.files.safe_files import draft_of
-from orchestrator.cli.export.export_sheets import Column, Row, Sheet
+from orchestrator.cli.export.export_sheets import SHEETS, Column, Row, Sheet, step_line, step_row
+from orchestrator.cli.output_targets import check_target
 from orchestrator.cli.value_lines import json_line, stamp
 from orchestrator.codec import decode
 from orchestrator.errors import UsageError
+from orchestrator.history.state_at_step import pages
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.terminal_text import one_line
 
 FORMATS = ("jsonl", "csv", "parquet")
@@ -126,3 +132,43 @@ def _open_named(path: Path, open_it: Callable[[], IO[bytes]]) -> IO[bytes]:
         return open_it()
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; check its folder and permissions") from error
+
+
+_BY_NUMBER = evolve(SHEETS["steps"], row=step_row, line=step_line)
+"""Steps that are read of one harness by their numbers."""
+COLUMNS = tuple(column.name for column in _BY_NUMBER.columns)
+
+
+def export(reader: SqliteReader, name: str, format: str, output: Path | None, stdout: TextIO, *, after: int = 0) -> int:
+    """Write the steps of a harness from number `after + 1` to `output`, or to `stdout`; return how many.
+
+    Raises:
+        UsageError: the format or the file cannot be had.
+        UnknownHarness: there is no such harness.
+    """
+    return _write(reader, _BY_NUMBER, pages(reader, name, after=after), format, output, stdout)
+
+
+def export_sheet(
+    reader: SqliteReader, what: str, name: str | None, format: str, output: Path | None, stdout: TextIO, *, after_seq: int = 0
+) -> int:
+    """Write all that is recorded of something, by one harness or by all, after a number; return how many rows."""
+    sheet = SHEETS[what]
+    found = sheet.pages(reader, name, after_seq, reader.last_seq())
+    return _write(reader, sheet, (items for _, items in found), format, output, stdout)
+
+
+def _write(
+    reader: SqliteReader, sheet: Sheet, found: Iterable[Sequence[Any]], format: str, output: Path | None, stdout: TextIO
+) -> int:
+    if output is not None:
+        check_target(output, reader.path)
+    if format == "parquet":
+        if output is None:
+            raise UsageError("parquet cannot be written to standard output: expected --output FILE; give one")
+        with whole_file(output) as file:
+            return write_parquet(sheet, found, file)
+    if output is None:
+        return write_text(sheet, format, found, stdout)
+    with whole_file(output) as file, open(file.fileno(), "w", encoding="utf-8", newline="", closefd=False) as text:
+        return write_text(sheet, format, found, text)

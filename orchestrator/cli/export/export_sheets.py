@@ -19,7 +19,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harnesses.diagnostics.control_characters import inert_json
 from harnesses.redaction.redactor import may_hold_secret, redact, redact_text
@@ -159,7 +159,6 @@ def step_line(step: StepRecord) -> str:
     return json_line(step_fields(step))
 
 
-_NO_STEP = "r.kind NOT IN ('step', 'intent', 'outcome')"
 _RECORD_COLUMNS = _columns("seq:int64 timestamp:time run:text harness:text attempt:int32 step:int64 kind:text body:json")
 _STEP_COLUMNS = _columns(
     "step_number:int64 timestamp:time harness:text attempt:int32 seq:int64 input:json output:json modified:names summary:text"
@@ -231,8 +230,9 @@ def _view(view: str, text: str) -> Sheet:
     return Sheet(columns, _of_view(columns, view), _shape_row(columns), _as_line(columns), _view_head)
 
 
+_EVERYTHING = Sheet(_RECORD_COLUMNS, _of_kinds("true"), _record_row, _record_line, _record_head, grows=True)
 SHEETS = {
-    "records": Sheet(_RECORD_COLUMNS, _of_kinds("true"), _record_row, _record_line, _record_head, grows=True),
+    "records": _EVERYTHING,
     "steps": Sheet(
         _STEP_COLUMNS,
         _of_kinds("r.kind = 'step'"),
@@ -241,14 +241,7 @@ SHEETS = {
         _record_head,
         grows=True,
     ),
-    "events": Sheet(
-        _RECORD_COLUMNS,
-        _of_kinds("r.kind NOT IN ('step', 'intent', 'outcome')"),
-        _record_row,
-        _record_line,
-        _record_head,
-        grows=True,
-    ),
+    "events": evolve(_EVERYTHING, pages=_of_kinds("r.kind NOT IN ('step', 'intent', 'outcome')")),
     "effects": _view(
         "effects",
         "seq:int64 timestamp:time harness:text attempt:int32 step_number:int64 key:text outcome:text arguments:json "

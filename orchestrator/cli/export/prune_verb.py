@@ -11,14 +11,58 @@ from pathlib import Path
 from typing import Any
 
 from harnesses.timing.clock import now_us
+from orchestrator.cli import std_streams as streams
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.parsing import Add, add_common, add_verb, count, number, print_all, store_of
+from orchestrator.cli.store_writing import user_name
 from orchestrator.cli.value_lines import columns, json_line
 from orchestrator.store.file.run_lock import running_on
-from orchestrator.store.pruning.prune_plan import Floor, Rule
-from orchestrator.store.pruning.prune_store import Pruned
+from orchestrator.store.pruning.prune_plan import LOOKED_BACK_AT, Floor, Rule
+from orchestrator.store.pruning.prune_store import Pruned, prune, survey
 from orchestrator.text.terminal_text import one_line
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _LONGEST_S = 1e10
+
+
+_PRUNE = """\
+What a harness needs again stays, whatever is asked for: the newest snapshot before the steps that are kept and all since, the
+last 100 steps of a harness that can go on (--context), messages that wait, open reservations; what people have said stays for
+ever. A program may run on the store meanwhile. `orchestrator verify` proves what is left, and says how far it was pruned.
+
+examples:
+  orchestrator prune --older-than 30d --dry-run
+  orchestrator prune eurusd --keep 10000 --vacuum"""
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verb."""
+    prune = add_verb(add, "prune", "take away old steps and records", _prune, _PRUNE)
+    prune.add_argument("names", metavar="NAME", nargs="*", help="default: all harnesses")
+    rule = prune.add_mutually_exclusive_group(required=True)
+    rule.add_argument("--older-than", metavar="AGE", type=age, help="what is older: 30d, 12h, 4w")
+    rule.add_argument("--keep", metavar="N", type=number, help="all but the last N steps of each")
+    prune.add_argument(
+        "--context",
+        metavar="N",
+        type=count,
+        help="steps that stay of a harness that can go on: as many as its max_context_steps, or more (default: 100)",
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only say what would go, and what would stay and why")
+    prune.add_argument("--vacuum", action="store_true", help="give the space back, if no program runs on the store")
+    add_common(prune)
+
+
+def _prune(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    context = LOOKED_BACK_AT if options.context is None else options.context
+    since_us = None if options.older_than is None else now_us() - int(options.older_than * 1e6)
+    rule = Rule(keep=options.keep, since_us=since_us, context=context)
+    done = survey(store, rule, options.names) if options.dry_run else prune(store, rule, options.names, by=user_name())
+    print_all(prune_lines(store, done, dry=options.dry_run, as_json=options.json))
+    if not options.dry_run and (options.vacuum or done.records):
+        streams.say(vacuum(Path(store)) if options.vacuum else space_of(Path(store)))
+    return ExitCode.OK
 
 
 def age(text: str) -> float:
@@ -30,11 +74,6 @@ def age(text: str) -> float:
     if value > _LONGEST_S:
         raise argparse.ArgumentTypeError(f"expected at most 300 years, was {text!r}")
     return value
-
-
-def rule_of(keep: int | None, older_than_s: float | None, context: int) -> Rule:
-    """Return what is to be kept, as of now."""
-    return Rule(keep=keep, since_us=None if older_than_s is None else now_us() - int(older_than_s * 1e6), context=context)
 
 
 def prune_lines(store: str, pruned: Pruned, *, dry: bool, as_json: bool) -> Iterator[str]:
@@ -75,9 +114,7 @@ def vacuum(store: Path) -> str:
 
 def _fields(pruned: Pruned, floor: Floor) -> Mapping[str, Any]:
     return {
-        "steps": pruned.steps.get(floor.number, 0),
-        "records": pruned.records.get(floor.number, 0),
-        "bytes": pruned.bytes.get(floor.number, 0),
+        **{name: counts.get(floor.number, 0) for name, counts in _counts(pruned).items()},
         "first_step_kept": floor.first,
         "last_step": floor.steps,
         "kept_because": floor.why.value,
@@ -94,8 +131,8 @@ def _cells(pruned: Pruned, floor: Floor) -> tuple[str, ...]:
 
 
 def _sums(pruned: Pruned) -> dict[str, int]:
-    return {
-        "steps": sum(pruned.steps.values()),
-        "records": sum(pruned.records.values()),
-        "bytes": sum(pruned.bytes.values()),
-    }
+    return {name: sum(counts.values()) for name, counts in _counts(pruned).items()}
+
+
+def _counts(pruned: Pruned) -> dict[str, Mapping[int, int]]:
+    return {"steps": pruned.steps, "records": pruned.records, "bytes": pruned.bytes}

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.export.export_formats import whole_file
 from orchestrator.cli.output_targets import check_target
 from orchestrator.cli.parsing import Add, add_common, add_verb, count, print_all, store_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
-from orchestrator.telemetry.otel_sdk import exporter_to, sender
-from orchestrator.telemetry.otlp_export import BATCH, otlp_lines
-from orchestrator.telemetry.span import Span
+from orchestrator.telemetry.otlp_export import BATCH, exporter_to, otlp_lines, sender
+from orchestrator.telemetry.spans import Span
 from orchestrator.telemetry.stored_spans import stored_spans
 
 _TRACES = """\
@@ -30,7 +30,7 @@ class NotTaken(OrchestratorError):
     """A collector has refused spans, or cannot be reached."""
 
 
-def add_tracing(add: Add) -> None:
+def add_verbs(add: Add) -> None:
     """Add the verb."""
     traces = add_verb(add, "traces", "tell a run as spans: on standard output, to a file or to a collector", _traces, _TRACES)
     traces.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
@@ -56,8 +56,6 @@ def _traces(options: argparse.Namespace) -> int:
 
 
 def _write(lines: Iterator[str], output: Path, store: Path) -> int:
-    from orchestrator.cli.export.export_formats import whole_file
-
     check_target(output, store)
     written = 0
     with whole_file(output) as file:

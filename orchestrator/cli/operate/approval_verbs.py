@@ -5,12 +5,18 @@ What is shown was audited first: of a record that cannot be trusted that is said
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 from harnesses.effects.approval import Answer, read
 from harnesses.timing.clock import now_us, read_ticks
+from orchestrator.cli import std_streams as streams
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.operate.live_verbs import give
+from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
 from orchestrator.cli.store_writing import commit, user_name
 from orchestrator.cli.value_lines import columns, json_line, stamp_us
 from orchestrator.errors import UsageError
@@ -19,12 +25,85 @@ from orchestrator.status import known_approvals as known_approvals
 from orchestrator.store.rules.signing_key import read_secret
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_operations import Respond
-from orchestrator.text.command_hints import command
+from orchestrator.text.command_hints import command, store_option, ways_to_start
 from orchestrator.text.terminal_text import one_line
 
 _HEAD = ("ID", "HARNESS", "STEP", "CATEGORY", "ACTION", "STANDING", "EXPIRES")
 _MOST = 20_000
 """Characters of arguments that are shown to people; of more, how many there are."""
+
+
+_APPROVALS = """\
+A harness that waits for an approval stands still, and no other; its clocks do too. What was asked survives a stop and a
+restart, and is not asked twice.
+exit codes: 4 if something waits for a person, 0 if nothing does"""
+_ANSWERS = """\
+The answer is for exactly the action that `orchestrator approvals --json` shows, in that step of that harness, once.
+A denial stands, and wins over an approval that was not used yet; a harness that cannot do without is blocked by it until
+`orchestrator approvals reopen ID`. To say the same again changes nothing."""
+_REOPEN = """\
+For a request that was denied, or has expired: it serves nothing any more, and neither does what was said of it. The harness
+asks anew, under another ID, when it is started again: `orchestrator start NAME` where its program still runs, else
+`orchestrator run FILE`. Reopening alone starts nothing; --start does both. To say the same again changes nothing."""
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verbs."""
+    shown = add_verb(add, "approvals", "show what waits for a person's approval", _show_approvals, _APPROVALS)
+    shown.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
+    shown.add_argument("--all", action="store_true", help="everything that was ever asked, and how it was answered")
+    add_common(shown)
+    for verb, verdict, help in (
+        ("approve", "approved", "approve what a harness has asked for"),
+        ("deny", "denied", "deny what a harness has asked for"),
+    ):
+        answer = add_verb(add, verb, help, partial(_say_answer, verdict), _ANSWERS)
+        answer.add_argument("id", metavar="ID", type=words, help="as `orchestrator approvals` shows it")
+        answer.add_argument("--by", metavar="NAME", type=words, help="who answers (default: who gives the command)")
+        answer.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it, and told")
+        add_common(answer)
+
+    reopen = add_verb(add, "approvals reopen", "have a request that was denied asked anew", _reopen, _REOPEN)
+    reopen.add_argument("id", metavar="ID", type=words, help="as `orchestrator approvals --all` shows it")
+    reopen.add_argument("--by", metavar="NAME", type=words, help="who reopens it (default: who gives the command)")
+    reopen.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it, and told")
+    reopen.add_argument("--start", action="store_true", help="also start the harness again in the program that runs")
+    add_common(reopen)
+
+
+def _show_approvals(options: argparse.Namespace) -> int:
+    with closing(reader_of(options)) as reader:
+        shown = known_approvals(reader, options.name, every=options.all)
+        print_all(approvals_lines(shown, as_json=options.json))
+    pending = sum(one.is_pending for one in shown)
+    if not pending:
+        streams.say(f"nothing in {reader.location} waits for an approval")
+        return ExitCode.OK
+    option = store_option(store_of(options))
+    streams.say(f"{pending} waiting: answer each with `orchestrator approve|deny ID --reason TEXT{option}`")
+    return ExitCode.BLOCKED
+
+
+def _say_answer(verdict: str, options: argparse.Namespace) -> int:
+    """Put an answer on record, and say so; of one that was given before, by whom and when."""
+    store = store_of(options)
+    changed = respond(store, options.id, verdict, by=options.by, reason=options.reason)
+    if options.json:
+        print_all([json_line({"id": options.id, "verdict": verdict, "changed": changed})])
+    by, at = ("", "") if changed else said_before(store, options.id, verdict)
+    already = "" if changed else f" already, by {one_line(by)} at {at}" if by else ", as it was already"
+    streams.say(f"{one_line(options.id)} is {verdict}{already}")
+    return ExitCode.OK
+
+
+def _reopen(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    asker = asker_to_reopen(store, options.id)
+    _say_answer("reopened", options)
+    if options.start:
+        return give(store, asker, "start", as_json=options.json)
+    streams.say(f"{asker} asks anew when it is started again: {ways_to_start(store, asker)}")
+    return ExitCode.OK
 
 
 def approvals_lines(shown: Sequence[Shown], *, as_json: bool) -> Iterator[str]:
@@ -45,11 +124,7 @@ def _fields(one: Shown) -> dict[str, Any]:
         "id": record.id,
         "harness": record.harness,
         "step_number": record.step_number,
-        "key": request.get("key"),
-        "category": request.get("category"),
-        "summary": request.get("summary"),
-        "arguments": request.get("arguments"),
-        "digest": request.get("digest"),
+        **{name: request.get(name) for name in ("key", "category", "summary", "arguments", "digest")},
         "standing": one.word,
         "by": one.standing.by,
         "reason": one.standing.reason,

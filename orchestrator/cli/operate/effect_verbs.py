@@ -5,6 +5,7 @@ What counts as under way is decided by whether a living process runs the harness
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -14,6 +15,9 @@ from attrs import frozen
 
 from harnesses.effects.effect import EffectOutcome
 from harnesses.timing.clock import now_us
+from orchestrator.cli import std_streams as streams
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, reader_of, store_of, words
 from orchestrator.cli.store_writing import commit
 from orchestrator.cli.value_lines import brief, columns, json_line, stamp_us
 from orchestrator.codec import encode
@@ -21,6 +25,7 @@ from orchestrator.errors import UsageError
 from orchestrator.records import EffectRecord
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Settle
+from orchestrator.text.command_hints import store_option, ways_to_start
 from orchestrator.text.terminal_text import one_line
 
 AS = {"done": EffectOutcome.CONFIRMED, "not-done": EffectOutcome.NOT_DONE}
@@ -28,6 +33,65 @@ AS = {"done": EffectOutcome.CONFIRMED, "not-done": EffectOutcome.NOT_DONE}
 _UNDER_WAY = "under way"
 _CUT_OFF = "it was cut off: its program ended before the outcome was known"
 _HEAD = ("HARNESS", "STEP", "KEY", "OUTCOME", "ATTEMPT", "TIME", "ARGUMENTS", "REASON")
+
+
+_EFFECTS = """\
+An effect of a harness that a living process runs is "under way"; it is no concern of a person's yet.
+exit codes: 6 if there are effects of unknown outcome, 0 if there are none"""
+_SETTLE = """\
+Find out in the world itself what became of the effect, then say so; the next run of the harness takes your word for it:
+  done       the effect is not done again, and its call returns what --result says
+  not-done   the effect is done when the harness comes to it
+If the effect's function declares what it returns, --result has to fit that: the harness fails if it does not.
+Of a governed command it is '{"code": 0, "tail": "", "duration_s": 1.0}'; without it, the command does not count as ok.
+To say the same again changes nothing. A harness that a living process runs has to be stopped first (exit code 75)."""
+_NO_RESULT = "null: if its function declares to return something else, say what with --result"
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verbs."""
+    shown = add_verb(add, "effects", "show the effects that nobody knows the outcome of", _show_effects, _EFFECTS)
+    shown.add_argument("name", metavar="NAME", nargs="?", help="of a harness; default: all")
+    shown.add_argument("--all", action="store_true", help="every effect, whatever became of it")
+    add_common(shown)
+    settle = add_verb(add, "effects settle", "say what became of an effect of unknown outcome", _settle, _SETTLE)
+    settle.add_argument("name", metavar="NAME", help="of the harness")
+    settle.add_argument("key", metavar="KEY", type=words, help="of the effect, as `orchestrator effects` shows it")
+    settle.add_argument("--as", dest="said", choices=list(AS), required=True, help="whether it has happened")
+    settle.add_argument("--reason", metavar="TEXT", type=words, required=True, help="how you know; kept with it")
+    settle.add_argument("--result", metavar="JSON", type=words, help="what the effect came to, if it is done (default: null)")
+    add_common(settle)
+
+
+def _show_effects(options: argparse.Namespace) -> int:
+    with closing(reader_of(options)) as reader:
+        shown = known_effects(reader, options.name, every=options.all)
+        print_all(effects_lines(shown, as_json=options.json))
+    unknown = sum(effect.is_unknown for effect in shown)
+    if not shown:
+        streams.say(f"{reader.location} has no effect{'' if options.all else ' of unknown outcome'}")
+    if not unknown:
+        return ExitCode.OK
+    streams.say(
+        f"{unknown} of unknown outcome: find out what became of each, and say so with "
+        f"`orchestrator effects settle NAME KEY --as done|not-done --reason TEXT{store_option(store_of(options))}`"
+    )
+    return ExitCode.UNKNOWN
+
+
+def _settle(options: argparse.Namespace) -> int:
+    store, name, said, result = store_of(options), options.name, options.said, options.result
+    changed = settle(store, name, options.key, said, reason=options.reason, result=result)
+    if options.json:
+        fields = {"harness": name, "key": options.key, "outcome": AS[said].value, "changed": changed}
+        print_all([json_line(fields)])
+    what = f"effect {one_line(options.key)!r} of {name!r}"
+    if not changed:
+        streams.say(f"{what} was settled so already")
+        return ExitCode.OK
+    came = "" if said == "not-done" else f"; its result is {one_line(result or _NO_RESULT)}"
+    streams.say(f"{what} is settled as {said}{came}; to go on: {ways_to_start(store, name)}")
+    return ExitCode.OK
 
 
 @frozen
@@ -110,33 +174,24 @@ def _cells(effect: Shown) -> tuple[str, ...]:
     return (*place, effect.outcome, str(record.attempt), time, arguments, one_line(effect.reason) + by)
 
 
-@frozen
-class Word:
-    """What a person says of an effect."""
-
-    name: str
-    key: str
-    said: str
-    """One of `AS`."""
-    reason: str
-    result: str | None = None
-    """JSON; None if nothing was said of it."""
-
-
-def settle(store: str, word: Word) -> bool:
+def settle(store: str, name: str, key: str, said: str, *, reason: str, result: str | None = None) -> bool:
     """Put a person's word on record; return False if the same was said before, and then do nothing.
+
+    Args:
+        said: one of `AS`.
+        result: JSON; None if nothing was said of it.
 
     Raises:
         UsageError: there is no such effect, nothing to settle, or the result is no JSON.
         OwnedElsewhere: a living process runs that harness.
     """
-    if not word.reason.strip():
+    if not reason.strip():
         raise UsageError("--reason: expected how it was found out, was nothing; whoever reads this later will want to know")
-    done = word.said == "done"
-    result = _check_result(word.result, done=done)
-    if _is_said_already(store, word, result):
+    done = said == "done"
+    text = _check_result(result, done=done)
+    if (AS[said], text) == _said_before(store, name, key):
         return False
-    commit(store, Settle(word.name, word.key, done=done, result=result, reason=word.reason, time_us=now_us()))
+    commit(store, Settle(name, key, done=done, result=text, reason=reason, time_us=now_us()))
     return True
 
 
@@ -153,13 +208,12 @@ def _check_result(result: str | None, *, done: bool) -> str:
         ) from error
 
 
-def _is_said_already(store: str, word: Word, result: str) -> bool:
-    """Return whether the newest effect of that key was settled by a person, and in the same way."""
+def _said_before(store: str, name: str, key: str) -> tuple[EffectOutcome, str] | None:
+    """Return how the newest effect of that key was settled by a person, and with what result; None if it was not."""
     with closing(SqliteReader(store)) as reader:
-        if word.name not in (record.name for record in reader.harnesses()):
-            return False
-        same_key = [effect for effect in reader.effects(word.name) if effect.key == word.key]
+        if name not in (record.name for record in reader.harnesses()):
+            return None
+        same_key = [effect for effect in reader.effects(name) if effect.key == key]
     if not same_key or not same_key[-1].settled_by:
-        return False
-    newest = same_key[-1]
-    return newest.outcome is AS[word.said] and encode(newest.result) == result
+        return None
+    return same_key[-1].outcome, encode(same_key[-1].result)

@@ -1,6 +1,7 @@
 """The verb `guard`: whether a command, or the call of a tool, may be made without a person's approval.
 
-The law: it fails closed. Whatever goes wrong, and whatever cannot be read, ends with the code that blocks.
+The law: it fails closed. Whatever goes wrong, and whatever cannot be read, ends with the code that blocks; what is wrong with
+this program itself, too, so what judges is imported within.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from harnesses.guard import UNREADABLE, Finding, classify, commands_of, read_only_violations
-from harnesses.guard.tool_calls import classify_call
 from harnesses.redaction.redactor import redact_text
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import print_all
+from orchestrator.cli.parsing import Add, add_verb, print_all
 from orchestrator.cli.value_lines import json_line
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from harnesses.guard import Finding
 
 BLOCKED = ExitCode.USAGE
 """2: what the hooks of coding agents take as "do not do this", with what stands on standard error as the reason."""
@@ -43,8 +45,36 @@ class Verdict:
         return not self.findings
 
 
-def guard(options: argparse.Namespace) -> int:
-    """Carry the verb out."""
+_GUARD = """\
+One word is text for a shell; several are a program and its arguments. With --stdin it reads JSON, as coding agents give it to
+a hook before they use a tool: {"tool_name": "Bash", "tool_input": {"command": "…"}, "cwd": "…"}; writing tools are judged by
+the paths they name.
+
+example, in the settings of an agent that has such hooks:
+  {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "orchestrator guard --stdin"}]}]}}
+
+Only what is known to be harmless is allowed: programs, verbs and options in a table. This lets the everyday pass without
+asking; it is not a security boundary. Where the agent runs in a sandbox, --allow what that holds: run-code,
+unknown, unreadable.
+
+exit codes: 0 allowed, 2 needs an approval or a sandbox; also if it cannot be read, or anything goes wrong"""
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verb."""
+    guard = add_verb(add, "guard", "tell whether a command needs a person's approval", _guard, _GUARD)
+    guard.add_argument("command", metavar="COMMAND", nargs="*", help="after --, so that its options are its own")
+    guard.add_argument("--stdin", action="store_true", help="read the call of a tool, as JSON, from standard input")
+    guard.add_argument("--explain", action="store_true", help="also tell how the command was read")
+    guard.add_argument("--read-only", action="store_true", help="block whatever changes anything, as for a validator")
+    folders = "folders of this name may be deleted; can be repeated"
+    guard.add_argument("--disposable", metavar="NAME", action="append", default=[], help=folders)
+    categories = "let a category through, such as run-code: tests, builds and all that they run; can be repeated"
+    guard.add_argument("--allow", metavar="CATEGORY", action="append", default=[], help=categories)
+    guard.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="standard output is a JSON object")
+
+
+def _guard(options: argparse.Namespace) -> int:
     try:
         verdict = _verdict(options)
         if options.json:
@@ -74,6 +104,8 @@ def judge_command(
     command: Sequence[str], disposable: Collection[str], *, read_only: bool, allow: Collection[str] = ()
 ) -> Verdict:
     """Return what is to be said of a command: text for a shell if it is one word."""
+    from harnesses.guard import classify, commands_of, read_only_violations
+
     given: str | Sequence[str] = command[0] if len(command) == 1 else command
     root = os.getcwd()
     if read_only:
@@ -83,6 +115,9 @@ def judge_command(
 
 def judge_call(text: bytes, disposable: Collection[str], allow: Collection[str] = ()) -> tuple[Finding, ...]:
     """Return why a tool may not be called as JSON text says."""
+    from harnesses.guard import UNREADABLE, Finding
+    from harnesses.guard.tool_calls import classify_call
+
     if len(text) > MAX_CALL:
         return (Finding(UNREADABLE, f"the call is longer than {MAX_CALL} bytes", ""),)
     try:

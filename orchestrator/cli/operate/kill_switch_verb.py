@@ -6,24 +6,69 @@ in the store is for those who ask later, and a kill switch that could not be rec
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 
 from harnesses.timing.clock import now_us, utc_now
 from orchestrator.child_spec import check_name
-from orchestrator.cli.store_writing import commit, is_there, user_name
+from orchestrator.cli import std_streams as streams
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of, words
+from orchestrator.cli.store_writing import commit, user_name
 from orchestrator.cli.value_lines import columns, json_line, stamp
 from orchestrator.codec import encode
 from orchestrator.errors import OrchestratorError, UnknownHarness, UsageError
 from orchestrator.kill_switch import ALL, KillSwitch
 from orchestrator.status import which
 from orchestrator.store.store_protocol import Remark
+from orchestrator.text.command_hints import for_store
 from orchestrator.text.terminal_text import one_line
 
 _BUSY_S = 2.0
 """What the record waits for a locked store: the kill switch is on already, and the operator has more to do."""
+
+
+_KILL_SWITCH = """\
+While a kill switch is on, no effect begins, not even in a program whose loop is blocked or whose store is locked; one that had
+begun before may still come to its end. Harnesses that come to an effect are blocked (exit code 4), and after `kill-switch off`
+`orchestrator start NAME` has them go on, or `orchestrator run FILE` where no program runs. Beside a store there is a
+kill switch for all harnesses, and one for each.
+It is a file in PATH-latch; that it could not be recorded in the store is said, and is no failure (exit code 0)."""
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verb."""
+    what = "let no effect begin, let them begin again, or show what is latched"
+    switch = add_verb(add, "kill-switch", what, _kill_switch, _KILL_SWITCH, aliases=("latch",))
+    switch.add_argument("what", metavar="on|off", nargs="?", choices=("on", "off"), help="default: show what is latched")
+    switch.add_argument("--harness", metavar="NAME", help="of this one only; default: of all")
+    switch.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; shown to whoever is stopped by it")
+    add_common(switch)
+
+
+def _kill_switch(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    if options.what is None:
+        return _show_kill_switches(options, store)
+    done = turn(store, options.harness, on=options.what == "on", reason=options.reason)
+    if options.json:
+        print_all([json_line(fields(done))])
+    for text in (sentence(done), *done.warnings):
+        streams.say(one_line(for_store(text, store), 2000))
+    return ExitCode.OK
+
+
+def _show_kill_switches(options: argparse.Namespace, store: str) -> int:
+    if options.reason or options.harness:
+        problem = "expected on or off with --reason and --harness, was neither; say which, or leave them out"
+        raise UsageError(f"{options.verb}: {problem}")
+    if not print_all(kill_switch_lines(store, as_json=options.json)):
+        streams.say(f"no kill switch is on beside {store}")
+    return ExitCode.OK
 
 
 @frozen
@@ -78,7 +123,7 @@ def _put_on(switch: KillSwitch, target: str, said: Mapping[str, str]) -> None:
 
 def _record(store: str, name: str, body: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
     """Return the `seq` of the record, or why there is none."""
-    if not is_there(store):
+    if not Path(store).exists():
         text = "is not there: the kill switch holds for a program that runs on that path; if it is another, check --store"
         return None, (f"{store} {text}",)
     try:

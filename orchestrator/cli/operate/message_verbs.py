@@ -6,8 +6,10 @@ accepts is known to the program that runs it alone: it is asked before anything 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,12 +20,18 @@ from attrs import frozen
 
 from harnesses.data.record_size import MAX_RECORD_BYTES
 from harnesses.timing.clock import now_us
-from orchestrator.cli.store_writing import commit, find_harness
+from orchestrator.cli import std_streams as streams
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of, words
+from orchestrator.cli.store_writing import commit
+from orchestrator.cli.value_lines import json_line
 from orchestrator.codec import encode
 from orchestrator.control.control_client import ask_soon
 from orchestrator.errors import UsageError
 from orchestrator.lifecycle import Status
+from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Post
+from orchestrator.text.command_hints import ways_to_start
 
 OPERATOR = "@operator"
 """Who sends them; no harness can be called so."""
@@ -43,6 +51,49 @@ TRADING: Mapping[str, tuple[str, str]] = MappingProxyType(
 _BEGINS_JSON = ("{", "[", '"')
 _CHECK_S = 2.0
 """How long the program that runs a harness has to say whether it accepts a message: one that hangs gets it unchecked."""
+
+
+_SEND = """\
+MESSAGE is JSON, or else plain text, which is sent as a string: 12 is a number, '"12"' and --text 12 are strings.
+`-` is what stands in standard input, less the line feed at its end. Each call sends one more message.
+A harness that runs refuses what its `accepts` does not name (exit code 2). The store does not know these types: what is sent
+to one that does not run, or whose program takes no orders, is checked when it is read, and set aside if it is of another."""
+_UNCHECKED = ", unchecked (one of a type that it does not accept is set aside, and its output says so)"
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verbs."""
+    send = add_verb(add, "send", "put a message in the mailbox of a harness", _send, _SEND)
+    send.add_argument("name", metavar="NAME")
+    send.add_argument("message", metavar="MESSAGE", type=words)
+    send.add_argument("--text", action="store_true", help="send MESSAGE as a string, whatever it looks like")
+    add_common(send)
+    table = "\n".join(f"  {word:<15} {what}" for word, (_, what) in TRADING.items())
+    trading = add_verb(add, "trading", "tell a trading harness what to do", _trading, table)
+    trading.add_argument("what", metavar="VERB", choices=list(TRADING), help=", ".join(TRADING))
+    trading.add_argument("name", metavar="NAME")
+    trading.add_argument("--reason", metavar="TEXT", type=words, default="", help="why; kept with it")
+    add_common(trading)
+
+
+def _send(options: argparse.Namespace) -> int:
+    text = read_message() if options.message == "-" else options.message
+    message = message_of(text, as_text=options.text)
+    return _post(options, message)
+
+
+def _trading(options: argparse.Namespace) -> int:
+    return _post(options, {"do": TRADING[options.what][0], "reason": options.reason})
+
+
+def _post(options: argparse.Namespace, message: object) -> int:
+    sent = post(store_of(options), options.name, message)
+    if options.json:
+        print_all([json_line(sent.fields)])
+    start = ways_to_start(store_of(options), sent.name)
+    then = "it runs, and has it within a moment" if sent.is_running else f"it does not run, and gets it when it does: {start}"
+    streams.say(f"{sent.name} has message {sent.seq} in its mailbox{'' if sent.is_checked else _UNCHECKED}; {then}")
+    return ExitCode.OK
 
 
 @frozen
@@ -109,7 +160,8 @@ def post(store: str, name: str, message: Any) -> Sent:
         UnknownHarness: there is no such harness.
         UsageError: it is completed, so that nobody will ever read it; or it runs, and does not accept such a message.
     """
-    record = find_harness(store, name)
+    with closing(SqliteReader(store)) as reader:
+        record = next((record for record in reader.harnesses() if record.name == name), None)
     if record is not None and record.status is Status.COMPLETED:
         raise UsageError(f"harness {name!r} is completed: expected one that goes on, for nobody would read it; check the name")
     body = encode(message)
@@ -131,8 +183,3 @@ def _is_accepted(store: str, name: str, body: str) -> bool:
         if reply.status == 400:
             raise UsageError(str(reply.fields.get("error") or reply.text))
     return any(reply.status == 200 for reply in replies)
-
-
-def trading_message(word: str, reason: str) -> dict[str, str]:
-    """Return what a trading harness is told."""
-    return {"do": TRADING[word][0], "reason": reason}

@@ -1,4 +1,7 @@
-"""`orchestrator analyze`: a question, asked of what was recorded. What the answers are is in `orchestrator.analysis`."""
+"""`orchestrator analyze`: a question, asked of what was recorded. What the answers are is in `orchestrator.analysis`.
+
+What it writes to files are a page, and pictures. Nothing that is not a page of ours is written over.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,17 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
+from harnesses.files.safe_files import draft_of
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.output_targets import check_target
 from orchestrator.cli.parsing import Add, add_common, add_verb, count, print_all, store_of
-from orchestrator.cli.query import analyze_page
 from orchestrator.errors import UsageError
 from orchestrator.text.command_hints import for_store
+from orchestrator.text.terminal_text import one_line
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answers.answer import Answer
     from orchestrator.analysis.frames.analysis_run import Run
+
 
 REPORT = "report"
 _REPORT = ("summary", "timeline", "slow", "failures", "restarts", "throughput", "loops", "cost", "progress")
@@ -72,7 +77,7 @@ class Asked:
     arguments: tuple[str, ...]
 
 
-def add_analyze(add: Add) -> None:
+def add_verbs(add: Add) -> None:
     """Add the verb."""
     questions = "\n".join(f"  {name:<11} {what}" for name, what in _HELP.items())
     verb = add_verb(add, "analyze", "ask a question of what was recorded", _analyze, _MORE.format(questions=questions))
@@ -122,7 +127,7 @@ def _check_run(word: str, questions: Sequence[str]) -> None:
 def _analyze(options: argparse.Namespace) -> int:
     wanted = read_words(options.words, tuple(_HELP), store_of(options))
     _check(wanted, options)
-    page = None if options.html is None else analyze_page.target(options.html, wanted.runs, _HELP)
+    page = None if options.html is None else page_target(options.html, wanted.runs, _HELP)
     with ExitStack() as opened:
         run = opened.enter_context(_open(wanted.runs))
         other = (
@@ -130,9 +135,9 @@ def _analyze(options: argparse.Namespace) -> int:
         )
         answers = list(_answers(run, other, wanted, options))
         if options.pictures is not None:
-            analyze_page.save_pictures(run, other, wanted.question, options)
-        if page is not None:
-            page.write(analyze_page.page(run, other, wanted.question, answers, options.harness))
+            save_pictures(run, other, wanted.question, options)
+        if options.html is not None:
+            write_page(page, make_page(run, other, wanted.question, answers, options.harness))
         elif options.pictures is None:
             print_all(_write_answers(answers, wanted, options))
     return ExitCode.OK
@@ -214,3 +219,66 @@ def _write_answers(answers: Sequence[Answer], wanted: Asked, options: argparse.N
             if len(answers) > 1:
                 yield f"{chr(10) if place else ''}== {answer.question} =="
             yield from tables.text_lines(answer, width=width, limit=limit)
+
+
+_BEGIN = b"<!DOCTYPE html>"
+"""What a page begins with."""
+
+
+def write_page(path: Path | None, text: str) -> None:
+    """Write a page to a file, which comes to its name when it is whole, or to standard output.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if path is None:
+        sys.stdout.write(text)
+        return
+    with draft_of(path) as file:
+        file.write(text.encode())
+    streams.say(f"written to {path}")
+
+
+def page_target(file: str, runs: Sequence[str], questions: Collection[str]) -> Path | None:
+    """Return where the page is to go; None for standard output.
+
+    Raises:
+        UsageError: there is something else already, such as the run itself.
+    """
+    if file == "-":
+        return None
+    path = Path(file)
+    if file in questions or file in runs:
+        raise UsageError(
+            f"--html {file}: expected the name of a page to write, was a question or a run; put --html at the end"
+        )
+    check_target(path)
+    if path.is_dir():
+        raise UsageError(f"--html {file} is a folder: expected the name of a page to write; name a file in it")
+    if path.exists():
+        with path.open("rb") as there:
+            if there.read(len(_BEGIN)) not in (_BEGIN, b""):
+                raise UsageError(f"--html {file} is there, and is no page: expected another name; choose one")
+    return path
+
+
+def make_page(run: Run, other: Run | None, question: str, answers: Sequence[Answer], harness: str | None) -> str:
+    """Return the page with the answers and their pictures."""
+    from orchestrator.analysis.analysis_report import html
+    from orchestrator.analysis.pictures import pictures
+
+    drawn = pictures(run, question, harness=harness, other=other)
+    return html(answers, drawn, title=one_line(f"{question.capitalize()} of {run.location}"))
+
+
+def save_pictures(run: Run, other: Run | None, question: str, options: argparse.Namespace) -> None:
+    """Write the pictures of a question to a folder, and say where they are."""
+    from orchestrator.analysis import pictures
+
+    format = options.format or "svg"
+    try:
+        paths = pictures.save_pictures(run, question, options.pictures, format, harness=options.harness, other=other)
+    except FileExistsError:
+        raise UsageError(f"--pictures {options.pictures} is a file: expected a folder; choose another name") from None
+    for path in paths:
+        streams.say(f"written to {path}")

@@ -32,7 +32,7 @@ example:
 exit codes: 0 answered; 1 it took more memory, disk or time than it may; 2 it is refused, or wrong; 130 stopped by Ctrl-C"""
 
 
-def add_sql(add: Add) -> None:
+def add_verbs(add: Add) -> None:
     """Add the verb."""
     verb = add_verb(add, "sql", "ask a query of what was recorded: read-only SQL over documented views", _sql, _MORE)
     verb.add_argument("words", metavar="RUN QUERY", nargs="*", type=words, help="the run, and the query; - reads the query")
@@ -76,7 +76,7 @@ def asked(words: Sequence[str], default: str, *, interactive: bool) -> tuple[str
 
 
 def _answer(room: Room, query: str, mode: str, options: argparse.Namespace) -> int:
-    from orchestrator.cli.query.sql_lines import MODES, Tally, remarks
+    from orchestrator.cli.query.answer_tables import MODES, Tally, remarks
 
     if query == "-":
         query = sys.stdin.read(_LONGEST + 1)

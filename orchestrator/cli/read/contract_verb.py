@@ -17,18 +17,28 @@ from harnesses.governance.contracts.contract_fields import MAX_DOCUMENT
 from harnesses.governance.evidence.attempt_verdict import unreadable
 from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
-from orchestrator.cli.parsing import print_all
+from orchestrator.cli.parsing import Add, add_verb, print_all
 from orchestrator.cli.value_lines import json_line
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
+_CONTRACT = """\
+For whoever builds in a pipeline, and for programs that run such an agent: the checks that need no validator.
 
-def contract(options: argparse.Namespace) -> int:
-    """Carry the verb out.
+exit codes: 0 every check passed, 1 one failed"""
 
-    Raises:
-        UsageError: the file cannot be read.
-    """
+
+def add_verbs(add: Add) -> None:
+    """Add the verb."""
+    contract = add_verb(add, "contract", "check a builder's contract before it is handed in", _contract, _CONTRACT)
+    contract.add_argument("file", metavar="FILE", type=Path, help="the contract, in JSON; - for standard input")
+    contract.add_argument("--task", metavar="ID", required=True, help="the task that it is for")
+    contract.add_argument("--stage", metavar="ID", action="append", default=[], help="a stage that it covers; can be repeated")
+    contract.add_argument("--root", metavar="DIR", type=Path, default=Path(), help="the project's root (default: here)")
+    contract.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="a JSON object for each check")
+
+
+def _contract(options: argparse.Namespace) -> int:
     checks = contract_checks(_content(options.file), options.task, tuple(options.stage), options.root)
     if options.json:
         print_all(json_line(_fields(check)) for check in checks)

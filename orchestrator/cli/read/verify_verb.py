@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from orchestrator.cli.exit_codes import ExitCode
+from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of
 from orchestrator.cli.value_lines import json_line, stamp_us
 from orchestrator.errors import StoreUnusable, UsageError
 from orchestrator.store.file.schema import APPLICATION_ID
@@ -17,8 +20,26 @@ from orchestrator.text.terminal_text import one_line
 
 _TRIES = 3
 """Times that the head may change under a look at the store."""
+_FIELDS = ("where", "seq", "harness", "step", "kind", "text")
 MOST = 100
 """Findings that are told one by one: after the first, the others are mostly its consequences."""
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verb."""
+    verify = add_verb(add, "verify", "prove that nobody has changed what is recorded, or name what was changed", _verify)
+    verify.add_argument(
+        "--head", metavar="FILE|HASH", help="a head that was noted elsewhere; default: the one that lies beside the store"
+    )
+    verify.add_argument("--deep", action="store_true", help="also derive every state anew; takes longer")
+    add_common(verify)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    proof = verified(store, options.head, deep=options.deep)
+    print_all(verify_lines(store, proof, as_json=options.json))
+    return ExitCode.INTEGRITY if proof.findings else ExitCode.OK
 
 
 def verified(store: str, head: str | None, *, deep: bool) -> Proof:
@@ -89,15 +110,7 @@ def _pruned_fields(proof: Proof) -> dict[str, object] | None:
 
 
 def _fields(finding: Finding) -> dict[str, object]:
-    return {
-        "finding": finding.what,
-        "where": finding.where,
-        "seq": finding.seq,
-        "harness": finding.harness,
-        "step": finding.step,
-        "kind": finding.kind,
-        "text": finding.text,
-    }
+    return {"finding": finding.what, **{name: getattr(finding, name) for name in _FIELDS}}
 
 
 def _line(finding: Finding) -> str:

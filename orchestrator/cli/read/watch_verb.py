@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from contextlib import closing
@@ -12,7 +11,7 @@ from orchestrator.cli import std_streams as streams
 from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.parsing import Add, add_common, add_verb, print_all, store_of
 from orchestrator.cli.read.status_verbs import status_lines
-from orchestrator.cli.run.live_display import EventLines, JsonLines, LiveTable, View, can_be_drawn_on
+from orchestrator.cli.run.live_display import LiveTable, choose_view
 from orchestrator.store.file.run_lock import running_on
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
@@ -22,7 +21,7 @@ With --json, an object for each record from now on. It reads the store alone: a 
 It ends when no program runs on the store any more; Ctrl-C ends it before, and stops nothing but itself."""
 
 
-def add_watch(add: Add) -> None:
+def add_verbs(add: Add) -> None:
     """Add the verb."""
     watch = add_verb(add, "watch", "follow a running program until it ends", _watch, _MORE)
     add_common(watch, "standard output is JSON, an object for each record")
@@ -32,7 +31,9 @@ def _watch(options: argparse.Namespace) -> int:
     store = store_of(options)
     with closing(SqliteReader(store)) as reader:
         reader.last_seq()  # refuses what is not there, and what is no store
-        view = _open_view(reader, as_json=options.json)
+        view = choose_view(
+            reader, lambda: {record.name for record in reader.harnesses()}, as_json=options.json, file=sys.stdout
+        )
         if not isinstance(view, LiveTable) and not options.json:
             print_all(status_lines(reader, as_json=False))
             sys.stdout.flush()
@@ -47,14 +48,3 @@ def _watch(options: argparse.Namespace) -> int:
             print_all(status_lines(reader, as_json=False))
     streams.say(f"no program runs on {store}")
     return ExitCode.OK
-
-
-def _open_view(reader: SqliteReader, *, as_json: bool) -> View:
-    if as_json:
-        return JsonLines(reader, sys.stdout)
-    if sys.stdout.isatty() and can_be_drawn_on(os.environ):
-        try:
-            return LiveTable(reader, lambda: {record.name for record in reader.harnesses()})
-        except ImportError:
-            streams.say("orchestrator: for a live display, run `pip install 'harness-orchestrator[display]'`")
-    return EventLines(reader, sys.stdout)

@@ -1,7 +1,13 @@
-"""Making the harness that a table of a run file describes: find the class or function, convert the state, call it."""
+"""Making the harness that a table of a run file describes: find the class or function, convert the state, call it.
+
+Guardrails of tasks are handed on to who asks for them, put around the agent of a feature harness, or refused:
+
+the maker takes `guardrails`     they are handed on, and are its own business
+a feature or coding harness      a try is a task: its agent is limited, and its policy
+any other                        refused: those of its own table always, those of all harnesses if it asks agents
+"""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-# What TOML gives has no types until it is converted.
 
 from __future__ import annotations
 
@@ -20,8 +26,10 @@ from harnesses.budgets.budget import UNLIMITED, Budget
 from harnesses.config import HarnessConfig
 from harnesses.data.values import fields_of
 from harnesses.errors import Unstorable, one_of
+from harnesses.features.loop.feature_harness import FeatureHarness
+from harnesses.governance.limits.counted_agent import limited
 from harnesses.governance.limits.guardrail_watch import telling, terms
-from harnesses.governance.limits.guardrails import MONEY_LIMITS, Guardrails
+from harnesses.governance.limits.guardrails import MONEY_LIMITS, TASK_LIMITS, Guardrails
 from harnesses.governance.limits.loop_detection import SIDES
 from harnesses.runtime import ApprovalRule
 from orchestrator.cli.parsing import DEFAULT_STORE
@@ -29,12 +37,14 @@ from orchestrator.cli.run.code_loading import call_guarded, load_attribute
 from orchestrator.cli.run.ready_made import READY_MADE
 from orchestrator.cli.run.run_file import RunFile, Table, convert
 from orchestrator.cli.run.supervisor_tables import Opened
-from orchestrator.cli.run.task_guardrails import hold_task_limits
 from orchestrator.codec import encode
 from orchestrator.errors import UsageError
 from orchestrator.handle import Handle
 from orchestrator.operator_restart import Renew
 from orchestrator.orchestrator import Orchestrator
+
+# What TOML gives has no types until it is converted.
+
 
 AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
 Maker: TypeAlias = Callable[..., object]
@@ -159,14 +169,16 @@ def make_harness(table: Table, store: Path | str = DEFAULT_STORE) -> AnyHarness:
     maker = load_attribute(where, reference)
     if not callable(maker) or (isinstance(maker, type) and not issubclass(maker, BaseHarness)):
         raise UsageError(f"{where}: {reference} is {maker!r:.100}: {_WANTED}; name one")
-    made = _call_maker(cast(Maker, maker), table, store)
+    call = cast(Maker, maker)
+    arguments = _arguments(table, call, store)
+    made = call_guarded(f"{where}: {reference}", lambda: call(**arguments))
     if inspect.iscoroutine(made):
         made.close()
     if not isinstance(made, BaseHarness):
         raise UsageError(f"{where}: {reference} returned {made!r:.100}: expected a harness; have it return one")
     harness: AnyHarness = made
     call_guarded(f"{where}: {reference}", harness.check_made)
-    if "guardrails" not in _signature(cast(Maker, maker), where).parameters:
+    if "guardrails" not in _signature(call, where).parameters:
         hold_task_limits(table, harness)
     try:
         encode(harness.state)
@@ -175,17 +187,14 @@ def make_harness(table: Table, store: Path | str = DEFAULT_STORE) -> AnyHarness:
     return harness
 
 
-def _call_maker(maker: Maker, table: Table, store: Path | str) -> object:
-    arguments = _arguments(table, maker, store)
-    return call_guarded(f"{table.where}: {table.config.harness}", lambda: maker(**arguments))
-
-
 def _arguments(table: Table, maker: Maker, store: Path | str) -> dict[str, Any]:
     """Return what of the table the maker is called with: what the file gives, and no more."""
     where, reference = table.where, table.config.harness
     given = {name: getattr(table.config, name) for name in _ARGUMENTS if name in table.given}
     if "initial_state" in given:
-        given["initial_state"] = _state(given["initial_state"], _state_type(maker), f"{where}: initial_state")
+        data, at = given["initial_state"], f"{where}: initial_state"
+        given["initial_state"] = convert(data, _state_type(maker), at)
+        _check_known(data, given["initial_state"], at)
     for name, value in table.config.arguments.items():
         if name in given or name in _ARGUMENTS:
             inside = reference if reference in READY_MADE else "arguments"
@@ -217,12 +226,6 @@ def _signature(maker: Maker, where: str) -> inspect.Signature:
         return inspect.signature(maker)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{where}: {_WANTED}, {error}; name one") from error
-
-
-def _state(data: Any, cls: Any, where: str) -> Any:
-    state = convert(data, cls, where)
-    _check_known(data, state, where)
-    return state
 
 
 def _check_known(data: Any, state: Any, path: str) -> None:
@@ -276,3 +279,42 @@ def _resolve(declared: Any, cls: type) -> Any:
     if isinstance(declared, ForwardRef):
         return getattr(sys.modules[cls.__module__], declared.__forward_arg__, Any)
     return declared
+
+
+_COUNTED = ("max_messages_per_task", "max_tool_calls_per_task")
+_TRIES = "max_task_attempts"
+
+
+def hold_task_limits(table: Table, harness: BaseHarness[Any, Any, Any]) -> None:
+    """Have a harness whose maker does not take `guardrails` hold those of its tasks.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    own, named = table.limits & TASK_LIMITS, (table.limits | table.shared_limits) & TASK_LIMITS
+    if isinstance(harness, FeatureHarness):
+        _refuse(table, sorted(own - {*_COUNTED, _TRIES}), "a harness with tasks that can be told apart by them")
+        _limit(table, harness, named)
+    elif own or harness.asked_agents():
+        wanted = "a class or function that takes `guardrails`, for they are of its tasks"
+        _refuse(table, sorted(named if harness.asked_agents() else own), wanted)
+
+
+def _limit(table: Table, harness: FeatureHarness, named: frozenset[str]) -> None:
+    if counted := sorted(named & set(_COUNTED)):
+        for agent in harness.asked_agents():
+            if "tool_calls" not in agent.reports:
+                _refuse(table, counted, f"an agent whose messages and tool calls can be counted, which {agent.name!r} is not")
+        harness.wrap_agent(lambda agent: limited(agent, table.guardrails))
+    if _TRIES in named:
+        if table.guardrails.max_task_attempts < 1:
+            _refuse(table, [_TRIES], "1 or more for a harness that tries features")
+        harness.limit_tries(table.guardrails.max_task_attempts)
+
+
+def _refuse(table: Table, names: list[str], wanted: str) -> None:
+    if names:
+        raise UsageError(
+            f"{table.where}: guardrails: {', '.join(names)} cannot be held: expected {wanted}, was {table.config.harness}; "
+            "remove them, or move those of all harnesses to the tables of harnesses that hold them"
+        )

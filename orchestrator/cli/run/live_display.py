@@ -6,72 +6,30 @@ a tenth of the time.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import trio
 
 from orchestrator.cli.operate.kill_switch_verb import in_words
-from orchestrator.cli.run.notices import Notices
+from orchestrator.cli.run.new_records import Notices, Tail
 from orchestrator.cli.run.run_progress import Progress, Rest, Row
 from orchestrator.cli.std_streams import abandon, say
 from orchestrator.cli.value_lines import brief, json_line, step_fields
 from orchestrator.codec import decode, decode_step
-from orchestrator.events import EVENTS
 from orchestrator.kill_switch import KillSwitch
 from orchestrator.lifecycle import Status
 from orchestrator.log import line
 from orchestrator.records import Record
-from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.text.command_hints import for_store, way_to_resume
 from orchestrator.text.terminal_text import CAUSE_WIDTH, one_line
 
-_PAGE = 1000
-_KINDS = ", ".join(f"'{kind}'" for kind in (*(event.kind for event in EVENTS), "latch", "loop_blocked"))
-_EVENTS = (
-    "SELECT seq, harness, attempt, step_number, kind, body, coalesce(run, '') FROM events "
-    f"WHERE seq > ? AND seq <= ? AND kind IN ({_KINDS}) ORDER BY seq LIMIT ?"
-)
-
-
-class Tail:
-    """The records of a store that are newer than this object. One thread at a time may ask."""
-
-    def __init__(self, store: SqliteReader) -> None:
-        self._store = store
-        self._db = open_reader(store.path)
-        self._after = self._newest()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def records(self) -> list[Record]:
-        """Return the next page of records of every kind; nothing if there are none yet."""
-        page = self._store.records(after=self._after, limit=_PAGE)
-        if page:
-            self._after = page[-1].seq
-        return page
-
-    def events(self) -> list[Record]:
-        """Return the next page of lifecycle events and kill switches; nothing if there are none yet. Steps are passed over."""
-        newest = self._newest()
-        with translated(self._store.location):
-            rows = self._db.execute(_EVENTS, (self._after, newest, _PAGE)).fetchall()
-        self._after = rows[-1][0] if len(rows) == _PAGE else newest
-        return [Record(seq, name, attempt, step, 0, kind, body, run) for seq, name, attempt, step, kind, body, run in rows]
-
-    def _newest(self) -> int:
-        with translated(self._store.location):
-            return int(self._db.execute("SELECT max(seq) FROM records").fetchone()[0] or 0)
-
-
 _PERIOD_S = 0.25
 """At most four redraws a second; one takes about 20 ms of the interpreter."""
-_POLL_S = 0.1
 _SHARE = 10.0
 _MOST_ROWS = 40
 _OTHER_LINES = 4
@@ -89,22 +47,20 @@ _COLOURS = {
 }
 
 
-class View(Protocol):
+class View:
     """One way to show a run. All are called in threads, one call at a time."""
 
-    period_s: float
+    period_s = 0.1
 
     def open(self) -> None:
         """Begin."""
-        ...
 
     def show(self) -> None:
         """Show what is new."""
-        ...
+        raise NotImplementedError
 
     def close(self) -> None:
         """Show what is left, and end."""
-        ...
 
 
 async def follow(view: View) -> None:
@@ -124,23 +80,18 @@ def can_be_drawn_on(environment: Mapping[str, str]) -> bool:
     return sys.stderr.isatty() and not environment.get("NO_COLOR") and term not in ("", "dumb", "unknown")
 
 
-class EventLines:
+class EventLines(View):
     """A line for each lifecycle event, and for each step that is to be seen.
 
     Args:
         file: where they are written; default is standard error, whatever that is at the time.
     """
 
-    period_s = _POLL_S
-
     def __init__(self, store: SqliteReader, file: TextIO | None = None) -> None:
         self._file = file
         self._path = store.path
         self._tail = Tail(store)
         self._notices = Notices(store)
-
-    def open(self) -> None:
-        """Nothing is to be prepared."""
 
     def show(self) -> None:
         """Write what happened since the last call."""
@@ -188,17 +139,12 @@ def _kill_switch_line(name: str, own: Mapping[str, Any]) -> str:
     return f"{name or 'all harnesses'}: kill switch {'on' if own.get('on') else 'off'}, by {by}{because}"
 
 
-class JsonLines:
+class JsonLines(View):
     """A JSON object for each record: steps as everywhere, whatever else happened as in the log."""
-
-    period_s = _POLL_S
 
     def __init__(self, store: SqliteReader, file: TextIO) -> None:
         self._tail = Tail(store)
         self._file = file
-
-    def open(self) -> None:
-        """Nothing is to be prepared."""
 
     def show(self) -> None:
         """Write what was committed since the last call."""
@@ -225,7 +171,7 @@ def _fields(record: Record) -> dict[str, Any]:
     return line(record)
 
 
-class LiveTable:
+class LiveTable(View):
     """A table on the terminal, a row for each harness, drawn anew several times a second. Needs rich.
 
     Steps that are to be seen scroll by above it, a line each.
@@ -294,6 +240,24 @@ class LiveTable:
             known = (row.step, brief(steps[-1].output, 200) if steps else "")
             self._outputs[row.name] = known
         return known[1]
+
+
+def choose_view(
+    store: SqliteReader, names: Callable[[], Collection[str]], *, as_json: bool, file: TextIO | None = None
+) -> View:
+    """Return how a run is shown: as JSON, as a table where that can be drawn, else as a line for each event.
+
+    Args:
+        file: where the lines go, which has to be a terminal for a table; default is standard error.
+    """
+    if as_json:
+        return JsonLines(store, sys.stdout)
+    if can_be_drawn_on(os.environ) and (file is None or file.isatty()):
+        try:
+            return LiveTable(store, names)
+        except ImportError:
+            say("orchestrator: for a live display, run `pip install 'harness-orchestrator[display]'`")
+    return EventLines(store, file)
 
 
 def _table(rows: list[Row], outputs: list[str], total: Rest, latched: str) -> Any:

@@ -30,6 +30,7 @@ from orchestrator.text.command_hints import for_store, store_option
 from orchestrator.text.terminal_text import CAUSE_WIDTH, inert, one_line
 
 _ROWS = 40
+_RESUMABLE = frozenset((ExitCode.STOPPED, ExitCode.FAILED, ExitCode.BLOCKED, ExitCode.UNKNOWN))
 _TRACEBACKS = 3
 _EXPLAINED = (OwnershipError, StoreError, UsageError, NoRestart, Waiting, ApprovalDenied, BudgetExhausted)
 """Errors whose message says what is wrong and what to do; the traceback of a harness's is in the store."""
@@ -106,7 +107,7 @@ def ways_on(outcomes: Mapping[str, Outcome], file: Path, store: Path) -> Iterato
         yield f"to let effects begin again: orchestrator kill-switch{where}, then orchestrator kill-switch off{where}"
     if any(outcome.kind is OutcomeKind.BUDGET_SPENT for outcome in outcomes.values()):
         yield f"to go on with a budget that is spent: raise it in {quote(str(file))}"
-    if any(map(_resumable, outcomes.values())):
+    if {of_outcome(outcome) for outcome in outcomes.values()} & _RESUMABLE:
         yield f"to go on: orchestrator run {quote(str(file))}{where}"
 
 
@@ -120,10 +121,6 @@ def failures(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
 def _cells(name: str, outcome: Outcome) -> tuple[str, ...]:
     kind = outcome.kind.replace("_", " ")
     return name, kind, str(outcome.step), str(outcome.attempt), one_line(outcome.cause, CAUSE_WIDTH)
-
-
-def _resumable(outcome: Outcome) -> bool:
-    return of_outcome(outcome) in (ExitCode.STOPPED, ExitCode.FAILED, ExitCode.BLOCKED, ExitCode.UNKNOWN)
 
 
 def _with_tracebacks(result: Result) -> Iterator[BaseException]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,12 +18,12 @@ from attrs import define, field, frozen
 from harnesses.diagnostics.error_groups import leaves
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode
 from orchestrator.cli.operate.kill_switch_verb import in_words
-from orchestrator.cli.run.code_loading import find_modules_in
+from orchestrator.cli.parsing import DEFAULT_STORE, Add, add_common, add_verb, seconds
+from orchestrator.cli.run.code_loading import find_modules_in, is_program, read_script, run_program
 from orchestrator.cli.run.harness_factory import Made, make, make_all
-from orchestrator.cli.run.live_display import EventLines, JsonLines, LiveTable, View, can_be_drawn_on, follow
+from orchestrator.cli.run.live_display import LiveTable, View, choose_view, follow
 from orchestrator.cli.run.run_file import read_run_file
 from orchestrator.cli.run.run_report import Result, report
-from orchestrator.cli.run.supervisor_script import is_program, read_script, run_program
 from orchestrator.cli.run.supervisor_tables import Opened
 from orchestrator.cli.run.watchdog import OUTSIDE_S, Watchdog
 from orchestrator.cli.std_streams import keep_talking, say
@@ -38,7 +38,7 @@ from orchestrator.outcome import Outcome, OutcomeKind
 from orchestrator.recording.budget_account import RUN
 from orchestrator.runtime.system_faults import system_fault
 from orchestrator.store.sqlite.sqlite_store import SqliteStore
-from orchestrator.telemetry.otel_sdk import is_asked_for
+from orchestrator.telemetry.otlp_export import is_asked_for
 from orchestrator.text.command_hints import command
 
 _DRAIN_S = 10.0
@@ -46,6 +46,61 @@ _MARGIN_S = 5.0 - OUTSIDE_S
 """After the drain bound, until the program is ended by force: for the last commits, the log and the store."""
 _GIVE_TERMINAL_BACK = "\x1b[?25h\n"
 """Shows the cursor, and leaves the table's last line."""
+
+
+_PROGRAMS = """\
+What follows `--` are the arguments of a program: orchestrator run program.py -- --limit 40. A program chooses its own
+exit code, store and log. It takes orders from a second terminal, unless it says Orchestrator(control=False), or the
+environment ORCHESTRATOR_CONTROL=0."""
+
+
+def add_verbs(add: Add) -> None:
+    """Add the verb."""
+    run = add_verb(add, "run", "run a run file (.toml), a supervisor script or a program (.py)", _run_file, _PROGRAMS)
+    run.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="a .toml file, or a .py file: with `async def supervise(orchestrator)`, or a program that makes an Orchestrator",
+    )
+    add_common(run, "write every record to standard output when it is committed, as JSON")
+    run.add_argument("--log", metavar="PATH", help="append a JSON line for each record to this file; `-` is stdout")
+    run.add_argument(
+        "--drain",
+        metavar="S",
+        type=seconds,
+        help="seconds that harnesses get to end after a first Ctrl-C or SIGTERM (default: 10); a second one cancels at once; "
+        "5 s later the program ends in any case",
+    )
+    run.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="serve the numbers of the run to Prometheus; a port alone is one that only this machine can reach",
+    )
+    run.add_argument(
+        "--traces",
+        metavar="URL",
+        help="send a span for each attempt, step and effect to a collector (default: what OTEL_* variables say, or none)",
+    )
+    run.add_argument("--quiet", action="store_true", help="say nothing but what failed")
+
+
+def _run_file(options: argparse.Namespace) -> int:
+    store = options.store or os.environ.get("ORCHESTRATOR_STORE") or None
+    return run(
+        RunOptions(
+            file=options.file,
+            store=store,
+            log=options.log,
+            as_json=options.json,
+            drain_s=options.drain,
+            quiet=options.quiet,
+            metrics=options.metrics,
+            traces=options.traces,
+            is_store_given=bool(options.store),
+            arguments=tuple(options.arguments),
+        )
+    )
 
 
 @frozen(kw_only=True)
@@ -57,7 +112,6 @@ class RunOptions:
     """From the command line or the environment; it goes before what the run file says."""
     is_store_given: bool = False
     """Whether it is from the command line."""
-    default_store: str = "run.db"
     log: str | None = None
     as_json: bool = False
     drain_s: float | None = None
@@ -108,7 +162,7 @@ def run(options: RunOptions) -> int:
     with _heed_signals() as phase:
         program = read_program(options.file, options)
         log = Path("/dev/stdout" if options.log == "-" else options.log) if options.log else program.log
-        path = Path(options.store or program.store or options.default_store)
+        path = Path(options.store or program.store or DEFAULT_STORE)
         if log is not None:
             _check_log(log, path)
         store = SqliteStore(path)
@@ -165,7 +219,7 @@ def read_program(file: Path, options: RunOptions) -> Program:
         return Program(supervise=read_script(file), is_script=True)
     run_file = read_run_file(file)
     find_modules_in(file.parent, Path.cwd())
-    store = options.store or run_file.store or options.default_store
+    store = options.store or run_file.store or DEFAULT_STORE
     all_made = make_all(run_file, store)
 
     path = file.absolute()
@@ -294,19 +348,9 @@ def _note_fault(result: Result, error: trio.TrioInternalError, orchestrator: Orc
 
 
 def _open_view(store: SqliteStore, orchestrator: Orchestrator, options: RunOptions) -> View | None:
-    view: View
-    if options.as_json:
-        view = JsonLines(store, sys.stdout)
-    elif options.quiet:
+    if options.quiet and not options.as_json:
         return None
-    elif can_be_drawn_on(os.environ):
-        try:
-            view = LiveTable(store, lambda: {handle.name for handle in orchestrator.handles})
-        except ImportError:
-            say("orchestrator: for a live display, run `pip install 'harness-orchestrator[display]'`")
-            view = EventLines(store)
-    else:
-        view = EventLines(store)
+    view = choose_view(store, lambda: {handle.name for handle in orchestrator.handles}, as_json=options.as_json)
     view.open()
     return view
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from orchestrator.analysis.answers.statistics import LEVEL, batches
-from orchestrator.analysis.questions.compare.compare_findings import Finding, between, between_lots, judged_together
-from orchestrator.analysis.questions.compare.compare_sides import Books, Side, Standing
+from orchestrator.analysis.questions.compare_findings import Finding, between, between_lots, judged_together
+from orchestrator.analysis.questions.compare_sides import Books, Side, Standing
 
 
 def side(random: Random, *, better: float = 1.0) -> Side:

@@ -16,10 +16,10 @@ from PIL import Image
 
 from harnesses.charts.chart_theme import SHADES, STEPS
 from orchestrator.analysis.pictures import DRAWN, picture
+from orchestrator.analysis.pictures.bar_pictures import PARTS as COSTS
+from orchestrator.analysis.pictures.bar_pictures import TIMES as SHARES
 from orchestrator.analysis.pictures.chart_layers import STYLES
-from orchestrator.analysis.pictures.cost_picture import PARTS as COSTS
-from orchestrator.analysis.pictures.shares_picture import PARTS as SHARES
-from orchestrator.analysis.pictures.spells_picture import SIGNS
+from orchestrator.analysis.pictures.picture_tables import SIGNS
 from tests.orchestrator.analysis.picturing import Diary, crashing, lightness, widest_parts
 
 APART = 0.1

@@ -12,8 +12,8 @@ import pytest
 from orchestrator import analysis
 from orchestrator.analysis.answers.answer import Answer
 from orchestrator.analysis.answers.statistics import LEVEL
-from orchestrator.analysis.questions.compare import compare_question as compare
-from orchestrator.analysis.questions.compare.compare_findings import between, judged_together
+from orchestrator.analysis.questions import compare_question as compare
+from orchestrator.analysis.questions.compare_findings import between, judged_together
 from orchestrator.errors import UsageError
 from tests.orchestrator.analysis.figured import SOURCES, record, record_all, working
 from tests.orchestrator.analysis.noise import false_alarms, side

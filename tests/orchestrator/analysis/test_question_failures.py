@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.questions import failures_question as failures
-from orchestrator.analysis.questions.row_folding import folded, innermost
+from orchestrator.analysis.questions.record_scan import folded, innermost
 from tests.orchestrator.analysis.asked import by_name, rows
 from tests.orchestrator.analysis.picturing import Diary
 

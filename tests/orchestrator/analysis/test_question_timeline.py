@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestrator.analysis.frames.analysis_run import Run
 from orchestrator.analysis.questions import timeline_question as timeline
 from orchestrator.analysis.questions.record_scan import Said
-from orchestrator.analysis.questions.time_spans import ALIVE, Life, spans
+from orchestrator.analysis.questions.timeline_question import ALIVE, Life, spans
 from tests.orchestrator.analysis.asked import rows
 from tests.orchestrator.analysis.picturing import BEGIN, Diary
 

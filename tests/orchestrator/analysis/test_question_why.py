@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import analysis
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.questions.why import why_question as why
+from orchestrator.analysis.questions import why_question as why
 from orchestrator.errors import UsageError
 from orchestrator.history.forking import fork
 from tests.orchestrator.analysis.asked import NAMES, SOURCES, rows

@@ -18,7 +18,7 @@ pytest.importorskip("duckdb_ext")
 import duckdb
 
 from orchestrator import Orchestrator, analysis
-from orchestrator.analysis.sql.query_limits import wall_in
+from orchestrator.analysis.sql.query_process import wall_in
 from orchestrator.analysis.sql.sql_columns import VIEWS
 from orchestrator.analysis.sql.sql_room import Page, QueryFailed, Room
 from tests import ROOT

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.sql.query_judge import Refused, judge
+from orchestrator.analysis.sql.query_judge import FUNCTIONS, TABLES, WINDOWS, Refused, judge
 from orchestrator.analysis.sql.sql_columns import VIEWS
-from orchestrator.analysis.sql.sql_functions import FUNCTIONS, TABLES, WINDOWS
 from tests.orchestrator.analysis.hostile_sql import ALL
 
 duckdb = pytest.importorskip("duckdb")

@@ -12,13 +12,13 @@ from trio.testing import MockClock
 
 from orchestrator import Orchestrator, analysis
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.gathered import gather
+from orchestrator.analysis.frames.run_tables import gather
 from orchestrator.analysis.questions import QUESTIONS
 from orchestrator.analysis.questions import cost_question as cost
 from orchestrator.analysis.questions import progress_question as progress
 from orchestrator.analysis.questions import summary_question as summary
 from orchestrator.analysis.questions import throughput_question as throughput
-from orchestrator.analysis.questions.compare.compare_sides import sides
+from orchestrator.analysis.questions.compare_sides import sides
 from orchestrator.history.forking import fork
 from orchestrator.store.pruning.prune_plan import Rule
 from orchestrator.store.pruning.prune_store import prune

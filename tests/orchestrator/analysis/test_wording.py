@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.analysis.answers.answer_wording import cell, share
+from orchestrator.analysis.answers.answer import cell, share
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from trio.testing import MockClock
 
 from orchestrator import Orchestrator
 from orchestrator.analysis.questions import QUESTIONS
-from orchestrator.analysis.questions.compare.compare_question import MATCHES
+from orchestrator.analysis.questions.compare_question import MATCHES
 from orchestrator.cli import main
 from tests.orchestrator.commanding import Command, Ended, ended, heads, wait_until
 from tests.orchestrator.scripted import STEADY, Scripted, crash, three

@@ -23,7 +23,7 @@ from harnesses.effects.approval import Action
 from orchestrator import Orchestrator
 from orchestrator.cli.doctor import doctor_machine
 from orchestrator.cli.doctor.doctor_file import run_file
-from orchestrator.cli.doctor.doctor_model import Check, Examination, Level, examine, well
+from orchestrator.cli.doctor.doctor_model import Check, Level, examine, well
 from orchestrator.cli.doctor.doctor_verb import Patient, findings
 from orchestrator.kill_switch import Latch
 from orchestrator.store import SqliteReader, SqliteStore
@@ -495,7 +495,7 @@ def test_a_look_that_breaks_is_a_finding_and_keeps_no_other_from_being_taken() -
         yield well("first", "begun")
         raise ZeroDivisionError("by nought")
 
-    checks = list(examine([Examination("first", breaks), Examination("second", lambda: [well("second", "fine")])]))
+    checks = list(examine({"first": breaks, "second": lambda: [well("second", "fine")]}))
 
     assert [(check.check, check.level) for check in checks] == [
         ("first", Level.PASS),

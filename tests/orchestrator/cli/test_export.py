@@ -18,8 +18,8 @@ import trio
 from pyarrow import parquet
 
 from orchestrator import Orchestrator, UnknownHarness, UsageError
-from orchestrator.cli.export.export_verb import COLUMNS, export, harmless
-from orchestrator.cli.step_pages import pages
+from orchestrator.cli.export.export_formats import COLUMNS, export, harmless
+from orchestrator.history.state_at_step import pages
 from orchestrator.store import SqliteReader
 from tests.orchestrator.commanded import HOSTILE, Hostile, Three
 from tests.orchestrator.commanding import Command, ended, surroundings

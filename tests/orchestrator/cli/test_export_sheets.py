@@ -17,8 +17,8 @@ import trio
 from pyarrow import parquet
 
 from orchestrator import Orchestrator
+from orchestrator.cli.export.export_formats import export_sheet
 from orchestrator.cli.export.export_sheets import SHEETS
-from orchestrator.cli.export.export_verb import export_sheet
 from orchestrator.errors import UnknownHarness, UsageError
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.conformance import TIME_US, claim, intent_row

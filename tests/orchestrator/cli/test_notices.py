@@ -12,7 +12,7 @@ from harnesses import BaseHarness, StepYield
 from harnesses.effects.approval import Action, request_of
 from orchestrator import Orchestrator, SqliteStore
 from orchestrator.cli.run.live_display import EventLines, LiveTable
-from orchestrator.cli.run.notices import Notices
+from orchestrator.cli.run.new_records import Notices
 from orchestrator.store.conformance.conformance_tools import claim
 from orchestrator.store.store_operations import Ask
 from orchestrator.store.store_protocol import Migrate

@@ -15,7 +15,7 @@ import trio
 from harnesses import BaseHarness
 from orchestrator import MemoryStore, Orchestrator, Record, SqliteStore, UnknownHarness, UsageError
 from orchestrator.codec import decode
-from orchestrator.history import replay, replay_into, replaying
+from orchestrator.history import replay, replay_into, state_at_step
 from orchestrator.store.conformance import TIME_US, claim
 from orchestrator.store.store_protocol import StepRow
 
@@ -149,7 +149,7 @@ class Counted(MemoryStore):
 
 
 async def test_no_more_than_a_page_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replaying, "PAGE", 4)
+    monkeypatch.setattr(state_at_step, "PAGE", 4)
     store = Counted()
     claimed = claim(store, "one")
     store.commit([StepRow(claimed.harness, 1, 1, step, TIME_US, '{"input":0,"output":0,"delta":{}}') for step in range(1, 20)])

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from orchestrator import Orchestrator, SqliteStore
-from orchestrator.cli.export.export_verb import export_sheet
+from orchestrator.cli.export.export_formats import export_sheet
 from orchestrator.codec import decode
 from orchestrator.history.forking import fork
 from orchestrator.store import SqliteReader

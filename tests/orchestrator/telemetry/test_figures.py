@@ -15,8 +15,8 @@ from harnesses.budgets.pools import Account
 from orchestrator import MemoryStore, SqliteStore
 from orchestrator.recording.histogram import AMOUNTS, SECONDS, Histogram
 from orchestrator.records import Record
+from orchestrator.telemetry.metric_export import text_of
 from orchestrator.telemetry.metric_figures import HarnessFigures, ProgramFigures, Snapshot, families
-from orchestrator.telemetry.prometheus_text import text_of
 from orchestrator.telemetry.record_counts import Counts, Tally
 from orchestrator.telemetry.stored_spans import stored_snapshot
 from tests.orchestrator.telemetry.recorded import record, run_busy

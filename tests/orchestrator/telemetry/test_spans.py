@@ -13,8 +13,7 @@ from trio.testing import MockClock
 from orchestrator import MemoryStore
 from orchestrator.log import record_of
 from orchestrator.records import Record
-from orchestrator.telemetry.span import Span
-from orchestrator.telemetry.spans import spans
+from orchestrator.telemetry.spans import Span, spans
 from tests.orchestrator.telemetry.recorded import SECOND, record, run_busy
 
 STARTED = record(1, "started")

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.analysis.answers.answer import Answer, Cell, Table
-from orchestrator.analysis.answers.answer_wording import listed, number, seconds, share, times
+from orchestrator.analysis.answers.answer import Answer, Cell, Table, listed, number, seconds, share, times
 from orchestrator.analysis.answers.statistics import BATCHES, INTERVAL_RESAMPLES, LEAST, LENGTH, LEVEL, RESAMPLES
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import what_is_gone, what_was_copied
-from orchestrator.analysis.questions.compare.compare_findings import (
+from orchestrator.analysis.frames.run_tables import what_is_gone, what_was_copied
+from orchestrator.analysis.questions.compare_findings import (
     ALONE,
     BETTER,
     CHANCE,
@@ -24,17 +23,14 @@ from orchestrator.analysis.questions.compare.compare_findings import (
     between_lots,
     judged_together,
 )
-from orchestrator.analysis.questions.compare.compare_sides import Side, sides
+from orchestrator.analysis.questions.compare_sides import Side, sides
 from orchestrator.errors import UsageError
 from orchestrator.text.terminal_text import one_line
 
 MATCHES = ("name", "prefix", "class")
 _NUMBERED = re.compile(r"(?<=.)[-_. ]?\d+$")
 _ORDER = (BETTER, WORSE, CHANCE, ALONE, SAME)
-_COLUMNS = (
-    *("what", "figure", "before", "after", "change_share", "low_share", "high_share", "chance", "verdict"),
-    *("repeats", "repeats2", "by"),
-)
+_COLUMNS = "what figure before after change_share low_share high_share chance verdict repeats repeats2 by"
 _NOTE = (
     f"better and worse are said at a level of {LEVEL:.0%} for this whole answer: chance is how likely chance alone makes such "
     f"a difference, for that many figures (Holm). It comes of permutations, all of them or up to {RESAMPLES:,}, and of exact "
@@ -75,7 +71,10 @@ def answer(run: Run, run2: Run, *, harness: str | None = None, match: str = "nam
     findings.sort(key=lambda one: (_ORDER.index(one.verdict), one.what))
     rows = [_row(one) for one in findings]
     both = sorted(before.keys() & after.keys())
-    outcomes = [_outcome(before[name], after[name]) for name in both]
+    outcomes = [
+        (one_line(one.name), one.status, other.status, one.attempts, other.attempts, one.steps, other.steps)
+        for one, other in ((before[name], after[name]) for name in both)
+    ]
     missing = [
         (one_line(side.name), where, side.status, side.steps)
         for where, mine, others in (("before", before, after), ("after", after, before))
@@ -83,10 +82,10 @@ def answer(run: Run, run2: Run, *, harness: str | None = None, match: str = "nam
         if side.name not in others
     ]
     copied = " ".join(filter(None, (what_was_copied(each, _names(harness)) for each in (run, run2))))
-    head = ("harness", "status_before", "status_after", "attempts_before", "attempts_after", "steps_before", "steps_after")
+    head = "harness status_before status_after attempts_before attempts_after steps_before steps_after"
     tables = [Table("figures", _COLUMNS, rows, _NOTE), Table("outcomes", head, outcomes, copied)]
     if missing:
-        tables.append(Table("alone", ("harness", "only", "status", "steps"), missing, "In one of the two runs only."))
+        tables.append(Table("alone", "harness only status steps", missing, "In one of the two runs only."))
     said = [*_sentences(findings), *_of_outcomes(before, after, both), *_of_missing(missing)]
     gone = [
         f"{where}: {one}" for where, each in (("Before", run), ("After", run2)) for one in what_is_gone(each, _names(harness))
@@ -133,10 +132,6 @@ def _row(one: Finding) -> tuple[Cell, ...]:
         *(one_line(one.what), one.figure, one.before, one.after, one.change, low, high, chance, one.verdict),
         *(*one.repeats, one.by),
     )
-
-
-def _outcome(one: Side, other: Side) -> tuple[Cell, ...]:
-    return (one_line(one.name), one.status, other.status, one.attempts, other.attempts, one.steps, other.steps)
 
 
 def _sentences(findings: Sequence[Finding]) -> list[str]:

@@ -9,9 +9,8 @@ from itertools import groupby
 
 from attrs import frozen
 
-from orchestrator.analysis.answers.answer_wording import listed, seconds
-from orchestrator.analysis.questions.record_scan import Said
-from orchestrator.analysis.questions.row_folding import folded, innermost, without_class
+from orchestrator.analysis.answers.answer import listed, seconds
+from orchestrator.analysis.questions.record_scan import Said, folded, innermost, without_class
 from orchestrator.text.terminal_text import one_line
 
 _ENDS = ("failed", "exhausted", "completed", "stopped", "gave_up", "blocked", "budget_spent")

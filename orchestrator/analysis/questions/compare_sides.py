@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from orchestrator.analysis.answers.statistics import BATCHES, LEAST, LENGTH
 from orchestrator.analysis.frames.analysis_run import Run
-from orchestrator.analysis.frames.remaining import OWN, look
+from orchestrator.analysis.frames.run_tables import OWN, look
 from orchestrator.analysis.presets.coding_questions import has_lists
 from orchestrator.analysis.presets.trading_questions import accounts
 
@@ -62,6 +62,11 @@ class Side:
     def passed(self) -> int:
         """Features that pass."""
         return sum(one.is_passed for one in self.features.values())
+
+    @property
+    def passes(self) -> list[int]:
+        """The tries that each pass took."""
+        return [one.tries_to_pass for one in self.features.values() if one.tries_to_pass]
 
     @property
     def what(self) -> str:

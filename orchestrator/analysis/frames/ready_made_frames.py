@@ -1,6 +1,10 @@
-"""The frame `features`: what became of each try at a feature, or at a task of a pipeline, and what was set back.
+"""The frames of ready-made harnesses.
 
-    is_try    status                                                    passed
+features           what became of each try at a feature, or at a task of a pipeline, and what was set back
+feature_standing   where each feature, or task of a pipeline, stands; those too that were never tried
+equity, trades     where a trading account stood after each step, and its fills; exact: `DECIMAL`, never a float
+
+    is_try    status of a try                                           passed
     yes       passed, not_validated, chat_failed: it has no result      true or false
     yes       interrupted; failed: the validator or the merge           NULL: it counts as no try
     yes       cut_off, needs_context: of a pipeline's task              false
@@ -47,7 +51,7 @@ def steps_query(source: Source) -> str:
     """
 
 
-def query(source: Source) -> str:
+def features(source: Source) -> str:
     """Return the query of the frame `features`."""
     return f"""
         WITH steps AS (SELECT * FROM feature_steps), {_worked(source)}, {_turns()}, {_tasks()}, {_endings()}
@@ -150,4 +154,120 @@ def _endings() -> str:
                    false AS blocked, 'its evidence is stale because of ' || event.because_of AS reason
             FROM events WHERE event.type = 'evidence_stale'
         )
+    """
+
+
+_LISTED = (
+    "$.set.features[*].id",
+    "$.in.features.append[*].id",
+    "$.in.features.set.*.id",
+    "$.set.plan[*].id.text",
+    "$.in.plan.append[*].id.text",
+)
+"""Where the change of the state by a step names what is to be worked."""
+
+
+def feature_standing(source: Source) -> str:
+    """Return the query of the frame `feature_standing`, made of the frame `features`."""
+    return f"""
+        WITH lists AS (
+            SELECT harness, step, delta FROM ({source.own(("step",), {"input": "JSON", "delta": "JSON"})})
+            WHERE json_extract_string(input, '$.kind') IN ('initialize', 'amend', 'plan')
+        ),
+        listed AS (SELECT harness, feature, min(step) AS listed_step FROM ({_listed()}) GROUP BY harness, feature),
+        tries AS (
+            SELECT *, min(step_number) FILTER (passed) OVER (PARTITION BY harness, feature) AS first_pass FROM features
+        ),
+        told AS ({_features_told()})
+        SELECT harness, feature, coalesce(told.status, 'pending') AS status, coalesce(tries, 0) AS tries, tries_to_pass,
+               coalesce(interruptions, 0) AS interruptions, coalesce(regressions, 0) AS regressions, first_step, last_step,
+               passed_step, first_at, passed_at, last_at, duration_s, agent_s, tokens, money, last_failure, listed_step
+        FROM listed FULL JOIN told USING (harness, feature)
+    """
+
+
+def _features_told() -> str:
+    return """
+        SELECT harness, feature,
+               arg_max(CASE WHEN passed OR status = 'rechecked' THEN 'passed' WHEN blocked THEN 'blocked' ELSE 'pending' END,
+                       (step_number, seq)) FILTER (status NOT IN ('interrupted', 'failed')) AS status,
+               count(*) FILTER (is_try AND passed IS NOT NULL) AS tries,
+               nullif(count(*) FILTER (is_try AND passed IS NOT NULL AND step_number <= first_pass), 0) AS tries_to_pass,
+               count(*) FILTER (is_try AND passed IS NULL) AS interruptions,
+               count(*) FILTER (regressed) AS regressions, min(step_number) AS first_step, max(step_number) AS last_step,
+               min("timestamp") AS first_at, max("timestamp") AS last_at, min("timestamp") FILTER (passed) AS passed_at,
+               min(first_pass) AS passed_step, sum(duration_s) AS duration_s, sum(agent_s) AS agent_s,
+               sum(tokens)::BIGINT AS tokens, sum(money) AS money,
+               arg_max(reason, (step_number, seq))
+                   FILTER (NOT passed OR regressed OR blocked OR status = 'failed') AS last_failure
+        FROM tries GROUP BY harness, feature
+    """
+
+
+def _listed() -> str:
+    one = "SELECT harness, step, unnest(json_extract_string(delta, '{}')) AS feature FROM lists"
+    return " UNION ALL ".join(one.format(path) for path in _LISTED)
+
+
+_TRADED = """{"time": "VARCHAR", "equity": "VARCHAR", "cash": "VARCHAR", "drawdown": "VARCHAR", "risk": "VARCHAR",
+    "latched": "VARCHAR"}"""
+_STEP_FIELDS = {"input": "JSON", "output": "JSON", "delta": "JSON"}
+
+
+def equity(source: Source) -> str:
+    """Return the query of the frame `equity`."""
+    return f"""
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, time, equity, cash,
+               CASE WHEN said.equity::DOUBLE > 0 THEN 1 - said.cash::DOUBLE / said.equity::DOUBLE END AS exposure_share,
+               said.drawdown::DOUBLE AS drawdown_share, said.risk AS risk, coalesce(said.latched, '') <> '' AS latched,
+               json_extract(output, '$.positions') AS positions
+        FROM ({told(source)})
+    """
+
+
+def told(source: Source) -> str:
+    """Return a query for the steps of trading harnesses: what each says as a structure `said`, and the time of its bar."""
+    return f"""
+        SELECT * FROM (
+            SELECT *, TRY_CAST(said.time AS TIMESTAMP) AS time, {exact("said.equity")} AS equity, {exact("said.cash")} AS cash
+            FROM (SELECT *, json_transform(output, '{_TRADED}') AS said FROM ({source.own(("step",), _STEP_FIELDS)}))
+        ) WHERE time IS NOT NULL AND equity IS NOT NULL AND cash IS NOT NULL AND said.risk IS NOT NULL
+            AND TRY_CAST(said.drawdown AS DOUBLE) IS NOT NULL
+    """
+
+
+_REALISED = "coalesce(json_extract_string(delta, '$.in.book.set.realised'), json_extract_string(delta, '$.set.book.realised'))"
+"""What all sales until then have brought, where a step has changed that."""
+_FILLS = """[{"fill": {"fill_id": "VARCHAR", "client_id": "VARCHAR", "symbol": "VARCHAR", "side": "VARCHAR",
+    "units": "VARCHAR", "price": "VARCHAR", "fee": "VARCHAR", "time": "VARCHAR"}, "wanted_by": "VARCHAR"}]"""
+
+
+def trades(source: Source) -> str:
+    """Return the query of the frame `trades`.
+
+    `realised` is what a sale brought beyond the average cost of what it sold, before fees. The book keeps it for a step: where
+    several sales are in one, it is NULL for each of them.
+    """
+    return f"""
+        WITH steps AS ({told(source)}),
+        gains AS (
+            SELECT harness, step, total, total - lag(total) OVER (PARTITION BY harness ORDER BY step) AS gain
+            FROM (SELECT harness, step, {exact(_REALISED)} AS total FROM steps) WHERE total IS NOT NULL
+        ),
+        fills AS (
+            SELECT *, made.fill AS fill,
+                   count(*) FILTER (made.fill.side = 'sell') OVER (PARTITION BY harness, step) AS sales
+            FROM (
+                SELECT seq, "timestamp", run, harness, attempt, step, time AS bar_time,
+                       unnest(json_transform(json_extract(output, '$.fills'), '{_FILLS}')) AS made
+                FROM steps WHERE json_extract_string(output, '$.fills[0].fill.fill_id') IS NOT NULL
+            )
+        )
+        SELECT seq, "timestamp", run, harness, attempt, step AS step_number, TRY_CAST(fill.time AS TIMESTAMP) AS time,
+               bar_time, fill.symbol AS symbol, fill.side AS side, {exact("fill.units")} AS quantity,
+               {exact("fill.price")} AS price, {exact("fill.fee")} AS fee,
+               (CASE WHEN fill.side = 'buy' OR (sales = 1 AND total IS NULL) THEN 0 WHEN sales = 1 THEN gain END)::{MONEY}
+                   AS realised,
+               fill.client_id AS order_id, fill.fill_id AS fill_id, made.wanted_by AS wanted_by
+        FROM fills LEFT JOIN gains USING (harness, step)
     """

@@ -32,7 +32,7 @@ from orchestrator.analysis.answers.statistics import (
     judged,
     mean,
 )
-from orchestrator.analysis.questions.compare.compare_sides import STEPWISE, Side
+from orchestrator.analysis.questions.compare_sides import STEPWISE, Side
 
 BETTER, WORSE, SAME, CHANCE, ALONE = "better", "worse", "same", "within chance", "not judged"
 _MORE_IS_BETTER = frozenset({"features_passed", "day_return", "gain_share"})
@@ -89,20 +89,15 @@ def between(before: Side, after: Side) -> Iterator[Finding]:
     """Yield what is known of two harnesses, each by itself."""
     for figure in STEPWISE:
         if figure in before.means and figure in after.means:
-            yield _lots(
-                after.name,
-                figure,
-                before.batches.get(figure, []),
-                after.batches.get(figure, []),
-                "batches of steps",
-                means=(before.means[figure], after.means[figure]),
-            )
-    for figure, one, other in (
-        ("failures", before.failures, after.failures),
-        ("restarts", before.restarts, after.restarts),
+            means = (before.means[figure], after.means[figure])
+            one, other = before.batches.get(figure, []), after.batches.get(figure, [])
+            yield _lots(after.name, figure, one, other, "batches of steps", means)
+    for figure, counts in (
+        ("failures", (before.failures, after.failures)),
+        ("restarts", (before.restarts, after.restarts)),
     ):
-        if one or other:
-            yield _counts(after.name, figure, (one, other), (before.steps, after.steps), "steps")
+        if any(counts):
+            yield _counts(after.name, figure, counts, (before.steps, after.steps), "steps")
     yield from _features(before, after)
     for figure in sorted(before.tries.keys() & after.tries.keys()):
         yield _lots(after.name, figure, before.tries[figure], after.tries[figure], "tries")
@@ -117,7 +112,7 @@ def between_lots(what: str, before: Sequence[Side], after: Sequence[Side]) -> It
         "restarts": lambda side: side.restarts,
         "features_passed": lambda side: side.passed if side.features else None,
         "set_backs": lambda side: sum(one.set_backs for one in side.features.values()) if side.features else None,
-        "tries_to_pass": lambda side: mean(passes) if (passes := _passes(side)) else None,
+        "tries_to_pass": lambda side: mean(passes) if (passes := side.passes) else None,
         **{
             figure: lambda side, figure=figure: mean(side.tries[figure]) if figure in side.tries else None  # type: ignore[misc]
             for figure in ("try_agent_s", "try_tokens", "try_money")
@@ -140,30 +135,22 @@ def judged_together(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _lots(
-    what: str,
-    figure: str,
-    one: Sequence[float],
-    other: Sequence[float],
-    by: str,
-    *,
-    means: tuple[float, float] | None = None,
+    what: str, figure: str, one: Sequence[float], other: Sequence[float], by: str, means: tuple[float, float] | None = None
 ) -> Finding:
-    before, after = means or (mean(one), mean(other))
-    return Finding(
-        what=what,
-        figure=figure,
-        before=before,
-        after=after,
-        chance=chance_of_difference(one, other),
-        ratio=interval_of_ratio(one, other),
-        repeats=(len(one), len(other)),
-        by=by,
-    )
+    repeats = (len(one), len(other))
+    found = _finding(what, figure, means or (mean(one), mean(other)), chance_of_difference(one, other), repeats, by)
+    return evolve(found, ratio=interval_of_ratio(one, other))
+
+
+def _finding(
+    what: str, figure: str, sides: tuple[float, float], chance: float | None, repeats: tuple[int, int], by: str
+) -> Finding:
+    before, after = sides
+    return Finding(what=what, figure=figure, before=before, after=after, chance=chance, repeats=repeats, by=by)
 
 
 def _counts(what: str, figure: str, counts: tuple[int, int], exposures: tuple[int, int], by: str) -> Finding:
-    chance = chance_of_counts(*counts, *exposures)
-    return Finding(what=what, figure=figure, before=counts[0], after=counts[1], chance=chance, repeats=exposures, by=by)
+    return _finding(what, figure, counts, chance_of_counts(*counts, *exposures), exposures, by)
 
 
 def _features(before: Side, after: Side) -> Iterator[Finding]:
@@ -175,26 +162,12 @@ def _features(before: Side, after: Side) -> Iterator[Finding]:
     won = sum(other.is_passed and not one.is_passed for one, other in pairs)
     repeats, by = (len(pairs), len(pairs)), "features of one id"
     passed = (sum(one.is_passed for one, _ in pairs), sum(other.is_passed for _, other in pairs))
-    yield Finding(
-        what=after.name,
-        figure="features_passed",
-        before=passed[0],
-        after=passed[1],
-        chance=chance_of_counts(lost, won, 1, 1),
-        repeats=repeats,
-        by=by,
-    )
+    yield _finding(after.name, "features_passed", passed, chance_of_counts(lost, won, 1, 1), repeats, by)
     tries = [(one.tries_to_pass, other.tries_to_pass) for one, other in pairs if one.tries_to_pass and other.tries_to_pass]
     if tries:
-        yield Finding(
-            what=after.name,
-            figure="tries_to_pass",
-            before=mean([one for one, _ in tries if one]),
-            after=mean([other for _, other in tries if other]),
-            chance=chance_of_pairs([(other or 0) - (one or 0) for one, other in tries]),
-            repeats=(len(tries), len(tries)),
-            by=by,
-        )
+        means = mean([one for one, _ in tries if one]), mean([other for _, other in tries if other])
+        chance = chance_of_pairs([(other or 0) - (one or 0) for one, other in tries])
+        yield _finding(after.name, "tries_to_pass", means, chance, (len(tries), len(tries)), by)
     backs = (sum(one.set_backs for one, _ in pairs), sum(other.set_backs for _, other in pairs))
     if any(backs):
         yield _counts(after.name, "set_backs", backs, (len(pairs), len(pairs)), "features")
@@ -207,21 +180,10 @@ def _books(before: Side, after: Side) -> Iterator[Finding]:
     days = sorted(one.keys() & other.keys())
     if days:
         moved = batches([other[day] - one[day] for day in days])
-        yield Finding(
-            what=after.name,
-            figure="day_return",
-            before=mean([one[day] for day in days]),
-            after=mean([other[day] for day in days]),
-            chance=chance_of_pairs(moved),
-            repeats=(len(days), len(days)),
-            by="days of one date",
-        )
+        means = mean([one[day] for day in days]), mean([other[day] for day in days])
+        yield _finding(after.name, "day_return", means, chance_of_pairs(moved), (len(days), len(days)), "days of one date")
     for figure, first, second in (
         ("gain_share", before.books.gain, after.books.gain),
         ("max_drawdown_share", before.books.max_drawdown, after.books.max_drawdown),
     ):
         yield Finding(what=after.name, figure=figure, before=first, after=second)
-
-
-def _passes(side: Side) -> list[float]:
-    return [one.tries_to_pass for one in side.features.values() if one.tries_to_pass]

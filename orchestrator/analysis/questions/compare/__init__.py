@@ -1,5 +1,0 @@
-"""The comparison of harnesses or runs."""
-
-from orchestrator.analysis.questions.compare.compare_question import answer
-
-__all__ = ["answer"]
