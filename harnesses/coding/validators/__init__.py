@@ -13,9 +13,8 @@ Code under test does run in the process of its tests. To answer for them it has 
 hold the very answers that they ask for cannot be told from computing them. Run agents that you do not trust in a sandbox.
 """
 
-from harnesses.coding.validators.candidate_validator import CandidateValidator
+from harnesses.coding.validators.candidate_validator import CandidateValidator, OnlyTouches
 from harnesses.coding.validators.command_validator import Command
-from harnesses.coding.validators.only_touches import OnlyTouches
 from harnesses.coding.validators.pytest_nodes import PytestNodes
 from harnesses.coding.validators.suite_kept import SuiteKept
 from harnesses.coding.validators.tests_kept import TestsKept

@@ -1,13 +1,18 @@
-"""What the validators of the coding harness have in common: they compose with `&`, and say where they looked."""
+"""What the validators of the coding harness have in common: they compose with `&`, and say where they looked.
+
+`OnlyTouches` is the shortest of them: a commit touches only these paths.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from harnesses.coding.candidate import Candidate
+from harnesses.coding.candidate import LINK, Candidate
 from harnesses.features.agent_text import cut_list
+from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature, Verdict
 from harnesses.features.feature_validators import AllOf, OutcomeValidator
 
@@ -50,3 +55,54 @@ class CandidateValidator(ABC):
 def list_findings(findings: Sequence[str]) -> str:
     """Return findings as text, one a line, not more than can be read."""
     return "\n".join(cut_list(findings, MAX_FINDINGS))
+
+
+class OnlyTouches(CandidateValidator):
+    """Guards all paths that match none of the patterns: they must be as they are at the base.
+
+    `*` and `?` stand for what is in one name, `**` for any number of directories; a pattern that ends with `/` stands for
+    all that is in a directory. A rename is a deletion and an addition, so both paths have to match; a symbolic link must not
+    be added at all, since what is written through it is elsewhere.
+    """
+
+    def __init__(self, *globs: str) -> None:
+        if not globs:
+            raise InvalidRequest("OnlyTouches: expected one glob pattern or more, was none")
+        self._globs = globs
+        self._patterns = tuple(glob_pattern(glob) for glob in globs)
+
+    def __repr__(self) -> str:
+        return f"OnlyTouches({', '.join(map(repr, self._globs))})"
+
+    @property
+    def proves(self) -> bool:
+        """It only looks."""
+        return False
+
+    async def find(self, feature: Feature, candidate: Candidate) -> tuple[bool, str]:
+        """Look at every path that the commit changes."""
+        base, commit = candidate.base, candidate.commit
+        changes = await candidate.checkouts.changes(base, commit) if commit != base else ()
+        allowed = ", ".join(self._globs)
+        findings = [
+            f"{change.path}: was {_WORDS.get(change.status, 'changed')}, and is not of {allowed}: put it back as it was"
+            for change in changes
+            if not any(pattern.fullmatch(change.path) for pattern in self._patterns)
+        ]
+        findings += [
+            f"{change.path}: is a symbolic link, and leads elsewhere: put a file there"
+            for change in changes
+            if change.mode == LINK and change.status != "D"
+        ]
+        return not findings, list_findings(findings) if findings else f"{len(changes)} changed paths, all of {allowed}"
+
+
+_WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "given another type"}
+
+
+def glob_pattern(glob: str) -> re.Pattern[str]:
+    """Return a regular expression for whole paths."""
+    text = glob + "**" if glob.endswith("/") else glob
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", text)
+    words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(words.get(part, re.escape(part)) for part in parts), re.DOTALL)

@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from harnesses.coding.candidate import Candidate
-from harnesses.coding.validators.candidate_validator import CandidateValidator, list_findings
+from harnesses.coding.validators.candidate_validator import CandidateValidator, glob_pattern, list_findings
 from harnesses.coding.validators.environment import fresh_environment, hash_seed, run_judged
 from harnesses.coding.validators.judging_context import JudgingContext, read_context
-from harnesses.coding.validators.only_touches import glob_pattern
 from harnesses.errors import Waiting
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature

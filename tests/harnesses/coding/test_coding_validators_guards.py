@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harnesses.coding.validators import OnlyTouches, TestsKept
-from harnesses.coding.validators.only_touches import glob_pattern
+from harnesses.coding.validators.candidate_validator import glob_pattern
 from tests.harnesses.coding.judged import DONE, FEATURE, TESTS, Repository, repository_in
 
 
