@@ -9,6 +9,7 @@ of one harness.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from math import inf
@@ -109,7 +110,8 @@ def write_all(directory: Path, texts: Mapping[str, str]) -> None:
     """
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        with draft_of(directory / name, mode=0o644) as file:
+        with draft_of(directory / name) as file:
+            os.fchmod(file.fileno(), 0o644)  # whatever the umask: others are to read it
             file.write(text.encode(errors="backslashreplace"))
 
 
