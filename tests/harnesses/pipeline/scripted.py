@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from trio.testing import MockClock
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.pipeline.harness import PipelineHarness
@@ -78,10 +79,10 @@ class Builders(Agent[Any, Any, Any]):
     """Does what is told for each task, by id and attempt: the last repeats; what is not named is done honestly.
 
     Args:
-        pause_s: what each attempt takes.
+        pause_s: what each attempt takes; by default a second of a virtual clock, or a moment of the real one.
     """
 
-    def __init__(self, acts: Mapping[str, Act | list[Act]] | None = None, *, pause_s: float = 1.0) -> None:
+    def __init__(self, acts: Mapping[str, Act | list[Act]] | None = None, *, pause_s: float | None = None) -> None:
         super().__init__(self._work, name="builder")
         self._acts = dict(acts or {})
         self._pause_s = pause_s
@@ -94,7 +95,8 @@ class Builders(Agent[Any, Any, Any]):
         self.at_work += 1
         self.most_at_work = max(self.most_at_work, self.at_work)
         try:
-            await trio.sleep(self._pause_s)
+            is_virtual = isinstance(trio.lowlevel.current_clock(), MockClock)
+            await trio.sleep(self._pause_s if self._pause_s is not None else 1.0 if is_virtual else 0.02)
             acts = self._acts.get(str(work.task.id), honest)
             act = acts[min(work.claim.attempt, len(acts)) - 1] if isinstance(acts, list) else acts
             made = act(work)
