@@ -11,7 +11,7 @@ from tests.honesty.cheating import Agent
 from tests.honesty.corpus import ALL_CHEATS, ALL_HONEST
 from tests.honesty.trial import Result, hear_all
 
-SOME_CHEATS, SOME_HONEST = ALL_CHEATS[::9], ALL_HONEST[::9]
+SOME_CHEATS, SOME_HONEST = ALL_CHEATS[::18], ALL_HONEST[::18]
 
 
 def heard(folder: Path, agents: Sequence[Agent]) -> list[Result]:

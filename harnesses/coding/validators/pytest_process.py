@@ -34,7 +34,8 @@ from harnesses.coding.validators.judging_context import JudgingContext, is_left_
 from harnesses.coding.validators.pytest_report import CUT_SHORT, NodeReport, SessionReport, read_report
 from harnesses.processes.bounded_command import run_bounded
 
-_PLUGIN = Path(__file__).with_name("in_process") / "pytest_plugin.py"
+_PLUGIN = Path(__file__).with_name("in_process") / "judge_plugin.py"
+"""Its name is on the command line, which what is judged can read: it must not tell that a test is run."""
 _MOST_REPORT = 64 * 1024 * 1024
 
 

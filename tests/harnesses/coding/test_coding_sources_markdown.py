@@ -284,7 +284,7 @@ def test_a_large_file_is_read_in_time(text: str):
 
 
 @given(st.text("[] x-*1.#`<!->(){}:id~\n\t a\r\u2028é\0", max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_is_written_is_a_list_that_can_be_worked_or_refused(text: str):
     with suppress(InvalidRequest):
         features = read(text)
@@ -297,7 +297,7 @@ LINES = st.lists(
 
 
 @given(LINES, st.integers(0, 7))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_to_tick_an_item_off_leaves_the_ids_of_the_others(lines: list[str], number: int):
     ticked = [line.replace("[ ]", "[x]") if place == number else line for place, line in enumerate(lines)]
     with suppress(InvalidRequest):

@@ -10,7 +10,7 @@ import trio
 from attrs import evolve
 
 from harnesses.agents import Bubblewrap
-from harnesses.coding.validators import Command, PytestNodes, SuiteKept, TestsKept
+from harnesses.coding.validators import Command, PytestNodes, SuiteKept, TestsKept, pytest_process
 from harnesses.features.errors import InvalidRequest
 from harnesses.features.feature import Feature
 from tests.harnesses.coding.judged import DONE, ENV, FEATURE, Repository, repository_in
@@ -236,3 +236,7 @@ async def test_validators_compose_and_the_cheapest_is_asked_first(repository: Re
     assert together.proves
     assert not (TestsKept() & SuiteKept()).proves
     assert verdict.evidence == "TestsKept: tests/test_shop.py: is gone: put it back"
+
+
+def test_the_command_line_of_a_session_does_not_tell_that_a_test_is_run() -> None:
+    assert "test" not in f"{pytest_process._PLUGIN.parent.name}/{pytest_process._PLUGIN.name}"

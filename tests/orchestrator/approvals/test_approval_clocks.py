@@ -61,7 +61,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from([None, AT]), st.integers(-(10**16), 10**16), st.integers(-(10**16), 10**16), st.integers(0, 10**15))
 def test_no_clock_makes_a_genuine_record_suspect(ticks: Ticks | None, asked_us: int, said_us: int, passed_us: int) -> None:
     made = request(ticks)

@@ -1,4 +1,4 @@
-"""Compares pytest, unittest, built-in functions and what tests import with what they were. Loaded by pytest_plugin.py."""
+"""Compares pytest, unittest, built-in functions and what tests import with what they were. Loaded by judge_plugin.py."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false
