@@ -224,7 +224,7 @@ def operator_outcome(key: str, *, result: str | None, reason: str) -> str:
         result: JSON; None if it has not happened.
 
     Raises:
-        msgspec.DecodeError: the result is not JSON.
+        msgspec.DecodeError, UnicodeError: the result is not JSON.
     """
     outcome = EffectOutcome.NOT_DONE if result is None else EffectOutcome.CONFIRMED
     said = {"key": key, "outcome": outcome.value} | ({} if result is None else {"result": _decode(result)})

@@ -1,4 +1,7 @@
-"""Validators that judge any kind of work: all that are asked, and one that accepts everything."""
+"""What a validator is, and those that judge any kind of work: all that are asked, and one that accepts everything.
+
+An error that a validator raises is its own: it says nothing about the work.
+"""
 
 from __future__ import annotations
 

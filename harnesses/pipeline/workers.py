@@ -4,6 +4,8 @@
 
 The laws: whoever works here changes no state; what an agent raises is a result like any other, unless it is an order to the
 whole harness (a budget that is spent, a person who has to decide).
+
+Which agents build and judge each task is settled before anything begins: `AgentTable`, made by `assign_agents`.
 """
 
 from __future__ import annotations

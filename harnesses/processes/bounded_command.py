@@ -6,6 +6,8 @@ left its group or session; and if this program is killed, they end with it. How:
 It keeps order among processes; it is no wall. The command can read and write what this program can, but for the keys of open
 stores, which it finds empty where the kernel can do that (`reaper.py`). It can have services of the machine start
 something that is not of its tree: cron, systemd, docker. Run code that you do not trust in a sandbox as well.
+
+What it writes is taken in as it comes: its end is kept (`Tail`), its lines are handed on (`Lines`); a flood costs no memory.
 """
 
 from __future__ import annotations

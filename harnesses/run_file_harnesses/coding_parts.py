@@ -86,15 +86,18 @@ def read_dialect(value: object, where: str, problems: TableProblems) -> Dialect 
         problems.add(where, f"expected one of {', '.join(_DIALECTS)}, was {name!r}{way_out}")
         return None
     readers = {"arguments": _TEXTS, "histories": reader_of(str)}
-    return make_from(_DIALECTS[name], table, where, problems, readers=readers)
+    return make_from(_DIALECTS[name], table, where, problems, readers=readers, own=("name",))
 
 
 def _read_sandbox(value: object, where: str, problems: TableProblems) -> object:
     def places(value: object, where: str, problems: TableProblems) -> list[str]:
         return [str(problems.place(path)) for path in _TEXTS(value, where, problems) or ()]
 
+    if value == "bwrap":
+        return value
     if not isinstance(value, Mapping):
-        return reader_of(Literal["bwrap"])(value, where, problems)
+        problems.add("", f"{where}: expected bwrap or a table, was {value!r:.100}; correct it")
+        return None
     readers = {"writable": places, "hidden": places}
     return make_from(Bubblewrap, cast(object, value), where, problems, readers=readers, without=("program",))
 
@@ -102,7 +105,7 @@ def _read_sandbox(value: object, where: str, problems: TableProblems) -> object:
 # agents
 
 
-def _scripted(path: Any) -> ScriptedAgent:
+def _read_script(path: Any) -> ScriptedAgent:
     return ScriptedAgent(read_attempts(path))
 
 
@@ -116,7 +119,7 @@ AGENTS: Mapping[str, Kind] = {
         ("dialect",),
     ),
     "dialect": Kind(CommandAgent, "dialect", read_dialect, _PROGRAM, ("command", "resume", "prompt")),
-    "scripted": Kind(_scripted, "path", read_path),
+    "scripted": Kind(_read_script, "path", read_path),
     "function": FUNCTION,
 }
 
@@ -158,17 +161,22 @@ def read_features(value: object, where: str, problems: TableProblems) -> Feature
 
 
 def _read_nodes(value: object, where: str, problems: TableProblems) -> list[str] | None:
-    return None if value is True else _TEXTS(value, where, problems)
+    if isinstance(value, bool | str):
+        if value is not True:
+            problems.add("", f"{where}: expected true, or a list of node ids, was {value!r:.100}; correct it")
+        return None
+    nodes: list[str] | None = _TEXTS(value, where, problems)
+    return nodes
 
 
-def _only_touches(globs: Sequence[str]) -> OnlyTouches:
+def _limit_paths(globs: Sequence[str]) -> OnlyTouches:
     return OnlyTouches(*globs)
 
 
 VALIDATORS: Mapping[str, Kind] = {
     "command": Kind(Command, "argv", _TEXTS, {"protect": _TEXTS}),
     "pytest": Kind(PytestNodes, "nodes", _read_nodes, _PYTEST),
-    "only_touches": Kind(_only_touches, "globs", _TEXTS),
+    "only_touches": Kind(_limit_paths, "globs", _TEXTS),
     "tests_kept": Kind(TestsKept, readers={"allow": _TEXTS}),
     "suite_kept": Kind(SuiteKept, readers=_PYTEST),
     "accept_all": Kind(accept_all),
@@ -178,7 +186,8 @@ VALIDATORS: Mapping[str, Kind] = {
 
 def read_flagged(kinds: Mapping[str, Kind], value: object, where: str, problems: TableProblems) -> Any:
     """Return what a table stands for; `"pytest"` stands for the table `{ pytest = true }`."""
-    return read_kind(kinds, {value: True} if isinstance(value, str) else value, where, problems)
+    table = {value: True} if isinstance(value, str) and value in kinds else value
+    return read_kind(kinds, table, where, problems, of_several="for several, write a table for each")
 
 
 def read_validator(value: object, where: str, problems: TableProblems) -> Validator | None:
@@ -196,17 +205,25 @@ def read_validator(value: object, where: str, problems: TableProblems) -> Valida
 
 def read_policy(default: RunPolicy, value: object, where: str, problems: TableProblems) -> RunPolicy | None:
     """Return a policy in which what a table says differs from another one."""
-    readers = {"fail_fast": partial(_differing, default.fail_fast)}
-    return cast("RunPolicy | None", _differing(default, value, where, problems, readers=readers))
+    readers = {"fail_fast": partial(_read_changes, default.fail_fast)}
+    return cast("RunPolicy | None", _read_changes(default, value, where, problems, readers=readers))
 
 
-def _differing(default: Any, value: object, where: str, problems: TableProblems, **how: Any) -> object:
+def _read_changes(default: Any, value: object, where: str, problems: TableProblems, **how: Any) -> object:
     given = read_arguments(cast("type[object]", type(default)), value, where, problems, **how)
     return None if given is None else attempt(lambda: evolve(default, **given), where, problems)
 
 
 def read_health_check(value: object, where: str, problems: TableProblems) -> NoHealthCheck | CommandHealthCheck | None:
-    return NoHealthCheck() if value is False else make_from(CommandHealthCheck, value, where, problems)
+    readers = {"limit_s": _read_seconds}
+    return NoHealthCheck() if value is False else make_from(CommandHealthCheck, value, where, problems, readers=readers)
+
+
+def _read_seconds(value: object, where: str, problems: TableProblems) -> float | None:
+    seconds: float | None = reader_of(float)(value, where, problems)
+    if seconds is not None and not seconds > 0:
+        problems.add("", f"{where}: expected seconds above 0, was {seconds!r}; correct it")
+    return seconds
 
 
 def read_init_plan(value: object, where: str, problems: TableProblems) -> InitPlan | None:

@@ -104,9 +104,10 @@ def make_from(
     *,
     readers: Mapping[str, Reader] = _NO_READERS,
     without: Collection[str] = (),
+    own: Collection[str] = (),
 ) -> MadeT | None:
     """Return what `make` makes of a table; None, with the problems noted, if it is not as expected. See `read_arguments`."""
-    arguments = read_arguments(make, data, where, problems, readers=readers, without=without)
+    arguments = read_arguments(make, data, where, problems, readers=readers, without=without, own=own)
     return None if arguments is None else attempt(lambda: make(**arguments), where, problems)
 
 
@@ -133,7 +134,7 @@ class Kind:
         if self.read is not None:
             given = {self.argument: self.read(table[key], _join_key(where, key), problems)}
         elif table[key] is not True:
-            problems.add(where, f"{key}: expected true, was {table[key]!r:.100}; leave the table out")
+            problems.add(where, f"{key}: expected true, was {table[key]!r:.100}; write true, or leave {key} out")
         without = {*self.without, *given}
         arguments = read_arguments(self.make, rest, where, problems, readers=self.readers, without=without, own=(key,))
         if arguments is None or len(problems.found) > before:
@@ -141,13 +142,25 @@ class Kind:
         return attempt(lambda: (self.by or self.make)(**given, **arguments), where, problems)
 
 
-def read_kind(kinds: Mapping[str, Kind], value: object, where: str, problems: TableProblems, or_text: str = "") -> Any:
-    """Return what a table stands for that is of one of several kinds; None, with the problems noted, if it is of none."""
+def read_kind(
+    kinds: Mapping[str, Kind],
+    value: object,
+    where: str,
+    problems: TableProblems,
+    or_text: str = "",
+    of_several: str = "keep one of them",
+) -> Any:
+    """Return what a table stands for that is of one of several kinds; None, with the problems noted, if it is of none.
+
+    Args:
+        or_text: what may stand there in place of a table, for messages.
+        of_several: what to do about a table of more than one kind, for messages.
+    """
     table: Mapping[str, object] = cast(Mapping[str, object], value) if isinstance(value, Mapping) else {}
     given = [key for key in kinds if key in table]
     if len(given) == 1:
         return kinds[given[0]].read_table(given[0], table, where, problems)
-    got = f"got {', '.join(given)}; for several, write a table for each" if given else f"got {value!r:.100}; write one"
+    got = f"got {', '.join(given)}; {of_several}" if given else f"got {value!r:.100}; write one"
     text = f"{or_text}, or " if or_text else ""
     problems.add(where, f"expected {text}a table with one of {', '.join(kinds)}, {got}")
     return None

@@ -1,4 +1,15 @@
-"""Strategies: what one is asked about, what one is, and those that are ready-made. Pure but for the agents' `async`.
+"""Strategies: agents that are asked about a `Market` and answer with the orders that they want, plus their indicators.
+
+What the harness does for a strategy, at each slice, for each symbol whose price is believed:
+
+    state     standings: Mapping[str, Mapping[str, Standing]]      by symbol, by name; empty at the start
+    split     standings[symbol] = after_split(strategy.indicators, standings.get(symbol, {}), float(bar.split))
+    price     standings[symbol] = after_price(strategy.indicators, standings.get(symbol, {}), float(close), before)
+              `before` is the price that `close` is compared with, None for the first of a symbol
+    quote     Quote(close, units, values(strategy.indicators, standings[symbol]), pending, lot)
+    ask       orders = await self.run_agent(strategy.agent, Market(time, quotes, cash, equity, previous))
+
+A strategy is pure but for the agent's `async`: it has no state of its own, so nothing of it is lost in a crash. Ready-made:
 
     rsi_strategy         buys what has fallen too fast, sells what has risen too fast
     cross_strategy       holds a symbol while its fast moving average is above its slow one
@@ -123,10 +134,10 @@ def decide(rsi: float | None) -> Side | None:
 def rsi_orders(market: Market, stake: Decimal, name: str = "rsi") -> list[Order]:
     """Return the orders for one slice, sales first: SELL gives all, BUY spends `stake` of the equity if there is the cash."""
     sides = {symbol: decide(quote.indicators[name]) for symbol, quote in market.quotes.items()}
-    return _signalled(market, stake, sides, lambda quote, _: f"RSI {quote.indicators[name]:.1f}")
+    return _follow_signals(market, stake, sides, lambda quote, _: f"RSI {quote.indicators[name]:.1f}")
 
 
-def _signalled(
+def _follow_signals(
     market: Market, stake: Decimal, sides: Mapping[str, Side | None], reason: Callable[[Quote, Side], str]
 ) -> list[Order]:
     """Return the orders that follow from a signal for each symbol: all is sold, `stake` of the equity spent on a purchase."""
@@ -178,7 +189,7 @@ def cross_orders(market: Market, fast: str, slow: str, stake: Decimal) -> list[O
         way = trend(quote.indicators[fast], quote.indicators[slow])
         buys = way > 0 and not quote.whole(quote.expected)
         sides[symbol] = Side.SELL if way < 0 else Side.BUY if buys else None
-    return _signalled(market, stake, sides, lambda _, side: f"{fast} {'below' if side is Side.SELL else 'above'} {slow}")
+    return _follow_signals(market, stake, sides, lambda _, side: f"{fast} {'below' if side is Side.SELL else 'above'} {slow}")
 
 
 def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1")) -> Strategy:

@@ -87,7 +87,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """
     ours, own = split_own(sys.argv[1:] if arguments is None else arguments)
     ours = join_verb(ours, [verb for verbs in VERBS.values() for verb in verbs])
-    asked = None if {"-h", "--help"} & set(ours) else verb_of(ours)
+    # What comes after `--` is not for this program: `guard -- rm --help` needs no module but that of `guard`.
+    ends = ours.index("--") if "--" in ours else len(ours)
+    asked = None if {"-h", "--help"} & set(ours[:ends]) else verb_of(ours)
     parser = _parser([module for module, verbs in VERBS.items() if asked in verbs] or VERBS)
     options = parser.parse_args(ours)
     options.arguments = own

@@ -103,7 +103,7 @@ def is_there() -> bool:
     return find_spec("h11") is not None
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Server:
     """Answers whoever connects.
 

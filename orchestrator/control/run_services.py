@@ -130,7 +130,7 @@ class Wanted:
     traces: object = field(default=None, converter=_traces)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class RunServices:
     """Opens and runs what is wanted."""
 

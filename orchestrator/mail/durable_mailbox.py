@@ -34,7 +34,7 @@ _SMALL = 65_536
 """Characters of a message that may stay in memory without having been read for it."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Mailbox:
     """Messages waiting for one harness, oldest first; it outlives attempts.
 

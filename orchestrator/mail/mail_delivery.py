@@ -40,7 +40,7 @@ _TRIES = 5_000
 """Milliseconds after which a harness that was started here counts as unknown to the store."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class MailDelivery:
     """Takes messages, and brings them to the mailboxes of harnesses that run here.
 

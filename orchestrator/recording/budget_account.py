@@ -7,6 +7,8 @@ reserve ──► the store: granted ──► go on
 
 There is a line for each field of each pool. Whoever is first in one is told when something comes back to that pool, asks the
 store again, and the next is told when the first has been served: so a thousand who wait are not a thousand questions.
+
+A `Pool` is a budget that several harnesses spend from; `chain_of` says which pools a harness's spends are charged to.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ _LOOK_S = 0.5
 """Between two looks at what another program over the same store has given back; nobody tells us of that."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Place:
     """A place in a line."""
 

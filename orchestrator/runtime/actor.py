@@ -86,7 +86,7 @@ class Exit:
     """Whether the error is that a step could not be recorded: the store, or the harness, is lost to this run."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Carried:
     """What a harness keeps from one attempt to the next."""
 

@@ -32,7 +32,7 @@ from orchestrator.runtime.status_record import StatusRecord
 from orchestrator.runtime.supervisor import ExitAction, ExitDecision, Supervisor
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Takedown:
     """A restart for the sake of a sibling."""
 
@@ -40,7 +40,7 @@ class Takedown:
     released: bool = False
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class ChildOrders:
     """The orders to one harness, over all its attempts."""
 

@@ -32,7 +32,7 @@ from orchestrator.store.store_operations import Fund
 from orchestrator.store.store_protocol import Store
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class PoolBook:
     """All pools that were funded here, by their names in the store."""
 
@@ -89,7 +89,7 @@ def pool_of(supervisor: Supervisor) -> str:
     return pool_name("supervisor", path)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class ChildRegistry:
     """Has children live, and is the `Starter` of those that harnesses start.
 

@@ -17,7 +17,7 @@ from orchestrator.runtime.system_faults import raised_so_far, system_fault
 from orchestrator.text.terminal_text import say
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class RunShutdown:
     """Tells every harness to end, and knows why.
 

@@ -169,7 +169,7 @@ class Starter(Protocol):
         ...
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Families:
     """All parents and children that one program knows of."""
 
@@ -224,7 +224,7 @@ class Families:
             self.bear(evolve(birth, pools=pools))
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Family:
     """The children of one harness.
 

@@ -17,7 +17,7 @@ from orchestrator.recording.recorder import Recorder
 from orchestrator.store.store_protocol import Append, Claimed
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class StatusRecord:
     """The recorded status of one harness, and what is shown of it."""
 

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
@@ -46,7 +46,7 @@ def backtest(folder: Path | None = None, *, briefly: bool = False) -> dict[str, 
     """Return what the run takes, and whether all inputs, outputs and states of two of them are the same to the last bit.
 
     Args:
-        briefly: trade one symbol, and take the time of a run that makes digests and not of one more that makes none.
+        briefly: take the time of a run that makes digests and not of one more that makes none.
     """
     one, other = (_in_a_process(seed, briefly) for seed in ("1", "2"))
     return {
@@ -72,7 +72,7 @@ def run(*, briefly: bool) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     began, processor_began = time.perf_counter(), time.process_time()
-    plain = _ran(Noting, SYMBOLS[:1]) if briefly else _ran(TradingHarness)
+    plain = _ran(Noting if briefly else TradingHarness)
     figures = {
         "seconds": round(time.perf_counter() - began, 2),
         "processor_seconds": round(time.process_time() - processor_began, 2),
@@ -85,8 +85,8 @@ def run(*, briefly: bool) -> None:
     print(json.dumps({**figures, "digest": noted.digest.hexdigest()}))
 
 
-def _ran(kind: type[Any], symbols: Sequence[str] = SYMBOLS) -> Any:
-    feed = ReplayFeed.read({symbol: DATA / f"{symbol.lower()}.csv" for symbol in symbols}, splits=DATA / "splits.csv")
+def _ran(kind: type[Any]) -> Any:
+    feed = ReplayFeed.read({symbol: DATA / f"{symbol.lower()}.csv" for symbol in SYMBOLS}, splits=DATA / "splits.csv")
     harness = kind(feed, strategy=rsi_strategy(Decimal("0.02")), period_s=86_400.0)
     trio.run(harness.run, clock=MockClock(autojump_threshold=0))
     return harness

@@ -32,6 +32,7 @@ def test_a_store_that_nobody_has_touched_is_found_so_by_both(bases: list[Base]) 
 
 
 def test_every_tampering_at_random_is_found_by_both_alike(bases: list[Base], tmp_path: Path) -> None:
+    """At length: `python -m tests.tampering --count 10000`."""
     tally = tamper_often(bases, tmp_path, count=150, seed=11)
 
     assert tally.missed == []

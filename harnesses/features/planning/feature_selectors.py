@@ -1,4 +1,4 @@
-"""Which feature is next, and which passing one is judged anew first. Pure."""
+"""Which feature is next, and which passing one is judged anew first: protocols and defaults. Pure."""
 
 from __future__ import annotations
 

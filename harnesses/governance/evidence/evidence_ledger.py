@@ -101,7 +101,9 @@ def _are_bounds(value: tuple[object, ...]) -> bool:
     return len(value) <= MAX_BOUND and all(isinstance(one, Bound) for one in value)
 
 
-def _rule(wanted: str, is_right: Callable[[Any], bool]) -> Callable[[Evidence, Attribute[Any], Any], None]:
+def _require(wanted: str, is_right: Callable[[Any], bool]) -> Callable[[Evidence, Attribute[Any], Any], None]:
+    """Return a validator of a field, which says what was expected."""
+
     def check(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
         if not is_right(value):
             task = getattr(entry, "task_id", "")
@@ -114,7 +116,7 @@ def _rule(wanted: str, is_right: Callable[[Any], bool]) -> Callable[[Evidence, A
 _MOMENT = "a moment with its time zone, such as '2026-01-31T12:00:00Z'"
 _SEEN = f"text of 1 to {MAX_EVIDENCE} characters: what was seen, or where it is"
 _NAME = f"text of 1 to {MAX_NAME} characters"
-_IS_NAME = _rule(_NAME, lambda value: _is_text(value, MAX_NAME) and value.strip())
+_IS_NAME = _require(_NAME, lambda value: _is_text(value, MAX_NAME) and value.strip())
 
 
 @frozen(kw_only=True)
@@ -125,7 +127,7 @@ class Evidence:
         EvidenceError: a field that is needed is missing, blank or of another kind.
     """
 
-    ts: str = field(default="", converter=_moment, validator=_rule(_MOMENT, _is_moment))
+    ts: str = field(default="", converter=_moment, validator=_require(_MOMENT, _is_moment))
     """When, in ISO 8601 with its time zone; an aware datetime is converted."""
     task_id: str = field(default=None, validator=_IS_NAME)
     kind: str = field(default=None, validator=_IS_NAME)
@@ -133,21 +135,23 @@ class Evidence:
     status: EvidenceStatus = field(
         default=None,
         converter=_status,
-        validator=_rule("PASS, FAIL, BLOCKED or INFO", lambda value: isinstance(value, EvidenceStatus)),
+        validator=_require("PASS, FAIL, BLOCKED or INFO", lambda value: isinstance(value, EvidenceStatus)),
     )
-    evidence: str = field(default=None, validator=_rule(_SEEN, lambda value: _is_text(value, MAX_EVIDENCE) and value.strip()))
+    evidence: str = field(
+        default=None, validator=_require(_SEEN, lambda value: _is_text(value, MAX_EVIDENCE) and value.strip())
+    )
     """What was seen, or the path of what shows it."""
     grade: Grade = field(
         default=Grade.REPORTED,
         converter=_grade,
-        validator=_rule("reported, observed or rerun", lambda value: isinstance(value, Grade)),
+        validator=_require("reported, observed or rerun", lambda value: isinstance(value, Grade)),
     )
     attempt: int = field(
-        default=0, validator=_rule("a whole number from 0 up", lambda value: type(value) is int and 0 <= value < 2**31)
+        default=0, validator=_require("a whole number from 0 up", lambda value: type(value) is int and 0 <= value < 2**31)
     )
-    stage_id: str = field(default="", validator=_rule(_NAME, lambda value: _is_text(value, MAX_NAME)))
+    stage_id: str = field(default="", validator=_require(_NAME, lambda value: _is_text(value, MAX_NAME)))
     subject: tuple[Bound, ...] = field(
-        default=(), converter=_bounds, validator=_rule(f"at most {MAX_BOUND} files as bind() gives them", _are_bounds)
+        default=(), converter=_bounds, validator=_require(f"at most {MAX_BOUND} files as bind() gives them", _are_bounds)
     )
 
     def plain(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ MOST = 1_000_000_000
 POLICIES = ("tell", "restart", "block")
 
 
-def _rule(wanted: str, is_right: Callable[[Any], bool]) -> Any:
+def _require(wanted: str, is_right: Callable[[Any], bool]) -> Any:
     """Return a validator, for whose fields None is right where it is the default."""
 
     def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
@@ -69,10 +69,10 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(one, str) and one for one in cast("tuple[object, ...]", value))
 
 
-_FLAG = _rule("true or false", lambda value: type(value) is bool)
-_COUNT = _rule(f"a whole number from 0 to {MOST}", lambda value: type(value) is int and 0 <= value <= MOST)
-_PART = _rule('a part above 0 and at most 1, such as "0.2"', _is_part)
-_AMOUNT = _rule('an amount from 0 up, such as "10.00"', _is_amount)
+_FLAG = _require("true or false", lambda value: type(value) is bool)
+_COUNT = _require(f"a whole number from 0 to {MOST}", lambda value: type(value) is int and 0 <= value <= MOST)
+_PART = _require('a part above 0 and at most 1, such as "0.2"', _is_part)
+_AMOUNT = _require('an amount from 0 up, such as "10.00"', _is_amount)
 
 
 def shown(value: object) -> str:
@@ -91,14 +91,14 @@ class NoProgress:
     """What is done about a harness that does the same again and again. What the same is: see `loop_detection`."""
 
     steps: int = field(
-        validator=_rule(f"a whole number from 1 to {MOST}", lambda value: type(value) is int and 1 <= value <= MOST)
+        validator=_require(f"a whole number from 1 to {MOST}", lambda value: type(value) is int and 1 <= value <= MOST)
     )
     """How many steps may show again what was there before."""
-    policy: str = field(default="block", validator=_rule("tell, restart or block", POLICIES.__contains__))
+    policy: str = field(default="block", validator=_require("tell, restart or block", POLICIES.__contains__))
     """`tell`: it is a finding, and a line of output. `restart`: the attempt ends, and a fresh one begins, as the harness's
     supervision allows. `block`: a person has to decide."""
     ignore: tuple[str, ...] = field(
-        default=(), converter=_names, validator=_rule('names of fields of the state, such as ["count"]', _are_names)
+        default=(), converter=_names, validator=_require('names of fields of the state, such as ["count"]', _are_names)
     )
     """Fields of the state that are no progress, such as counters and times; of input and output as `input.at` and `output.at`,
     all of it as `output.*`."""
@@ -130,12 +130,12 @@ class Guardrails:
     """The part of the equity at the end of the day before (UTC) that may be lost in a day."""
     max_position: Decimal | None = field(default=None, validator=_AMOUNT)
     """The most that any position may come to, long or short, in the unit of the figures."""
-    deadline_s: float | None = field(default=None, validator=_rule("a number of seconds above 0", _is_seconds))
+    deadline_s: float | None = field(default=None, validator=_require("a number of seconds above 0", _is_seconds))
     no_progress: NoProgress | None = field(
         default=None,
-        validator=_rule('a table such as { steps = 5, policy = "block" }', lambda value: isinstance(value, NoProgress)),
+        validator=_require('a table such as { steps = 5, policy = "block" }', lambda value: isinstance(value, NoProgress)),
     )
-    reset: str = field(default="", validator=_rule("text of at most 200 characters, on one line", _is_word))
+    reset: str = field(default="", validator=_require("text of at most 200 characters, on one line", _is_word))
     """A person's word that the high-water mark and the day begin anew: any text that is another than the last one."""
 
     def attempts_for(self, *, destructive: bool = False) -> int:

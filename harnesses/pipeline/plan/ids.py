@@ -1,6 +1,7 @@
 """What stages and tasks are known by. Two types: `07-code` as a stage and `07-code` as a task are not the same. Pure.
 
-The law: an id can be the name of a file, and of nothing else: no way up, no way out.
+The law: an id can be the name of a file, and of nothing else: no way up, no way out. Whatever cannot be worked as it was
+described, an id among it, is `PipelineInvalid`, a mistake of the caller.
 """
 
 from __future__ import annotations

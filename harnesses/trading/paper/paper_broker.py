@@ -146,6 +146,8 @@ _OPENED: WeakValueDictionary[tuple[str, str], PaperBroker] = WeakValueDictionary
 class PaperBrokerLater(PaperBroker):
     """A `PaperBroker` whose file is opened when a harness connects: what is only looked at, as a run file is, makes no file.
 
+    Until then its books are in memory and nobody may trade there: they are for checking its arguments.
+
     Args:
         path: the venue's file.
         owner: the harness that trades there. One that is made anew under that name takes the file over from the one before.

@@ -10,7 +10,7 @@ from msgspec import DecodeError
 
 from harnesses.effects.effect import OPEN, EffectOutcome, Entry, entries_of, operator_outcome, take_in
 from harnesses.errors import one_of
-from orchestrator.errors import UnknownHarness, UsageError
+from orchestrator.errors import StoreCorrupt, UnknownHarness, UsageError
 from orchestrator.records import EffectRecord
 from orchestrator.store.store_protocol import Settle
 
@@ -29,13 +29,26 @@ class Mark(NamedTuple):
 def effects_of(harness: str, marks: Iterable[Mark]) -> Iterator[EffectRecord]:
     """Yield the effects of one harness, each with its last intent and what came after it.
 
+    An outcome whose intent is gone is passed over: the chain tells that it was deleted.
+
     Args:
         marks: in order of `seq`.
+
+    Raises:
+        StoreCorrupt: a record cannot be read.
     """
     steps: dict[int, dict[str, Entry]] = {}
     intents: dict[tuple[int, str], Mark] = {}
     for mark in marks:
-        entry = take_in(steps.setdefault(mark.step, {}), mark.kind, mark.body)
+        try:
+            entry = take_in(steps.setdefault(mark.step, {}), mark.kind, mark.body)
+        except KeyError:
+            continue
+        except (DecodeError, TypeError, AttributeError, ValueError) as error:
+            raise StoreCorrupt(
+                f"harness {harness!r}, step {mark.step}: the {mark.kind} of an effect, record {mark.seq}, cannot be read: "
+                f"{error}; restore the store from a copy, it was changed from outside"
+            ) from error
         if mark.kind == "intent":
             intents[mark.step, entry.key] = mark
     for (step, key), intent in intents.items():
@@ -72,7 +85,7 @@ def settling(settle: Settle, step: int, marks: Iterable[tuple[str, str]]) -> str
         )
     try:
         return operator_outcome(settle.key, result=settle.result if settle.done else None, reason=settle.reason)
-    except DecodeError as error:
+    except (DecodeError, UnicodeError) as error:
         raise UsageError(
             f"{where}: effect {settle.key!r}: its result is not JSON: {error}; was {settle.result!r:.200}"
         ) from error

@@ -205,11 +205,17 @@ def test_the_rest_is_read_as_well():
             {"agent": {"dialect": "cluade-code"}},
             "agent: dialect: expected one of claude_code, codex, aider, was 'cluade_code'",
         ),
-        ({"agent": {"dialect": {"name": "codex", "mode": "x"}}}, "agent: dialect: unknown key 'mode': expected one of argum"),
+        (
+            {"agent": {"dialect": {"name": "codex", "mode": "x"}}},
+            "agent: dialect: unknown key 'mode': expected one of name,",
+        ),
         ({"agent": {"scripted": "nowhere.json"}}, "agent: [Errno 2] No such file or directory: '/somewhere/nowhere.json'"),
         ({"features": 7}, "features: expected a table with one of file, failing_tests, function, got 7"),
         ({"features": "list.yaml"}, "features: features file 'list.yaml': expected a name that ends with .toml"),
-        ({"features": {"failing_tests": False}}, "features: failing_tests: expected true, was False; leave the table out"),
+        (
+            {"features": {"failing_tests": False}},
+            "features: failing_tests: expected true, was False; write true, or leave failing_tests out",
+        ),
         ({"features": [{"id": "a", "description": "A"}]}, "feature 1 'a': has no steps: expected at least one text"),
         (
             {"validator": {"tests_kep": True}},
@@ -228,7 +234,7 @@ def test_the_rest_is_read_as_well():
         ({"policy": {"fail_fast": {"on_chat_eror": True}}}, "policy: fail_fast: unknown key 'on_chat_eror': expected one of "),
         ({"init_plan": "git status"}, "init_plan: expected a list of commands, was 'git status'; write one"),
         ({"init_plan": [7]}, "init_plan: expected lists of words, or tables with script and shell, was 7; write one"),
-        ({"health_check": {"limit_s": 0}}, "health_check: CommandHealthCheck: limit_s: expected seconds above 0, was 0"),
+        ({"health_check": {"limit_s": 0}}, "health_check: limit_s: expected seconds above 0, was 0"),
         (
             {"policy": {"max_turns_per_feature": 0}},
             "policy: run policy has an unusable max_turns_per_feature: expected a whole",
@@ -282,7 +288,7 @@ def test_all_mistakes_of_one_table_are_told_with_those_of_its_parts():
         "stream",
         "confirmations",
         "policy: run policy has an unusable max_turns_per_feature",
-        "health_check: CommandHealthCheck: limit_s",
+        "health_check: limit_s",
     ]
 
 

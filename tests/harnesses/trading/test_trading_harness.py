@@ -881,8 +881,8 @@ async def test_a_cancel_waits_under_the_latch_too_and_is_done_when_it_is_lifted(
 
 
 def test_twelve_years_take_seconds_and_are_the_same_in_two_processes():
-    """One symbol; three, and with one run more, by `python -m tests.benchmarks.trading`."""
+    """Three symbols, under two hash seeds. `python -m tests.benchmarks.trading` measures the time of a run without digests."""
     figures = backtest(briefly=True)
 
-    assert (figures["slices"], figures["orders"] > 30, figures["identical"]) == (3270, True, True)
+    assert (figures["slices"], figures["orders"] > 100, figures["identical"]) == (3270, True, True)
     assert figures["processor_seconds"] < 15

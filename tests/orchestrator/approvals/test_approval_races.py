@@ -67,7 +67,7 @@ def test_a_case_moved_to_another_step_or_harness_is_invalid():
     assert {stand(one, SECRET, now_us=NOW_US + 2).word for one in moved} == {Word.INVALID}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_a_body_that_was_changed_in_any_place_approves_nothing(data):
     """Characters are replaced, put in and taken out, in the request, its answer and its use."""
@@ -91,7 +91,7 @@ def test_a_body_that_was_changed_in_any_place_approves_nothing(data):
     assert found.word is Word.INVALID
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from([Request, Answer, Use]), st.data())
 def test_a_field_that_was_changed_by_one_who_does_not_know_the_secret_approves_nothing(kind, data):
     made = request()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harnesses.guard.tool_calls import classify_call
+from orchestrator.cli import main
+from orchestrator.cli.exit_codes import ExitCode
 from orchestrator.cli.operate.guard_verb import MAX_CALL, judge_call
 from tests.orchestrator.commanding import Command, Ended, surroundings
 from tests.zygote import run_python
@@ -168,3 +171,11 @@ def test_a_dangerous_call_is_blocked_whatever_the_agent(call: dict[str, object],
 )
 def test_a_harmless_call_is_allowed(call: dict[str, object]) -> None:
     assert classify_call(json.loads(json.dumps(call))) == ()
+
+
+@pytest.mark.parametrize("module", ["export.prune_verb", "read.history_verbs", "read.memory_verbs"])
+def test_options_of_the_guarded_command_need_no_other_verb(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook blocks for code 2 only: a module of another verb that cannot be imported must not end it with 1."""
+    monkeypatch.setitem(sys.modules, f"orchestrator.cli.{module}", None)
+
+    assert main(["guard", "--", "rm", "--help"]) == ExitCode.USAGE

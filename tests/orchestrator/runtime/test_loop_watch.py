@@ -25,13 +25,13 @@ from tests import ROOT
 from tests.orchestrator.scripted import Scripted, Steps
 from tests.zygote import Program
 
-BLOCK_S = 0.8
+BLOCK_S = 1.2
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have it name whoever blocks the loop for 0.3 s, so that tests take less time."""
-    monkeypatch.setattr("orchestrator.runtime.loop_watch.LIMIT_S", 0.3)
+    """Have it name whoever blocks the loop for 0.6 s, so that tests take less time."""
+    monkeypatch.setattr("orchestrator.runtime.loop_watch.LIMIT_S", 0.6)
 
 
 def blocked(store: Store) -> list[tuple[str, dict[str, Any]]]:

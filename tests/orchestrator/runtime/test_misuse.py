@@ -199,7 +199,15 @@ def run_file(command: Command, cls: str) -> Path:
 
 @pytest.mark.parametrize(
     ("cls", "code"),
-    [("PlainGenerator", 1), ("UnstorableOutput", 1), ("FrozenState", 1), ("AsyncioSleep", 1), ("MissingModule", 4)],
+    [
+        ("PlainGenerator", 1),
+        ("UnstorableOutput", 1),
+        ("FrozenState", 1),
+        ("AsyncioSleep", 1),
+        ("MissingModule", 4),
+        ("MissingProgram", 4),
+        ("MayNotBeRun", 4),
+    ],
 )
 def test_the_command_tells_it_in_one_line(command, cls, code):
     file = run_file(command, cls)

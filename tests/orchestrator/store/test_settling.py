@@ -7,8 +7,8 @@ import pytest
 from harnesses.effects.effect import EffectOutcome
 from harnesses.effects.once import Effects
 from orchestrator.codec import decode
-from orchestrator.errors import UsageError
-from orchestrator.store.rules.effect_rules import settling
+from orchestrator.errors import StoreCorrupt, UsageError
+from orchestrator.store.rules.effect_rules import Mark, effects_of, settling
 from orchestrator.store.store_protocol import Settle
 
 Marks = tuple[tuple[str, str], ...]
@@ -96,7 +96,26 @@ def test_an_effect_that_is_not_there_is_told_with_those_that_are() -> None:
         settling(say(done=True), 3, ())
 
 
-@pytest.mark.parametrize("result", ["", "seventy", "{", "NaN", "1 2"])
+@pytest.mark.parametrize("result", ["", "seventy", "{", "NaN", "1 2", "\ud800"])
 def test_a_result_that_is_not_json_is_refused(result: str) -> None:
     with pytest.raises(UsageError, match="'buy': its result is not JSON"):
         settling(say(done=True, result=result), 3, OPEN["begun"])
+
+
+def test_an_outcome_whose_intent_was_deleted_hides_no_other_effect() -> None:
+    intent, outcome = '{"key":"%s","arguments":[]}', '{"key":"%s","outcome":"confirmed","result":1}'
+    marks = [
+        Mark(2, 1, 1, 0, "outcome", outcome % "gone"),
+        Mark(3, 1, 1, 0, "intent", intent % "here"),
+        Mark(4, 1, 1, 0, "outcome", outcome % "here"),
+    ]
+
+    assert [(effect.key, effect.outcome) for effect in effects_of("h", marks)] == [("here", EffectOutcome.CONFIRMED)]
+
+
+@pytest.mark.parametrize("body", ["{", "7", '{"key":"k","outcome":"perhaps"}'])
+def test_an_outcome_that_can_not_be_read_is_named_with_its_record(body: str) -> None:
+    marks = [Mark(2, 1, 5, 0, "intent", '{"key":"k","arguments":[]}'), Mark(3, 1, 5, 0, "outcome", body)]
+
+    with pytest.raises(StoreCorrupt, match="harness 'h', step 5: the outcome of an effect, record 3, cannot be read"):
+        list(effects_of("h", marks))
