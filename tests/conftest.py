@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import compileall
-import gc
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,12 +27,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         _compile_sources()
     config.addinivalue_line("markers", "seed: one of the 44 cases that any harness of this model must pass")
-
-
-def pytest_collection_finish() -> None:
-    """Have the collector of garbage pass over modules and tests, of which there are many and none is garbage."""
-    gc.collect()
-    gc.freeze()
 
 
 def _compile_sources() -> None:
