@@ -16,6 +16,7 @@ from uuid import uuid4
 from attrs import frozen
 
 from harnesses.agents.agent_output import AiderReading, ClaudeCodeReading, CodexReading, PlainReading, Reading
+from harnesses.files.state_folder import state_folder
 
 
 class PromptBy(StrEnum):
@@ -110,7 +111,7 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
 
     Sources: https://aider.chat/docs/config/options.html, https://aider.chat/docs/scripting.html.
     """
-    folder = Path(histories) if histories is not None else _state() / "aider"
+    folder = Path(histories) if histories is not None else state_folder() / "aider"
     quiet = ("--yes-always", "--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--no-check-update")
     plain = ("--no-pretty", "--no-stream", "--no-show-release-notes", "--no-detect-urls", "--no-suggest-shell-commands")
     files = ("--chat-history-file", "{session}", "--input-history-file", os.devnull)
@@ -136,7 +137,3 @@ def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: P
 
 
 _MODELS = ("ANTHROPIC", "OPENAI", "GEMINI", "DEEPSEEK", "OPENROUTER", "GROQ", "MISTRAL", "COHERE", "XAI", "AZURE")
-
-
-def _state() -> Path:
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "harness-orchestrator"

@@ -68,8 +68,8 @@ class GitError(MemoryFailed):
 class Identity:
     """Who commits."""
 
-    name: str = "harness-orchestrator"
-    email: str = "harness-orchestrator@localhost"
+    name: str = "durable-harnesses"
+    email: str = "durable-harnesses@localhost"
 
 
 class How(TypedDict, total=False):

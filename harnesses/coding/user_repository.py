@@ -113,7 +113,7 @@ class UserRepository:
         """
         try:
             # `--no-deref`: if it has become a symbolic ref, what it stands for must not move.
-            why = "harness-orchestrator: accepted work" if old else "harness-orchestrator: begin"
+            why = "durable-harnesses: accepted work" if old else "durable-harnesses: begin"
             none = "0" * len(new)
             await self.git.run("update-ref", "--no-deref", "-m", why, f"{HEADS}{branch}", new, old or none)
         except GitError:

@@ -23,6 +23,7 @@ from attrs import define, field
 from harnesses.coding.branches import slug
 from harnesses.features.errors import NotReady
 from harnesses.files.private_files import Concealed, conceal_folder
+from harnesses.files.state_folder import state_folder
 from harnesses.processes.fork_safety import close_unshared, keep_from_forks
 
 MOST_FILES = 1_000_000
@@ -192,9 +193,8 @@ class Workspace:
 
 def default_root(name: str, repository: Path) -> Path:
     """Return where the harness called `name` keeps what it needs for a repository."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     mark = sha256(os.fsencode(repository)).hexdigest()[:12]
-    return state / "harness-orchestrator" / "coding" / f"{slug(name)}-{mark}"
+    return state_folder() / "coding" / f"{slug(name)}-{mark}"
 
 
 def _remove_locks(repository: Path) -> None:

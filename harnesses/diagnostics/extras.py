@@ -1,23 +1,42 @@
-"""Packages that come with an extra of this project."""
+"""Packages that come with an extra of this project, and the command that installs one."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from harnesses.errors import NotReady
 
+DISTRIBUTION = "durable-harnesses"
+"""What pip knows this project as."""
+
+
+def install_command(extra: str = "") -> str:
+    """Return the `pip` command that installs this project, with an extra if one is named.
+
+    It names the installed distribution, or the checkout that this module is in where nothing is installed.
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        version(DISTRIBUTION)
+        project = DISTRIBUTION
+    except PackageNotFoundError:
+        project = str(Path(__file__).parents[2])
+    return f"pip install '{project}[{extra}]'" if extra else f"pip install --upgrade '{project}'"
+
 
 def load_extra(module: str, extra: str, what: str, instead: str = "") -> Any:
-    """Return a module of a package that is only installed with an extra.
+    """Import and return a module of a package that is only installed with an extra.
 
     Args:
-        what: needs it, for the error.
-        instead: what may be done instead, such as "use CSV".
+        what: what needs the package, for the error.
+        instead: an alternative for the error, such as "use CSV".
 
     Raises:
-        NotReady: it is not installed, or lacks something itself. A harness that lets it pass is blocked until somebody has
-            installed it.
+        NotReady: the package is not installed, or cannot be imported. A harness that does not catch it is blocked until the
+            package is installed.
     """
     package = module.partition(".")[0]
     try:
@@ -27,5 +46,5 @@ def load_extra(module: str, extra: str, what: str, instead: str = "") -> Any:
         why = "is not installed" if is_missing else f"cannot be imported ({error})"
         raise NotReady(
             f"{what} needs {package}, which {why}: expected the extra `{extra}`; "
-            f"run `pip install 'harness-orchestrator[{extra}]'`{instead and f', or {instead}'}"
+            f"run `{install_command(extra)}`{instead and f', or {instead}'}"
         ) from error

@@ -69,7 +69,6 @@ def answered(status: int, value: object, **headers: str) -> Response:
     return Response(status, f"{json_line(value)}\n".encode(), JSON, headers)
 
 
-MISSING = "the control socket and the metrics need h11: run `pip install 'harness-orchestrator[metrics]'`; it goes on without"
 _CHUNK = 65_536
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 import trio
 from attrs import define, field, frozen
 
+from harnesses.diagnostics.extras import install_command
 from orchestrator.control import control_server as serving
 from orchestrator.control.control_api import Api, wait_of
 from orchestrator.control.socket_places import is_ours, open_socket, socket_path
@@ -157,7 +158,10 @@ class RunServices:
         if not wanted.control and at is None:
             return
         if not serving.is_there():
-            say(serving.MISSING)
+            say(
+                "the control socket and the metrics need h11, so this run goes on without them: "
+                f"run `{install_command('metrics')}`"
+            )
             return
         meter = Meter(self._recorder, Program(self._look, self._count_sent), text_of, eager=at is not None)
         services.start_soon(meter.run)

@@ -24,6 +24,7 @@ import msgspec
 from attrs import frozen
 
 from harnesses.data.record_size import ENCRYPTED
+from harnesses.diagnostics.extras import install_command
 from harnesses.files.private_files import conceal_file
 from harnesses.files.safe_files import KEY_BYTES, key_in
 from orchestrator.errors import StoreUnusable, UsageError
@@ -85,7 +86,7 @@ class AesGcm:
         except ImportError as error:
             raise UsageError(
                 "an encrypted store needs the package cryptography: expected the extra `encryption`; "
-                "install it with `pip install 'harness-orchestrator[encryption]'`"
+                f"install it with `{install_command('encryption')}`"
             ) from error
         self._location = location
         self._cipher = AESGCM(key)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
+from harnesses.diagnostics.extras import install_command
 from harnesses.timing.clock import now_us
 from orchestrator.errors import UsageError
 from orchestrator.recording.histogram import Histogram
 from orchestrator.telemetry.metric_figures import Family
-from orchestrator.telemetry.otlp_export import MISSING, resource_of, scope
+from orchestrator.telemetry.otlp_export import missing, resource_of, scope
 from orchestrator.telemetry.telemetry_meter import Meter
 from orchestrator.text.terminal_text import say
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-NO_PROMETHEUS = "metrics need prometheus_client: expected it installed; run `pip install 'harness-orchestrator[metrics]'`"
 
 
 def text_of(families: Iterable[Family]) -> bytes:
@@ -42,7 +42,9 @@ def text_of(families: Iterable[Family]) -> bytes:
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import generate_latest
     except ImportError as error:
-        raise UsageError(NO_PROMETHEUS) from error
+        raise UsageError(
+            f"metrics need prometheus_client: expected it installed; run `{install_command('metrics')}`"
+        ) from error
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(families))
     return bytes(generate_latest(registry))
@@ -96,7 +98,7 @@ def pusher(exporter: MetricExporter, run: str) -> Callable[[Sequence[Family]], b
     try:
         from opentelemetry.sdk.metrics.export import MetricExportResult
     except ImportError as error:
-        raise UsageError(MISSING) from error
+        raise missing() from error
     resource, begun = resource_of(run), now_us() * 1000
 
     def push(families: Sequence[Family]) -> bytes:

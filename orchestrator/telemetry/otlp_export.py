@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from harnesses.diagnostics.control_characters import inert_json
+from harnesses.diagnostics.extras import install_command
 from orchestrator.codec import encode
 from orchestrator.errors import UsageError
 from orchestrator.telemetry.spans import Moment, Span, Value
@@ -87,7 +88,11 @@ def _value(value: Value) -> dict[str, Any]:
             return {"stringValue": value}
 
 
-MISSING = "traces need OpenTelemetry: expected it installed; run `pip install 'harness-orchestrator[telemetry]'`"
+def missing() -> UsageError:
+    """Return the error for OpenTelemetry that is not installed."""
+    return UsageError(f"traces need OpenTelemetry: expected it installed; run `{install_command('telemetry')}`")
+
+
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PATH = "/v1/traces"
 
@@ -111,7 +116,7 @@ def exporter_to(url: str | None) -> SpanExporter:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        raise UsageError(MISSING) from error
+        raise missing() from error
     # What does not arrive is said once, and counted; its own line for every try is for those who have set up logging.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     return OTLPSpanExporter(endpoint=endpoint)
@@ -126,7 +131,7 @@ def sender(exporter: SpanExporter, run: str) -> Callable[[Sequence[Span]], bool]
     try:
         from opentelemetry.sdk.trace.export import SpanExportResult
     except ImportError as error:
-        raise UsageError(MISSING) from error
+        raise missing() from error
     resource = resource_of(run)
 
     def send(spans: Sequence[Span]) -> bool:

@@ -17,6 +17,7 @@ import trio
 from attrs import evolve, frozen
 
 from harnesses.diagnostics.error_groups import leaves
+from harnesses.diagnostics.extras import DISTRIBUTION
 from harnesses.errors import OrchestratorError
 from harnesses.timing.clock import jumps
 from orchestrator.errors import UsageError
@@ -202,6 +203,6 @@ async def aside(function: Callable[[], _ResultT], threads: trio.CapacityLimiter)
 def own_version() -> str:
     """Return which version of this program it is; nothing where it runs from its sources."""
     try:
-        return version("harness-orchestrator")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:
         return ""

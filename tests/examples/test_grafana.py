@@ -107,5 +107,5 @@ def test_the_queries_of_a_panel_are_told_apart_and_its_variables_are_there() -> 
     for panel in PANELS:
         letters = [target["refId"] for target in panel.get("targets", ())]
         assert len(set(letters)) == len(letters)
-    assert DASHBOARD["uid"] == "harness-orchestrator"
+    assert DASHBOARD["uid"] == "durable-harnesses"
     assert "id" not in DASHBOARD, "one that has an id replaces another dashboard when it is loaded"

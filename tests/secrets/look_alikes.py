@@ -88,7 +88,7 @@ NUMBERS = {
     "prices": "EURUSD 1.08345 1.08351, BTC-USD 97123.50, 2026-11-22T08:28:28.123456Z",
     "iban-like": "DE89 3704 0044 0532 0130 00",
     "step-numbers": "step 1234567890123456, seq 98765432109876543210",
-    "version": "harness-orchestrator-0.1.0-py3-none-any.whl",
+    "version": "durable-harnesses-0.1.0-py3-none-any.whl",
     "path": "/usr/lib/python3.11/site-packages/keyring/backends/SecretService.py:42",
     "key-path": "private_key: ~/.ssh/id_ed25519",
     "certificate-path": "ssl_certificate_key /etc/ssl/private/site.key;",

@@ -28,7 +28,7 @@ from harnesses.pipeline.pipeline_state import PipelineState, run_status
 
 MANIFEST, STAGES, EVENTS, EVIDENCE = "manifest.json", "pipeline-state.json", "events.jsonl", "evidence.jsonl"
 SCHEMA_VERSION = 2
-WRITER = "harness-orchestrator/1"
+WRITER = "durable-harnesses/1"
 """What stands where readers of this layout expect the version of the program that has written it."""
 MAX_SLUG = 64
 NO_SLUG = "sdlc-run"

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, finalize
 
+from harnesses.diagnostics.extras import install_command
 from orchestrator.analysis.frames.frame_queries import FRAMES, KEPT, MADE_OF, PARTS
 from orchestrator.analysis.sources import LogSource, Source
 from orchestrator.analysis.sources.duckdb_session import FUNCTIONS, MORE_MEMORY, add_functions, asked, connect
@@ -216,7 +217,7 @@ def _need(module: str, name: str) -> None:
     except ImportError:
         raise UsageError(
             f"a frame of {name} needs {name}, which is not installed: expected the extra `analysis`; "
-            "pip install 'harness-orchestrator[analysis]'"
+            f"{install_command('analysis')}"
         ) from None
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from harnesses.charts.chart_theme import CONFIG, FAINT, INK, STEPS, WIDTH, Spec
+from harnesses.diagnostics.extras import install_command
 from orchestrator.errors import UsageError
 
 _SIDES = re.compile(r'\b(?:width|height)="(\d+)')
@@ -110,9 +111,7 @@ def _converter() -> Any:
     try:
         import vl_convert
     except ImportError:
-        raise UsageError(
-            "a picture needs vl-convert: expected the extra `analysis`; pip install 'harness-orchestrator[analysis]'"
-        ) from None
+        raise UsageError(f"a picture needs vl-convert: expected the extra `analysis`; {install_command('analysis')}") from None
     return vl_convert
 
 

@@ -17,6 +17,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from harnesses.diagnostics.extras import install_command
 from harnesses.redaction.prefilter import coarse_suspect
 from harnesses.redaction.redactor import may_hold_secret, redact
 from orchestrator.codec import decode, encode_private
@@ -33,7 +34,6 @@ MORE_MEMORY = ("1GB", "4GB")
 """What it may take, one after the other, for records so large that this is not enough."""
 USUAL = 16 << 20
 """Bytes of a line of JSON that DuckDB is ready for by itself; its buffers are twice that, for each thread."""
-_MISSING = "analysis needs {what}: expected the extra `analysis`; pip install 'harness-orchestrator[analysis]'"
 _SETTINGS: dict[str, Any] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -41,6 +41,11 @@ _SETTINGS: dict[str, Any] = {
     # Having DuckDB check its signature as well would take longer than all else that opening a store takes: 0.2 s of 0.25.
     "allow_unsigned_extensions": "true",
 }
+
+
+def missing_extra(what: str) -> UsageError:
+    """Return the error for a package of the extra `analysis` that is not installed."""
+    return UsageError(f"analysis needs {what}: expected the extra `analysis`; {install_command('analysis')}")
 
 
 def connect(temporary: Path) -> DuckDBPyConnection:
@@ -55,7 +60,7 @@ def connect(temporary: Path) -> DuckDBPyConnection:
     try:
         import duckdb
     except ImportError:
-        raise UsageError(_MISSING.format(what="DuckDB")) from None
+        raise missing_extra("DuckDB") from None
     db = duckdb.connect(config=_SETTINGS)
     db.execute(f"SET memory_limit = '{MEMORY}'; SET preserve_insertion_order = false; SET TimeZone = 'UTC'")
     db.execute(f"SET temp_directory = {quoted(str(temporary))}")
@@ -117,7 +122,7 @@ def load_sqlite(db: DuckDBPyConnection) -> None:
     try:
         import duckdb_ext  # type: ignore[import-untyped]
     except ImportError:
-        raise UsageError(_MISSING.format(what="DuckDB's extension for SQLite, duckdb-ext-sqlite")) from None
+        raise missing_extra("DuckDB's extension for SQLite, duckdb-ext-sqlite") from None
     import duckdb
 
     for root in duckdb_ext.__path__:

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from harnesses.agents import Bubblewrap
+from harnesses.diagnostics.extras import install_command
 from harnesses.guard import classify
 from harnesses.processes.process_tree import can_hide_files
 from orchestrator.cli.doctor.doctor_model import Check, fail, warn, well
@@ -91,7 +92,7 @@ def python() -> Iterator[Check]:
 def packages() -> Iterator[Check]:
     wrong = [problem for name, low in PACKAGES.items() if (problem := _problem(name, low))]
     for problem in wrong:
-        yield fail("packages", problem, "pip install --upgrade harness-orchestrator")
+        yield fail("packages", problem, install_command())
     if not wrong:
         yield well("packages", ", ".join(f"{name} {_version(name)}" for name in PACKAGES))
 
@@ -101,7 +102,7 @@ def extras() -> Iterator[Check]:
     for extra, (use, wanted) in EXTRAS.items():
         problems = [problem for name, low in wanted.items() if (problem := _problem(name, low))]
         there = [name for name in wanted if _version(name)]
-        install = f"pip install 'harness-orchestrator[{extra}]'"
+        install = install_command(extra)
         if not problems:
             yield well("extras", f"{extra}: there, for {use}")
         elif there:
@@ -190,11 +191,11 @@ def environment() -> Iterator[Check]:
 
 
 def guards() -> Iterator[Check]:
-    fix = "pip install --force-reinstall harness-orchestrator"
+    fix = install_command().replace("--upgrade", "--force-reinstall")
     wrong = 0
     if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
         problem = "tree-sitter-bash, which reads commands, is not installed: every command that is text needs an approval"
-        yield warn("guards", problem, "pip install 'harness-orchestrator[guard]'")
+        yield warn("guards", problem, install_command("guard"))
         return
     for command, category in MUST_BLOCK.items():
         if category not in {finding.category for finding in classify(command)}:

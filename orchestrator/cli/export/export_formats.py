@@ -21,6 +21,7 @@ from typing import IO, Any, TextIO
 
 from attrs import evolve
 
+from harnesses.diagnostics.extras import install_command
 from harnesses.files.safe_files import draft_of
 from orchestrator.cli.export.export_sheets import SHEETS, Column, Row, Sheet, step_line, step_row
 from orchestrator.cli.output_targets import check_target
@@ -98,7 +99,7 @@ def load_arrow() -> tuple[Any, Any]:
     except ImportError:
         raise UsageError(
             "parquet needs pyarrow, which is not installed: expected the extra `parquet`; "
-            "run `pip install 'harness-orchestrator[parquet]'`, or export jsonl or csv"
+            f"run `{install_command('parquet')}`, or export jsonl or csv"
         ) from None
 
 

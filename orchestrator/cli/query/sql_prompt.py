@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
+from harnesses.files.state_folder import state_folder
 from harnesses.redaction.redactor import redact_text
 from orchestrator.analysis.sql.sql_columns import VIEWS
 from orchestrator.analysis.sql.sql_room import Room
@@ -267,10 +268,7 @@ class History:
 
 def place() -> Path:
     """Return where it is kept."""
-    root = os.environ.get("XDG_STATE_HOME", "")
-    # A relative path is to be ignored. Source: XDG Base Directory Specification.
-    folder = Path(root) if root.startswith("/") else Path.home() / ".local" / "state"
-    return folder / "harness-orchestrator" / "sql_history"
+    return state_folder() / "sql_history"
 
 
 def _readline() -> ModuleType | None:

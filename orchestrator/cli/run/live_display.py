@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import trio
 
+from harnesses.diagnostics.extras import install_command
 from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.run.new_records import Notices, Tail
 from orchestrator.cli.run.run_progress import Progress, Rest, Row
@@ -256,7 +257,7 @@ def choose_view(
         try:
             return LiveTable(store, names)
         except ImportError:
-            say("orchestrator: for a live display, run `pip install 'harness-orchestrator[display]'`")
+            say(f"orchestrator: for a live display, run `{install_command('display')}`")
     return EventLines(store, file)
 
 

@@ -16,6 +16,7 @@ import trio
 from attrs import define, field, frozen
 
 from harnesses.diagnostics.error_groups import leaves
+from harnesses.diagnostics.extras import install_command
 from orchestrator.cli.exit_codes import EndedBySignal, ExitCode
 from orchestrator.cli.operate.kill_switch_verb import in_words
 from orchestrator.cli.parsing import DEFAULT_STORE, Add, add_common, add_verb, seconds
@@ -275,7 +276,7 @@ def _keywords(program: Program, options: RunOptions) -> dict[str, Any]:
     wanted = serving.is_there() if asked is None else asked
     keywords: dict[str, Any] = {"drain_s": _DRAIN_S, "control": wanted, **program.options}
     if not serving.is_there() and asked is None and "control" not in program.options and not options.quiet:
-        say("orchestrator: to pause and stop harnesses from outside, run `pip install 'harness-orchestrator[control]'`")
+        say(f"orchestrator: to pause and stop harnesses from outside, run `{install_command('control')}`")
     if options.drain_s is not None:
         keywords["drain_s"] = options.drain_s
     if options.metrics is not None:

@@ -64,7 +64,7 @@ async def test_the_machine_s_environment_and_configuration_count_for_nothing(
     made = await here.run("commit-tree", "HEAD^{tree}", "-m", "x")
 
     assert git(here.directory, "show", "-s", "--format=%an %cn", made.decode().strip()) == (
-        "harness-orchestrator harness-orchestrator"
+        "durable-harnesses durable-harnesses"
     )
 
 

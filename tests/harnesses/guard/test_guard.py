@@ -197,7 +197,7 @@ def test_without_the_parser_every_text_asks_and_says_what_to_install(monkeypatch
     bash._parser.cache_clear()
 
     assert finding.category == UNREADABLE
-    assert "harness-orchestrator[guard]" in finding.why
+    assert "durable-harnesses[guard]" in finding.why
     assert classify(["ls"]) == ()
 
 

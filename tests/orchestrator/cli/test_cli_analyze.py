@@ -286,7 +286,7 @@ def test_without_the_extra_it_is_one_clear_line(folder: Path) -> None:
         done = ended(command.python("-c", blocked))
 
     assert (done.code, done.out) == (2, "")
-    assert "pip install 'harness-orchestrator[analysis]'" in done.err
+    assert "pip install 'durable-harnesses[analysis]'" in done.err
     assert done.err.count("\n") == 1
 
 

@@ -289,7 +289,7 @@ def test_what_was_typed_is_kept_for_the_user_alone_and_without_secrets(terminal:
     terminal.type(".quit\n")
     assert terminal.ended() == 0
 
-    kept = terminal.folder / "state" / "harness-orchestrator" / "sql_history"
+    kept = terminal.folder / "state" / "durable-harnesses" / "sql_history"
     assert kept.read_text().splitlines()[-3:] == ["select 1, 2;", "select '[REDACTED]';", ".quit"]
     assert kept.stat().st_mode & 0o777 == 0o600
     assert {path.name for path in terminal.folder.iterdir()} == {"run.jsonl", "state"}

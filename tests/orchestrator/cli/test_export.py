@@ -160,7 +160,7 @@ def test_without_pyarrow_parquet_is_refused_in_plain_words(store: Path, tmp_path
 
     assert done.code == 2
     assert "parquet needs pyarrow, which is not installed" in done.err
-    assert "pip install 'harness-orchestrator[parquet]'" in done.err
+    assert "pip install 'durable-harnesses[parquet]'" in done.err
     assert os.listdir(tmp_path) == []
 
 

@@ -174,7 +174,7 @@ def test_without_rich_there_are_lines_and_a_hint(command: Command) -> None:
     screen = on_terminal(command, "-c", WITHOUT_RICH, "run", "run.toml")
 
     assert screen.code == 0
-    assert screen.raw.count("pip install 'harness-orchestrator[display]'") == 1
+    assert screen.raw.count("pip install 'durable-harnesses[display]'") == 1
     assert "three: completed at step 3, attempt 1" in screen.raw
 
 

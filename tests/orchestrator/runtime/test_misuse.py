@@ -130,7 +130,7 @@ async def test_a_missing_extra_blocks_at_once_and_is_named(module, act, extra, m
         outcome = await orchestrator.start(Scripted(script), name="bad", restart="permanent").wait()
 
     assert (outcome.kind, outcome.attempt, errors) == (OutcomeKind.BLOCKED, 1, [])
-    assert f"run `pip install 'harness-orchestrator[{extra}]'`" in outcome.cause
+    assert f"run `pip install 'durable-harnesses[{extra}]'`" in outcome.cause
 
 
 @pytest.mark.parametrize(("cls", "cause"), CRASHES.items())
