@@ -16,7 +16,7 @@ from tests.docs.pages import DOCS, LOG, PAGES
 from tests.docs.tables import answer, blocks
 from tests.docs.worked_questions import QUESTIONS
 
-ANSWERS = list(blocks((DOCS / "questions.md").read_text(encoding="utf-8")))
+ANSWERS = list(blocks((DOCS / "reference/questions.md").read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_links_lead_to_something() -> None:
     for name in PAGES:
         page = (DOCS / name).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)\)", page):
-            assert (DOCS / target).exists(), target
+            assert ((DOCS / name).parent / target).exists(), target
 
 
 def test_the_run_of_the_pages_tells_nothing_of_the_machine_that_recorded_it() -> None:

@@ -11,10 +11,10 @@ import pytest
 from tests import ROOT
 from tests.zygote import run_python
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(python|py)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 BLOCKS = [
-    pytest.param(mark, code, id=f"{page.name}:{number}")
+    pytest.param(mark, code, id=f"{page.relative_to(ROOT)}:{number}")
     for page in PAGES
     for number, (mark, code) in enumerate(_BLOCK.findall(page.read_text(encoding="utf-8")), 1)
 ]
@@ -35,7 +35,7 @@ def test_a_part_that_is_shown_is_python(mark: str, code: str) -> None:
     compile(code, "shown.py", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_points_at_is_there(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)}

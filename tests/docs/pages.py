@@ -10,8 +10,11 @@ from tests import ROOT
 from tests.docs import questions_page, views_page
 
 DOCS = ROOT / "docs"
-LOG = DOCS / "run.jsonl"
-PAGES: dict[str, Callable[[Room], str]] = {"views.md": views_page.page, "questions.md": questions_page.page}
+LOG = DOCS / "reference" / "run.jsonl"
+PAGES: dict[str, Callable[[Room], str]] = {
+    "reference/views.md": views_page.page,
+    "reference/questions.md": questions_page.page,
+}
 
 
 def write() -> list[Path]:

@@ -1,4 +1,4 @@
-"""`docs/questions.md`."""
+"""`docs/reference/questions.md`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Each is asked of `run.jsonl`, which lies beside this page: three minutes of seve
 features, crash, wait for people, read mail and go round in circles. Try them, and change them:
 
 ```console
-$ orchestrator sql docs/run.jsonl --interactive
+$ orchestrator sql docs/reference/run.jsonl --interactive
 ```
 
 or ask them of a run of your own, a store, a log, or exported Parquet. The columns are described in [views.md](views.md). What

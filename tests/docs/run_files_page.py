@@ -16,7 +16,7 @@ from orchestrator.cli.run.supervisor_tables import PoolTable, SupervisorTable
 from orchestrator.restart import Backoff
 from tests import ROOT
 
-PAGE = ROOT / "docs" / "run_files.md"
+PAGE = ROOT / "docs" / "reference" / "run-file.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
 
 

@@ -19,7 +19,7 @@ def test_the_file_that_the_page_shows_is_one() -> None:
 
 
 def test_the_run_file_of_the_main_job_is_one() -> None:
-    path = PAGE.parents[1] / "examples" / "side_by_side.toml"
+    path = PAGE.parents[2] / "examples" / "side_by_side.toml"
 
     names = [table.config.name for table in parse_run_file(path.read_text(encoding="utf-8"), path).harnesses]
 

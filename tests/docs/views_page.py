@@ -1,4 +1,4 @@
-"""`docs/views.md`."""
+"""`docs/reference/views.md`."""
 
 from __future__ import annotations
 

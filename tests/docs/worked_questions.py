@@ -1,4 +1,4 @@
-"""The questions of `docs/questions.md`: what is asked, what is to be known of it, and the query."""
+"""The questions of `docs/reference/questions.md`: what is asked, what is to be known of it, and the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the views of a run are, column by column: what `views` tells in SQL, and `docs/views.md` on a page. Pure.
+"""What the views of a run are, column by column: what `views` tells in SQL, and `docs/reference/views.md` on a page. Pure.
 
 The law: a view has exactly the columns that are described here, of these types; a test compares them.
 """

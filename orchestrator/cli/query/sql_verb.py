@@ -22,7 +22,7 @@ QUERY is one statement of DuckDB's SQL that reads; - reads it from standard inpu
 else: no file, no setting, no network, and it cannot write. Times are UTC, `_s` is seconds.
 
   FROM views                      every view, its columns, their types and meanings
-  docs/views.md                   the same on a page, with a sample of each; docs/questions.md: worked questions
+  docs/reference/views.md         the same on a page, with samples; docs/reference/questions.md: worked questions
 
 example:
   orchestrator sql run.db "select harness, count(*) from steps group by all"
