@@ -1,4 +1,4 @@
-# The smallest harness: three steps. All that it must know is in its state and its step number, so it can be resumed.
+# The smallest harness: three steps. Everything it needs is in its state and its step number, so it can be resumed.
 from collections.abc import AsyncIterator
 
 import trio

@@ -1,15 +1,14 @@
-"""A coding loop written out by hand: a finite queue, an end of its own, and a state that changes in `execute()`.
+"""Work a finite queue until `is_complete()` is true: the coding pattern, written out by hand.
 
-`FeatureHarness` is the whole of it, with policies, verdicts and hand-off.
+    python examples/feature_queue.py
+
+`harnesses.features.FeatureHarness` is the ready-made form, with policies, validators and a hand-off.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
-from functools import partial
 
 import trio
-from attrs import evolve, frozen
+from attrs import frozen
 
 from harnesses import Agent, AgentRun, BaseHarness
 from orchestrator import Orchestrator
@@ -23,46 +22,37 @@ class Work:
     done: tuple[str, ...] = ()
 
 
-def move(work: Work, *, passed: bool) -> Work:
-    """Take a feature from the front of the queue; put it to what is done, or to the end."""
-    first, *rest = work.queue
-    return evolve(work, queue=tuple(rest), done=(*work.done, first)) if passed else evolve(work, queue=(*rest, first))
+def move(work: Work, passed: bool) -> Work:
+    """Move the first feature to `done` if its test passed, otherwise to the end of the queue."""
+    first, rest = work.queue[0], work.queue[1:]
+    return Work(rest, (*work.done, first)) if passed else Work((*rest, first), work.done)
 
 
-async def write(run: AgentRun[Work, str]) -> str:
-    """Hand in the source of a function; that of `square` is wrong until a try has failed."""
+async def write(run: AgentRun[Work, str]) -> str:  # the first version of `square` is wrong
     await trio.lowlevel.checkpoint()
-    wrong = run.input == "square" and not any(step.output == "square failed" for step in run.step_history)
-    body = {"double": "n + n", "square": "n + n" if wrong else "n * n", "negate": "-n"}[run.input]
-    return f"{run.input} = lambda n: {body}"
-
-
-CODER = Agent(write, name="coder")
+    has_failed = "square failed" in [step.output for step in run.step_history]
+    return {"double": "n + n", "square": "n * n" if has_failed else "n + n", "negate": "-n"}[run.input]
 
 
 class FeatureQueue(BaseHarness[Work, str, str]):
-    """Works one feature after the other; one whose test fails goes to the end of the queue."""
-
-    def is_complete(self) -> bool:
-        return not self.state.queue  # asked after each recorded step
+    def is_complete(self) -> bool:  # asked after each recorded step
+        return not self.state.queue
 
     async def execute(self) -> AsyncIterator[tuple[str, str]]:
-        while self.state.queue:
+        while True:
             feature = self.state.queue[0]
-            source = await self.run_agent(CODER, feature)
-            scope: dict[str, object] = {}
-            exec(source, scope)  # for the example alone: real code is judged in a process of its own
-            passed = bool(eval(TESTS[feature], scope))
-            self.update_state(partial(move, passed=passed))
+            source = await self.run_agent(Agent(write, name="coder"), feature)
+            passed: bool = eval(TESTS[feature], {feature: eval(f"lambda n: {source}")})  # real code runs in a sandbox
+            self.update_state(lambda work: move(work, passed))  # noqa: B023  (called at once)
             yield feature, f"{feature} {'passed' if passed else 'failed'}"
 
 
 async def main() -> None:
     async with Orchestrator() as orchestrator:
-        handle = orchestrator.start(FeatureQueue(Work()), name="queue")
-        async for step in handle.steps():
+        queue = orchestrator.start(FeatureQueue(Work()), name="queue")
+        async for step in queue.steps():
             print(step.step_number, step.output)
-        print(await handle.wait())
+        print(await queue.wait())
 
 
 if __name__ == "__main__":

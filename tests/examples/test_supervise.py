@@ -6,12 +6,12 @@ from tests import ROOT
 from tests.zygote import run_python
 
 
-def test_the_boiler_is_held_inspected_let_go_and_stopped():
+def test_the_boiler_is_paused_inspected_resumed_and_stopped():
     ran = run_python(ROOT / "examples" / "supervise.py", capture_output=True, text=True, timeout=60)
 
     assert (ran.returncode, ran.stdout) == (0, "")
-    held, inspected, stopped = ran.stderr.splitlines()
-    assert held.startswith("boiler held at step ")
+    paused, inspected, stopped = ran.stderr.splitlines()
+    assert paused.startswith("boiler paused at step ")
     assert inspected == "inspection completed"
     assert stopped.startswith("boiler stopped after step ")
 
