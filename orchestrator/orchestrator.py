@@ -75,8 +75,10 @@ class Orchestrator:
         store: a path, a `Store`, or nothing for one in memory. Of a path, the file is closed when the block is left; a
             `Store` that is given stays open, to be read: whoever has made it closes it, with `close()` or `closing(store)`.
         log: where committed records go as JSON lines: a path, or an open text file.
-        strategy, intensity, period_s: of the root supervisor. Under `one_for_one` each harness may be restarted
-            `intensity` times within `period_s` seconds; otherwise all together.
+        strategy: of the root supervisor.
+        intensity: how often the root supervisor restarts within `period_s`: each harness under `one_for_one`, otherwise all
+            of them together.
+        period_s: seconds; see `intensity`.
         backoff: how long to wait before a restart.
         grace_s: seconds that a stopped harness gets, to reach its next step boundary and to clean up.
         drain_s: the same after a first SIGINT or SIGTERM. A second signal cancels at once.

@@ -12,7 +12,8 @@ pytest.importorskip("duckdb_ext")
 
 from orchestrator.analysis.sql.sql_columns import VIEWS
 from orchestrator.analysis.sql.sql_room import Room
-from tests.docs.pages import DOCS, LOG, PAGES
+from tests.docs import api_pages
+from tests.docs.pages import DOCS, LOG, NAMES, generated
 from tests.docs.tables import answer, blocks
 from tests.docs.worked_questions import QUESTIONS
 
@@ -25,11 +26,11 @@ def room() -> Iterator[Room]:
         yield opened
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_is_exactly_what_is_written_anew(room: Room, name: str) -> None:
     page = (DOCS / name).read_text(encoding="utf-8")
 
-    assert page == PAGES[name](room), "write it anew: python -m tests.docs"
+    assert page == generated(room, name), "write it anew: python -m tests.docs"
 
 
 @pytest.mark.parametrize(("query", "shown"), ANSWERS)
@@ -49,11 +50,11 @@ def test_a_view_has_exactly_the_columns_that_are_described(room: Room, name: str
     assert [tuple(row.split()) for row in rows] == [(one.name, one.type) for one in VIEWS[name].columns]
 
 
-def test_links_lead_to_something() -> None:
-    for name in PAGES:
-        page = (DOCS / name).read_text(encoding="utf-8")
-        for target in re.findall(r"\]\(([^)#]+)\)", page):
-            assert ((DOCS / name).parent / target).exists(), target
+@pytest.mark.parametrize("package", api_pages.PACKAGES)
+def test_every_public_name_is_on_a_page_of_the_api(package: str) -> None:
+    shown = {api_pages.value_of(*place) for page in api_pages.PAGES.values() for place in api_pages.names_on(page)}
+
+    assert [name for name in api_pages.public(package) if api_pages.value_of(package, name) not in shown] == []
 
 
 def test_the_run_of_the_pages_tells_nothing_of_the_machine_that_recorded_it() -> None:

@@ -11,7 +11,9 @@ import pytest
 from tests import ROOT
 from tests.zygote import run_python
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.exists()
+]
 _BLOCK = re.compile(r"^```(python|py)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 BLOCKS = [
     pytest.param(mark, code, id=f"{page.relative_to(ROOT)}:{number}")
@@ -37,9 +39,22 @@ def test_a_part_that_is_shown_is_python(mark: str, code: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_points_at_is_there(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)}
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", _prose(page)) if ":" not in link]
 
-    missing = {link for link in links if link and "://" not in link and not (page.parent / link).exists()}
+    assert [link for link in links if not _is_there(page, link)] == []
 
-    assert not missing
+
+def _prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def _is_there(page: Path, link: str) -> bool:
+    file, _, anchor = link.partition("#")
+    target = page.parent / file if file else page
+    return target.exists() and (not anchor or target.suffix != ".md" or anchor in _anchors(target))
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as code hosts and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", _prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

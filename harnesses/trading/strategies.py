@@ -196,7 +196,8 @@ def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1
     """Return a strategy that follows two exponential moving averages.
 
     Args:
-        fast, slow: windows, in slices; the fast one is the shorter.
+        fast: window in slices, the shorter one.
+        slow: window in slices, the longer one.
         stake: the part of the equity that is put in each symbol.
     """
     if not 0 < fast < slow:
@@ -265,7 +266,9 @@ def portfolio_strategy(
 
     Args:
         weights: by symbol, together at most 1; symbols alone share equally.
-        band, every_days, reserve: see `Plan`.
+        band: nothing is traded while every symbol is within this part of the equity from its target.
+        every_days: calendar days between rebalances; None checks at every slice.
+        reserve: the part of the equity that stays in cash, for fees and price moves before an order is filled.
     """
     parts = weights if isinstance(weights, Mapping) else equal_weights(weights)
     parts = {

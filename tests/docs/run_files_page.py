@@ -1,4 +1,4 @@
-"""The keys of a run file as tables of the page about run files: python -m tests.docs.run_files_page writes it anew."""
+"""The keys of a run file as tables of the page about run files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,3 @@ def page() -> str:
     """Return the page with the tables as they are now."""
     text = PAGE.read_text(encoding="utf-8")
     return text[: text.index(BEGIN)] + tables() + text[text.index(END) + len(END) :]
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
