@@ -272,7 +272,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
                 # A halt holds from one attempt to the next, and from one run to the next.
                 runtime.governor.check()
             ending = await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime), runtime.meter)
-            if ending is Ending.EXHAUSTED:
+            if ending is Ending.FINISHED:
                 self._check_ended(runtime)
             return ending  # noqa: TRY300 - what `_check_ended` raises is located below
         except BaseException as error:

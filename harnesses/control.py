@@ -23,10 +23,16 @@ class Ending(StrEnum):
 
     COMPLETED = "completed"
     """`is_complete()` was true."""
-    EXHAUSTED = "exhausted"
+    FINISHED = "finished"
     """`execute()` returned."""
+    EXHAUSTED = FINISHED
+    """Earlier name of `FINISHED`."""
     STOPPED = "stopped"
-    """It was told to stop."""
+    """The harness was told to stop."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Ending | None:
+        return cls.FINISHED if value == "exhausted" else None
 
 
 @define

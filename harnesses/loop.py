@@ -205,7 +205,7 @@ async def drive(
             try:
                 pair = await advance()
             except StopAsyncIteration:
-                return control.end(Ending.EXHAUSTED)
+                return control.end(Ending.FINISHED)
             watch.stop()
             if control.timed:
                 control.end_step()

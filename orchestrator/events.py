@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, TypeAlias, get_args
 
 from attrs import frozen
@@ -75,10 +76,10 @@ class Completed:
 
 
 @frozen
-class Exhausted:
+class Finished:
     """`execute()` returned."""
 
-    kind: ClassVar[str] = "exhausted"
+    kind: ClassVar[str] = "finished"
 
 
 @frozen
@@ -138,18 +139,22 @@ class Forked:
 
 
 Event: TypeAlias = (
-    Started
-    | Paused
-    | Resumed
-    | Failed
-    | Restarting
-    | Completed
-    | Exhausted
-    | Stopped
-    | GaveUp
-    | Blocked
-    | BudgetSpent
-    | Forked
+    Started | Paused | Resumed | Failed | Restarting | Completed | Finished | Stopped | GaveUp | Blocked | BudgetSpent | Forked
 )
 
 EVENTS: tuple[type[Event], ...] = get_args(Event)
+Exhausted = Finished
+"""Earlier name of `Finished`."""
+EARLIER_KINDS: Mapping[str, str] = {"exhausted": Finished.kind}
+"""Kinds that earlier versions wrote, each with its current word. Records stay as they were written, since seals cover them."""
+
+
+def current_kind(kind: str) -> str:
+    """Return the kind of a record as it is shown: its current word, whatever version wrote the record."""
+    return EARLIER_KINDS.get(kind, kind)
+
+
+def stored_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return these kinds and the earlier words for them: what to look for among stored records."""
+    wanted = tuple(kinds)
+    return (*wanted, *(earlier for earlier, kind in EARLIER_KINDS.items() if kind in wanted))

@@ -1,7 +1,7 @@
 """Which event may follow which: one table, and a loop over it. Pure.
 
 new ──Started──► running ◄──Resumed── paused            ends: completed
-                  │   ▲ └───Paused────►                        exhausted   ─┐
+                  │   ▲ └───Paused────►                        finished    ─┐
                Failed └─Started─┐                              stopped      │ Started: a later
                   ▼             │                              failed       ├ start goes on
                 failed ─Restarting─► backing_off               gave_up      │
@@ -29,19 +29,25 @@ class Status(StrEnum):
     PAUSED = "paused"
     BACKING_OFF = "backing_off"
     COMPLETED = "completed"
-    EXHAUSTED = "exhausted"
+    FINISHED = "finished"
+    EXHAUSTED = FINISHED
+    """Earlier name of `FINISHED`."""
     STOPPED = "stopped"
     FAILED = "failed"
     GAVE_UP = "gave_up"
     BLOCKED = "blocked"
     BUDGET_SPENT = "budget_spent"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        return cls.FINISHED if value == "exhausted" else None
+
 
 S = Status
 _ENDS: Mapping[type[e.Event], Status] = {
     e.Failed: S.FAILED,
     e.Completed: S.COMPLETED,
-    e.Exhausted: S.EXHAUSTED,
+    e.Finished: S.FINISHED,
     e.Stopped: S.STOPPED,
     e.Blocked: S.BLOCKED,
     e.BudgetSpent: S.BUDGET_SPENT,
@@ -59,7 +65,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
     S.PAUSED: {**_ENDS, e.Started: S.PAUSED, e.Resumed: S.RUNNING, e.Restarting: S.PAUSED},
     S.BACKING_OFF: {**_CUT, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Restarting: S.BACKING_OFF},
     S.FAILED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
-    S.EXHAUSTED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
+    S.FINISHED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
     S.STOPPED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
     S.GAVE_UP: {**_CUT, e.Started: S.RUNNING},
     S.BLOCKED: {**_CUT, e.Started: S.RUNNING},
@@ -68,7 +74,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
     S.COMPLETED: {**_CUT, e.Started: S.RUNNING},
 }
 
-ENDED = frozenset({S.COMPLETED, S.EXHAUSTED, S.STOPPED, S.FAILED, S.GAVE_UP, S.BLOCKED, S.BUDGET_SPENT})
+ENDED = frozenset({S.COMPLETED, S.FINISHED, S.STOPPED, S.FAILED, S.GAVE_UP, S.BLOCKED, S.BUDGET_SPENT})
 
 
 def may_follow(status: Status, event: e.Event) -> bool:

@@ -12,8 +12,10 @@ class OutcomeKind(StrEnum):
 
     COMPLETED = "completed"
     """`is_complete()` was true."""
-    EXHAUSTED = "exhausted"
+    FINISHED = "finished"
     """`execute()` returned."""
+    EXHAUSTED = FINISHED
+    """Earlier name of `FINISHED`."""
     STOPPED = "stopped"
     """It was told to stop; it can be resumed."""
     FAILED = "failed"
@@ -22,7 +24,11 @@ class OutcomeKind(StrEnum):
     """It crashed more often than its intensity allows."""
     BUDGET_SPENT = "budget_spent"
     BLOCKED = "blocked"
-    """It waits for a person."""
+    """The harness waits for human action."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> OutcomeKind | None:
+        return cls.FINISHED if value == "exhausted" else None
 
 
 @frozen

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from attrs import frozen
+from attrs import field, frozen
 
 from harnesses.effects.approval import Case
 from harnesses.effects.effect import OPEN, EffectOutcome
 from harnesses.step import StateDelta
+from orchestrator.events import current_kind
 from orchestrator.lifecycle import Status
 
 
@@ -38,7 +39,7 @@ class Record:
     attempt: int
     step: int
     time_us: int
-    kind: str
+    kind: str = field(converter=current_kind)
     """`step`, `message`, `intent`, `outcome`, `output`, `latch`, `loop_blocked`, or the `kind` of an event."""
     body: str
     """JSON object."""

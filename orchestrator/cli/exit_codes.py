@@ -38,7 +38,7 @@ class ExitCode(IntEnum):
 
 _KINDS = {
     OutcomeKind.COMPLETED: ExitCode.OK,
-    OutcomeKind.EXHAUSTED: ExitCode.OK,
+    OutcomeKind.FINISHED: ExitCode.OK,
     OutcomeKind.STOPPED: ExitCode.STOPPED,
     OutcomeKind.BUDGET_SPENT: ExitCode.STOPPED,
     OutcomeKind.BLOCKED: ExitCode.BLOCKED,

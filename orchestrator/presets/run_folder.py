@@ -49,7 +49,7 @@ _NOT_SHOWN = ("delta", "ticks", "governance")
 _STATUS = {
     Status.NEW: RunStatus.STARTED,
     Status.COMPLETED: RunStatus.DONE,
-    Status.EXHAUSTED: RunStatus.DONE,
+    Status.FINISHED: RunStatus.DONE,
     Status.FAILED: RunStatus.BLOCKED,
     Status.GAVE_UP: RunStatus.BLOCKED,
     Status.BLOCKED: RunStatus.BLOCKED,

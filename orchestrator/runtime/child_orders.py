@@ -198,7 +198,7 @@ class ChildRestarts:
 
     async def obey(self, decision: ExitDecision, error: BaseException | None) -> None:
         """Do what the decision on the harness's exit says."""
-        ended: events.Event = events.Exhausted() if error is None else self.failed(error)
+        ended: events.Event = events.Finished() if error is None else self.failed(error)
         found = cast(tuple[Sibling, ...], decision.harnesses)
         others = [child for child in found if child.record is not self._record and child.record.outcome is None]
         match decision.action:
@@ -255,7 +255,7 @@ class ChildRestarts:
         return evolve(failed(error, redacted=self._redacted), paused=self._orders.is_paused)
 
     def sentence(self, error: BaseException | None) -> str:
-        return "exhausted" if error is None else sentence(error, redacted=self._redacted)
+        return "finished" if error is None else sentence(error, redacted=self._redacted)
 
 
 def _take_down(child: Sibling, restarting: events.Restarting) -> Takedown | None:

@@ -433,7 +433,7 @@ def has_ended_for_good(harness: AnyHarness, status: Status, restart: Restart) ->
     """Return whether a child that was started in this program has ended, and no start of the program starts it again."""
     if status is Status.COMPLETED:
         return not _overrides_reopens(type(harness))
-    return status is Status.EXHAUSTED and restart is not Restart.PERMANENT
+    return status is Status.FINISHED and restart is not Restart.PERMANENT
 
 
 def _has_ended(record: ChildRecord) -> bool:
@@ -441,7 +441,7 @@ def _has_ended(record: ChildRecord) -> bool:
     if record.status is Status.COMPLETED:
         return not _may_reopen(record)
     # A permanent one is started again whenever it has returned; the program may have been killed before that.
-    return record.status is Status.EXHAUSTED and _terms(record).get("restart") != Restart.PERMANENT
+    return record.status is Status.FINISHED and _terms(record).get("restart") != Restart.PERMANENT
 
 
 def _terms(record: ChildRecord) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ _NOTHING = _Body()
 _BODY = msgspec.json.Decoder(_Body)
 _OUTCOMES = frozenset(outcome.value for outcome in EffectOutcome)
 _VERDICTS = ("approved", "denied", "reopened")
-_ENDS = frozenset(("failed", "completed", "exhausted", "stopped", "gave_up", "blocked", "budget_spent"))
+_ENDS = frozenset(("failed", "completed", "finished", "stopped", "gave_up", "blocked", "budget_spent"))
 _OTHER = "other"
 
 

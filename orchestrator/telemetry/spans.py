@@ -60,7 +60,7 @@ def id_of(size: int, *what: object) -> str:
 
 
 INTERRUPTED = "interrupted"
-_ENDS = frozenset(("failed", "completed", "exhausted", "stopped", "gave_up", "blocked", "budget_spent"))
+_ENDS = frozenset(("failed", "completed", "finished", "stopped", "gave_up", "blocked", "budget_spent"))
 _ERRORS = frozenset(("failed", "gave_up", INTERRUPTED))
 _MOMENTS = frozenset(("paused", "resumed", "guardrail", "task", "evidence", "child"))
 _MOST_MOMENTS = 128

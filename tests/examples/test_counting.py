@@ -15,7 +15,7 @@ def test_counting_prints_its_state_and_steps():
     ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
 
     ending, state, *steps = ran.stdout.splitlines()
-    assert (ending, state, len(steps)) == ("exhausted", "Count(total=6)", 3)
+    assert (ending, state, len(steps)) == ("finished", "Count(total=6)", 3)
     assert "step_number=3" in steps[2]
 
 

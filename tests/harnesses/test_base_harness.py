@@ -71,7 +71,7 @@ async def test_the_first_example_works_as_the_documentation_shows_it() -> None:
 
     ending = await harness.run()
 
-    assert ending is Ending.EXHAUSTED
+    assert ending is Ending.FINISHED
     assert harness.current_step == 3
     assert harness.state == Count(6)
     assert [(step.input, step.output) for step in harness.step_history] == [(1, 2), (2, 4), (3, 6)]
@@ -119,7 +119,7 @@ async def test_a_harness_that_yields_nothing_makes_no_step() -> None:
 
     harness = Scripted(script)
 
-    assert await harness.run() is Ending.EXHAUSTED
+    assert await harness.run() is Ending.FINISHED
     assert harness.current_step == 0
     assert list(harness.step_history) == []
 

@@ -80,7 +80,7 @@ async def test_a_nursery_may_stay_open_across_yields(autojump_clock: MockClock) 
 
     harness = Scripted(script)
 
-    assert await harness.run() is Ending.EXHAUSTED
+    assert await harness.run() is Ending.FINISHED
     assert harness.outputs == [0, 2, 4]
 
 
@@ -228,7 +228,7 @@ async def test_a_time_limit_may_stay_open_across_yields(autojump_clock: MockCloc
 
     harness = Scripted(script)
 
-    assert await harness.run() is Ending.EXHAUSTED
+    assert await harness.run() is Ending.FINISHED
     assert harness.outputs == [0, 1, 2, "after"]
 
 
@@ -300,7 +300,7 @@ async def test_a_scope_cancelled_by_the_harness_itself_ends_where_it_closes(auto
 
     harness = Scripted(script)
 
-    assert await harness.run() is Ending.EXHAUSTED
+    assert await harness.run() is Ending.FINISHED
     assert harness.outputs == [1, 2]
 
 
@@ -430,7 +430,7 @@ async def test_the_time_a_step_takes_to_be_recorded_is_not_its_own(autojump_cloc
     harness = Scripted(script)
     runtime = SlowRuntime("slow", Control(step_timeout_s=5))
 
-    assert await harness.run(runtime) is Ending.EXHAUSTED
+    assert await harness.run(runtime) is Ending.FINISHED
     assert trio.current_time() == 42
 
 
@@ -460,7 +460,7 @@ async def test_a_shorter_limit_within_the_step_comes_first(autojump_clock: MockC
 
     harness = Scripted(script)
 
-    assert await harness.run(within(step_timeout_s=5)) is Ending.EXHAUSTED
+    assert await harness.run(within(step_timeout_s=5)) is Ending.FINISHED
     assert harness.outputs == [1]
 
 
@@ -511,7 +511,7 @@ async def test_a_deadline_does_not_hurt_a_harness_that_ends_before_it(autojump_c
     async def script(harness: Scripted) -> Steps:
         yield 1, 1
 
-    assert await Scripted(script).run(within(deadline=10, step_timeout_s=5)) is Ending.EXHAUSTED
+    assert await Scripted(script).run(within(deadline=10, step_timeout_s=5)) is Ending.FINISHED
 
 
 # a generator that swallows its cancellation

@@ -412,7 +412,7 @@ async def test_run_ends_when_the_generator_is_exhausted() -> None:
 
     ending = await harness.run()
 
-    assert ending is Ending.EXHAUSTED
+    assert ending is Ending.FINISHED
     assert harness.current_step == 2
     assert not harness.is_complete()
 

@@ -76,7 +76,7 @@ class Brood:
         known = self.known()
         assert set(known) == family("root", self.children), "a harness is missing, or one is too many"
         for name, harness in known.items():
-            assert harness.status in (Status.COMPLETED, Status.EXHAUSTED), f"{name} is {harness.status}"
+            assert harness.status in (Status.COMPLETED, Status.FINISHED), f"{name} is {harness.status}"
             assert harness.current_step == self.steps, f"{name} was at step {harness.current_step} at its end"
         with closing(SqliteReader(self.store)) as reader:
             assert {child.name for child in reader.children()} | {"root"} == set(known)
@@ -86,7 +86,7 @@ class Brood:
     def is_complete(self) -> bool:
         """Return whether everybody has come to an end."""
         known = self.known()
-        ended = {harness.status for harness in known.values()} <= {Status.COMPLETED, Status.EXHAUSTED}
+        ended = {harness.status for harness in known.values()} <= {Status.COMPLETED, Status.FINISHED}
         return ended and set(known) == family("root", self.children)
 
     def verify(self, *, killed: bool) -> None:
@@ -111,7 +111,7 @@ class Brood:
                 assert told == {child.name for child in records if child.harness == name}, f"{name}: a start is not on record"
         if killed:
             self.unstarted += len(counts.keys() - known.keys())
-            self.cut_off += sum(one.status not in (Status.COMPLETED, Status.EXHAUSTED) for one in known.values())
+            self.cut_off += sum(one.status not in (Status.COMPLETED, Status.FINISHED) for one in known.values())
 
     def _written(self) -> int:
         """Return how much was written, of which a program that has begun writes more."""

@@ -132,7 +132,7 @@ async def test_a_query_changes_nothing_and_what_it_raises_hurts_nobody(autojump_
         harness.go.set()
 
     assert handle.outcome is not None
-    assert handle.outcome.kind is OutcomeKind.EXHAUSTED
+    assert handle.outcome.kind is OutcomeKind.FINISHED
 
 
 async def test_a_harness_that_is_held_answers_queries(autojump_clock: MockClock) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
+from harnesses.control import Ending
 from orchestrator import events as e
 from orchestrator.errors import IllegalTransition
 from orchestrator.lifecycle import ENDED, TRANSITIONS, Status, follow, may_follow, remembers_restarts
+from orchestrator.outcome import OutcomeKind
 
 EXAMPLES: tuple[e.Event, ...] = (
     e.Started(),
@@ -17,7 +20,7 @@ EXAMPLES: tuple[e.Event, ...] = (
     e.Failed("ValueError", "boom"),
     e.Restarting("boom", 0.1, 0.0),
     e.Completed(),
-    e.Exhausted(),
+    e.Finished(),
     e.Stopped(),
     e.GaveUp("boom", 5, 60.0),
     e.Blocked(),
@@ -27,13 +30,13 @@ EXAMPLES: tuple[e.Event, ...] = (
 
 # One row for each state, one column for each of EXAMPLES; a dot where it may not follow.
 TABLE = """
-             started paused resumed failed restarting  completed exhausted stopped gave_up blocked budget_spent forked
-new          running paused .       failed .           completed exhausted stopped .       blocked budget_spent new
-running      running paused .       failed backing_off completed exhausted stopped .       blocked budget_spent .
-paused       paused  .      running failed paused      completed exhausted stopped .       blocked budget_spent .
+             started paused resumed failed restarting  completed finished stopped gave_up blocked budget_spent forked
+new          running paused .       failed .           completed finished stopped .       blocked budget_spent new
+running      running paused .       failed backing_off completed finished stopped .       blocked budget_spent .
+paused       paused  .      running failed paused      completed finished stopped .       blocked budget_spent .
 backing_off  running paused .       failed backing_off .         .         stopped gave_up .       .            .
 completed    running .      .       failed .           .         .         stopped gave_up .       .            .
-exhausted    running .      .       failed backing_off .         .         stopped gave_up .       .            .
+finished    running .      .       failed backing_off .         .         stopped gave_up .       .            .
 stopped      running .      .       failed backing_off .         .         stopped gave_up .       .            .
 failed       running .      .       failed backing_off .         .         stopped gave_up .       .            .
 gave_up      running .      .       failed .           .         .         stopped gave_up .       .            .
@@ -103,7 +106,7 @@ def test_every_kind_of_event_has_a_name_of_its_own() -> None:
         (e.Started(), True),
         (e.Failed("ValueError", "boom"), True),
         (e.Restarting("boom", 0.1, 0.0), True),
-        (e.Exhausted(), True),
+        (e.Finished(), True),
         (e.Paused(), True),
         (e.Resumed(), True),
         (e.Stopped(program_ended=True), True),
@@ -116,3 +119,11 @@ def test_every_kind_of_event_has_a_name_of_its_own() -> None:
 )
 def test_restarts_count_until_the_harness_itself_has_come_to_an_end(event: e.Event, remembered: bool) -> None:
     assert remembers_restarts(event) is remembered
+
+
+@pytest.mark.parametrize("kind", [Status, OutcomeKind, Ending])
+def test_finished_is_found_by_its_earlier_name(kind: Any) -> None:
+    assert kind("exhausted") is kind.EXHAUSTED is kind.FINISHED
+    assert kind.FINISHED.value == "finished"
+    with pytest.raises(ValueError, match="'other' is not a valid"):
+        kind("other")

@@ -123,7 +123,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
     """Has an agent work one feature after the other, and a validator prove each.
 
     One start works one run: as many features, turns and retries as its policy allows. It is complete when every required
-    feature passes, by evidence; else it ends exhausted, and started again it begins the next run. If what is left is
+    feature passes, by evidence; else it ends as finished, and started again it begins the next run. If what is left is
     blocked, it waits for a person.
 
     People can tell it to unblock, block or word a feature by message; see `loop.feature_messages`.

@@ -190,7 +190,7 @@ SIGNS = {
     "budget_spent": Sign("budget spent", "triangle-left"),
     "stopped": Sign("stopped", "square"),
     "taken_down": Sign("restarted with a sibling", "cross"),
-    "exhausted": Sign("had no more to do", "diamond"),
+    "finished": Sign("had no more to do", "diamond"),
     "completed": Sign("completed", "circle"),
     "": Sign("was running", "triangle-right"),
 }

@@ -47,7 +47,7 @@ def timeline(run: Run, harness: str | None = None) -> chart.Picture:
 def _timeline_title(cast: tables.Roll, found: list[tables.Spell]) -> str:
     crashes = sum(spell.end in ("failed", "killed") for spell in found)
     last = {spell.harness: spell for spell in found}
-    done = sum(spell.end in ("completed", "exhausted") for spell in last.values())
+    done = sum(spell.end in ("completed", "finished") for spell in last.values())
     who = times(len(cast.names), "harness", "harnesses")
     ends = f"{done:,} came to an end of their own, " if done else ""
     crashed = times(crashes, "crash", "crashes") if crashes else "no crash"

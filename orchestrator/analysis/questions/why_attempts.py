@@ -13,7 +13,7 @@ from orchestrator.analysis.answers.answer import listed, seconds
 from orchestrator.analysis.questions.record_scan import Said, folded, innermost, without_class
 from orchestrator.text.terminal_text import one_line
 
-_ENDS = ("failed", "exhausted", "completed", "stopped", "gave_up", "blocked", "budget_spent")
+_ENDS = ("failed", "finished", "completed", "stopped", "gave_up", "blocked", "budget_spent")
 _SUPERVISOR = re.compile(r"its supervisor gave up when '([^']+)' ended")
 _SIBLING = "a sibling crashed: "
 _SHOWN = 3
@@ -109,7 +109,7 @@ def _restarted(event: Said, told: Mapping[str, Sequence[Said]]) -> Iterator[Behi
     for other, events in told.items():
         crash: Said | None = None
         for one in events if other != event.harness else ():
-            if one.kind in ("failed", "exhausted"):
+            if one.kind in ("failed", "finished"):
                 crash = one
             elif one.kind == "started":
                 crash = None

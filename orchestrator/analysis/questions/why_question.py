@@ -73,7 +73,7 @@ def _of_end(run: Run, told: Mapping[str, Sequence[Said]], name: str, been: tuple
         last_step=last,
         events=events,
         around=around(run, name, last + 1),
-        made=around(run, name, last) if stand.status in ("completed", "exhausted") and last else None,
+        made=around(run, name, last) if stand.status in ("completed", "finished") and last else None,
         traces=tracebacks(run, [one.seq for one in failures[-1:]]),
         spent=spent(run, name) if stand.status == "budget_spent" else (),
         now=run.rows("SELECT max(last) FROM gathered")[0][0],
@@ -117,7 +117,7 @@ def ending(case: Case) -> list[Link]:
 
 def _completed(case: Case, last: Said) -> Iterator[Link]:
     what = "`is_complete()` was true then" if last.kind == "completed" else "`execute()` returned then: it had no more to do"
-    word = "completed" if last.kind == "completed" else "exhausted"
+    word = "completed" if last.kind == "completed" else "finished"
     yield link(f"{case.name} is {word} at step {last.step}, in attempt {last.attempt}, since {moment(last.at)}: {what}.", last)
     if case.made is not None:
         yield from step_links(case.name, case.last_step, case.made, is_made=True)
@@ -309,7 +309,7 @@ def _past(case: Case) -> Iterator[Link]:
 
 _TOLD: Mapping[str, Callable[[Case, Said], Iterator[Link]]] = {
     "completed": _completed,
-    "exhausted": _completed,
+    "finished": _completed,
     "failed": _failed,
     "gave_up": _failed,
     "blocked": _blocked,

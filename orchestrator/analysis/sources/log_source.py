@@ -19,8 +19,9 @@ import msgspec
 from attrs import frozen
 
 from orchestrator.analysis.sources.duckdb_session import named, quoted
-from orchestrator.analysis.sources.source_reading import RECORD, TYPES, among
+from orchestrator.analysis.sources.source_reading import RECORD, TYPES, among, kind_of
 from orchestrator.analysis.sources.source_survey import COMPRESSED, LONGEST, Group, Survey, glance, survey
+from orchestrator.events import stored_kinds
 from orchestrator.log import HEADER, record_of
 from orchestrator.text.terminal_text import one_line
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _PREFIX = "harness."
-_KIND = f"substr(event, {len(_PREFIX) + 1})"
+_KIND = kind_of(f"substr(event, {len(_PREFIX) + 1})")
 _HEAD = {name: TYPES[name] for name in RECORD if name != "kind"} | {"event": "VARCHAR"}
 _CLASHING = '"(' + "|".join(HEADER) + ')_+":'
 """How a name looks in JSON that may have had an underscore put behind it."""
@@ -88,6 +89,7 @@ class LogSource:
         return False
 
     def _own(self, survey: Survey, kinds: Sequence[str], fields: Mapping[str, str]) -> str:
+        kinds = stored_kinds(kinds)
         columns = ", ".join(f"{quoted(name)}: {quoted(type)}" for name, type in (_HEAD | dict(fields)).items())
         one, others = f"{_PREFIX}{kinds[0]}", among([f"{_PREFIX}{kind}" for kind in kinds[1:]])
         # Nearly all lines are of one kind: to look for each of their words among many takes a tenth of all the time.
@@ -105,6 +107,7 @@ class LogSource:
         )
 
     def but(self, kinds: Sequence[str]) -> str:
+        kinds = stored_kinds(kinds)
         head = ", ".join(f"head.{named(name)} AS {named(name)}" for name in _HEAD)
         # How lines of these kinds begin as we write them: they need not be taken apart to be left out.
         begin = f'^{{"timestamp":"[^"]*","level":"[^"]*","event":"{_PREFIX}({"|".join(kinds)})"'

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from orchestrator.analysis.sources.duckdb_session import named, quoted
-from orchestrator.analysis.sources.source_reading import RECORD, TYPES, among, from_body
+from orchestrator.analysis.sources.source_reading import RECORD, TYPES, among, from_body, kind_of
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ class ParquetSource:
                 "use `orchestrator export --what records --format parquet`"
             )
         which = "true" if self._last_seq is None else f"seq <= {self._last_seq}"
-        listed = ", ".join(f"{named(name)}::{TYPES[name]} AS {named(name)}" for name in RECORD)
+        listed = ", ".join(
+            f"{kind_of(named(name)) if name == 'kind' else named(name)}::{TYPES[name]} AS {named(name)}" for name in RECORD
+        )
         every = f"SELECT {listed}, body::VARCHAR AS body FROM {read} WHERE {which}"
         count, distinct = db.execute(f"SELECT count(seq), count(DISTINCT seq) FROM ({every})").fetchone() or (0, 0)
         if count == distinct:

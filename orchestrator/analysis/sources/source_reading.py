@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from orchestrator.analysis.sources.duckdb_session import named, quoted
-from orchestrator.events import EVENTS, Forked, Paused, Restarting, Resumed, Started
+from orchestrator.events import EARLIER_KINDS, EVENTS, Forked, Paused, Restarting, Resumed, Started
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -116,3 +116,9 @@ def structure_of(type: str) -> str:
 def among(kinds: Sequence[str]) -> str:
     """Return kinds as SQL lists them."""
     return ", ".join(map(quoted, kinds))
+
+
+def kind_of(column: str) -> str:
+    """Return SQL for the kind of a record as it is shown, from the column that has it as it was written."""
+    cases = "".join(f" WHEN {quoted(earlier)} THEN {quoted(kind)}" for earlier, kind in EARLIER_KINDS.items())
+    return f"CASE {column}{cases} ELSE {column} END"

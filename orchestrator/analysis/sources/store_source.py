@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from harnesses.redaction.redactor import redact_text
 from orchestrator.analysis.sources.duckdb_session import cleaned, load_sqlite, named, quoted
-from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text
+from orchestrator.analysis.sources.source_reading import RECORD, among, from_body, is_text, kind_of
+from orchestrator.events import stored_kinds
 from orchestrator.store.file.open_files import read_no_more, reading_beside
 from orchestrator.store.sqlite.sqlite_file import open_reader, translated
 
@@ -65,7 +66,7 @@ class StoreSource:
         return swept is not None
 
     def but(self, kinds: Sequence[str]) -> str:
-        which = f"kind NOT IN ({among(kinds)})" if kinds else "true"
+        which = f"kind NOT IN ({among(stored_kinds(kinds))})" if kinds else "true"
         return f"SELECT {_listed(RECORD)}, json({cleaned('body')}) AS body FROM ({self._rows(which)})"
 
     def close(self) -> None:
@@ -78,7 +79,7 @@ class StoreSource:
         parts: list[str] = []
         others = [kind for kind in kinds if kind != "step"]
         if others:
-            parts.append(self._picked(self._rows(f"kind IN ({among(others)})"), fields, fields))
+            parts.append(self._picked(self._rows(f"kind IN ({among(stored_kinds(others))})"), fields, fields))
         if "step" in kinds:
             held = {name: type for name, type in fields.items() if name in _OF_STEPS}
             parts.append(self._picked(rows("kind = 'step'"), fields, held))
@@ -102,7 +103,7 @@ class StoreSource:
         return f"""
             SELECT seq::BIGINT AS seq, make_timestamp(time_us::BIGINT) AS "timestamp", coalesce(run, '') AS run,
                    {self._shown("coalesce(name, '')")} AS harness, attempt::INTEGER AS attempt, step::BIGINT AS step,
-                   kind, body
+                   {kind_of("kind")} AS kind, body
             FROM sqlite_query('store', {quoted(inner)})
         """
 

@@ -40,7 +40,7 @@ _COLOURS = {
     Status.PAUSED: "yellow",
     Status.BACKING_OFF: "yellow",
     Status.COMPLETED: "cyan",
-    Status.EXHAUSTED: "cyan",
+    Status.FINISHED: "cyan",
     Status.FAILED: "red",
     Status.GAVE_UP: "red",
     Status.BLOCKED: "magenta",

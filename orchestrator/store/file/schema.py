@@ -286,6 +286,17 @@ CREATE VIEW messages AS
     FROM mailbox m JOIN harnesses h ON h.id = m.harness;
 """
 
+# Records of earlier versions keep the kind `exhausted`, which seals cover; the view shows them with the current word.
+_FINISHED = f"""
+UPDATE harnesses SET status = 'finished' WHERE status = 'exhausted';
+DROP VIEW events;
+CREATE VIEW events AS
+    SELECT r.seq AS seq, coalesce(h.name, '') AS harness, r.attempt AS attempt, r.step AS step_number, {_STAMP} AS timestamp,
+           CASE r.kind WHEN 'exhausted' THEN 'finished' ELSE r.kind END AS kind, c.run AS run, r.body AS body
+    FROM records r LEFT JOIN harnesses h ON h.id = r.harness
+    LEFT JOIN claims c ON c.harness = r.harness AND c.epoch = r.epoch
+    WHERE r.kind NOT IN ('step', 'intent', 'outcome');
+"""
 MIGRATIONS: tuple[str, ...] = (
     _TABLES,
     _VIEWS,
@@ -296,6 +307,7 @@ MIGRATIONS: tuple[str, ...] = (
     _VERSION_TABLES,
     _CHILD_TABLES,
     _MESSAGES,
+    _FINISHED,
 )
 """Script n turns a file of schema version n into one of version n + 1. A released script is never changed."""
 

@@ -18,6 +18,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from orchestrator.codec import decode
+from orchestrator.events import current_kind
 from orchestrator.store.encryption import KEY_FILE, Plain, cipher_of
 from orchestrator.store.file.open_files import connect_reader
 from orchestrator.store.file.schema_shape import faults, harden
@@ -180,7 +181,7 @@ def _name_record(db: sqlite3.Connection, finding: Finding) -> Finding:
     if row is None:
         return finding
     name, step, kind = row
-    return evolve(finding, harness=str(name or ""), step=step if isinstance(step, int) else None, kind=str(kind))
+    return evolve(finding, harness=str(name or ""), step=step if isinstance(step, int) else None, kind=current_kind(str(kind)))
 
 
 _RESIDUES = "SELECT position, first_seq, last_seq, notes, hash, marks FROM seals WHERE position <= ? ORDER BY position"

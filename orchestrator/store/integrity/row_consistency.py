@@ -18,7 +18,7 @@ from harnesses.data.delta import apply_to_state
 from harnesses.data.record_size import ENCRYPTED
 from orchestrator.codec import decode
 from orchestrator.errors import StoreUnusable
-from orchestrator.events import EVENTS
+from orchestrator.events import EVENTS, stored_kinds
 from orchestrator.store.encryption import FieldCipher, Plain, reveal_delta
 from orchestrator.store.file.schema import INDEXES
 from orchestrator.store.integrity.proof_findings import COPY, Account
@@ -97,7 +97,7 @@ _NEW_STEPS = """
 SELECT harness, seq, step, body, state FROM records
 WHERE seq > (SELECT indexed_seq FROM meta) AND kind = 'step' ORDER BY harness, seq
 """
-_KINDS = ", ".join(repr(event.kind) for event in EVENTS)
+_KINDS = ", ".join(map(repr, stored_kinds(event.kind for event in EVENTS)))
 _EVENTS = f"""
 SELECT h.name, h.attempt, h.event, r.seq, r.attempt, r.body FROM harnesses h JOIN records r ON r.seq = (
     SELECT max(seq) FROM records WHERE harness = h.id AND kind IN ({_KINDS})

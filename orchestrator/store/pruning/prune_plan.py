@@ -27,13 +27,13 @@ from harnesses.attachments import CHILD
 from harnesses.effects.effect import OPEN
 from harnesses.errors import one_of
 from orchestrator.errors import UnknownHarness, UsageError
-from orchestrator.events import EVENTS, Started
+from orchestrator.events import EVENTS, Started, stored_kinds
 from orchestrator.lifecycle import Status
 from orchestrator.store.store_operations import APPROVAL_KINDS
 
 LOOKED_BACK_AT = 100
 """Steps of a harness that can go on which stay in any case: ten times what `max_context_steps` is unless it is said."""
-LIFECYCLE = frozenset(event.kind for event in EVENTS)
+LIFECYCLE = frozenset(stored_kinds(event.kind for event in EVENTS))
 SAID = frozenset({*APPROVAL_KINDS, CHILD, "latch", "pruned", "repaired", "forked"})
 """Kinds of what people have said, and of what harnesses have started: it stays for ever."""
 

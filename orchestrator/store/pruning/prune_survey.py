@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from attrs import define, field
 
 from orchestrator.errors import StoreCorrupt
+from orchestrator.events import current_kind
 from orchestrator.store.integrity.record_bytes import records, take_in
 from orchestrator.store.integrity.residue import Base, Residue
 from orchestrator.store.integrity.seals import BETWEEN, Note, row_hash, trailer
@@ -206,7 +207,7 @@ class _Looker:
             self._digest.update(BETWEEN)
             self._bytes += size
             if record.step < plan.by_number.get(record.harness, 0) and record.seq <= plan.until:
-                portion.kept[record.harness, record.kind] += 1
+                portion.kept[record.harness, current_kind(record.kind)] += 1
             return
         size, _ = take_in(pieces, seal)
         self._bytes += size

@@ -646,7 +646,7 @@ async def test_who_catches_the_latch_and_goes_on_makes_steps_without_effects(aut
             yield number, None
 
     harness = Scripted(script)
-    assert await harness.run(notes) is Ending.EXHAUSTED
+    assert await harness.run(notes) is Ending.FINISHED
 
     assert (world.done, harness.current_step) == ([], 3)
 

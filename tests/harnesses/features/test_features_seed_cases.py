@@ -122,7 +122,7 @@ async def test_bearings_are_got_one_feature_is_worked_and_marked(autojump_clock)
 
     ending = await work.run()
 
-    assert ending is Ending.EXHAUSTED
+    assert ending is Ending.FINISHED
     assert told(work) == ["initialize done", "turn a1 passed"]
     assert work.step_history[1].output.health.passed
     assert passing(work.state) == "a"
@@ -413,7 +413,7 @@ async def test_it_is_not_complete_while_one_required_feature_remains(autojump_cl
 
     ending = await work.run()
 
-    assert ending is Ending.EXHAUSTED
+    assert ending is Ending.FINISHED
     assert not work.is_complete()
 
 
@@ -440,7 +440,7 @@ async def test_run_after_run_it_comes_to_completion(autojump_clock):
         end = await run_to_end(harness(policy=STRICT), store=store)
         ends.append(str(end.outcome.kind))
 
-    assert ends == ["exhausted", "exhausted", "completed", "completed"]
+    assert ends == ["finished", "finished", "completed", "completed"]
     assert passing(end.state) == "abc"
     assert len(end.state.runs) == 3
 

@@ -23,7 +23,7 @@ async def test_life_after_life_the_list_is_worked_to_its_end(tmp_path):
         work = harness(worker, Judge(seconds=0), policy=RunPolicy())
         ends.append(str((await life(path, work)).kind))
 
-    assert ends == ["exhausted", "exhausted", "completed", "completed"]
+    assert ends == ["finished", "finished", "completed", "completed"]
     assert worker.tries == ["a1", "b1", "c1"]
     assert passing(work.state) == "abc"
     assert isinstance(work.state.standings[0], Standing)

@@ -127,7 +127,7 @@ def test_of_too_few_passes_there_is_no_projection(tmp_path: Path) -> None:
 def test_what_has_ended_is_not_projected(tmp_path: Path) -> None:
     diary = Diary(tmp_path / "log")
     features_log(diary, passed=6, listed=9)
-    diary.say("exhausted", "f", 100, step=7)
+    diary.say("finished", "f", 100, step=7)
 
     with diary.open() as run:
         assert table(progress.answer(run), "features")[0]["left_low_s"] is None

@@ -74,7 +74,7 @@ def test_a_budget_that_is_spent_is_told_with_what_it_went_on(eventful: Run) -> N
 def test_a_harness_that_is_done_is_told_with_the_step_that_made_it_so(eventful: Run) -> None:
     told = said(eventful, "steady")
 
-    assert told.startswith("steady is exhausted at step 10, in attempt 1, since ")
+    assert told.startswith("steady is finished at step 10, in attempt 1, since ")
     assert "Step 10 changed the state." in told
     assert 'The output of step 10 was "thought 9".' in told
     assert "In step 10 effect 'order-9' has happened." in told

@@ -121,7 +121,7 @@ async def test_what_is_reopened_is_asked_anew_and_done_once(store, world, autoju
         outcome = await handle.wait()
 
     assert old != new
-    assert (outcome.kind, world.pushed) == (OutcomeKind.EXHAUSTED, {"main": 1})
+    assert (outcome.kind, world.pushed) == (OutcomeKind.FINISHED, {"main": 1})
     assert [record.kind for record in store.records(limit=1000) if record.kind in APPROVAL_KINDS] == [
         REQUESTED,
         ANSWERED,
@@ -171,7 +171,7 @@ async def test_who_still_waits_when_it_is_denied_and_reopened_asks_anew(autojump
         await orchestrator.approve(new, by="ann")
         outcome = await handle.wait()
 
-    assert (outcome.kind, world.pushed) == (OutcomeKind.EXHAUSTED, {"main": 1})
+    assert (outcome.kind, world.pushed) == (OutcomeKind.FINISHED, {"main": 1})
 
 
 async def test_to_reopen_again_changes_nothing(store, world, autojump_clock):

@@ -113,7 +113,7 @@ def test_status_has_a_line_for_each_harness(said: Said) -> None:
     assert [row[:4] for row in rows] == [
         ["three", "completed", "1", "3"],
         ["failing", "failed", "1", "1"],
-        ["saving", "exhausted", "1", "1"],
+        ["saving", "finished", "1", "1"],
         ["hostile", "stopped", "1", "1"],
     ]
     assert rows[1][6:] == ["ValueError:", "it", "is", "broken"]

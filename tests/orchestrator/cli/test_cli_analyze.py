@@ -126,7 +126,7 @@ def test_json_is_an_object_a_line_tagged_by_its_table(folder: Path) -> None:
     told = ask("run.db", "--json").objects
 
     first = next(row for row in told if row["table"] == "harnesses" and row["harness"] == "three")
-    assert (first["status"], first["steps"], first["attempts"]) == ("exhausted", 3, 1)
+    assert (first["status"], first["steps"], first["attempts"]) == ("finished", 3, 1)
     assert {row["table"] for row in told} >= {"sentences", "harnesses", "latency", "time"}
 
 

@@ -58,7 +58,7 @@ def test_the_example_runs_to_its_end(command: Command) -> None:
     assert "step 1," not in done.err
     assert [line.split() for line in done.err.splitlines()[-3:]] == [
         ["HARNESS", "OUTCOME", "STEP", "ATTEMPT", "CAUSE"],
-        ["counting", "exhausted", "3", "1"],
+        ["counting", "finished", "3", "1"],
         ["inspection", "completed", "4", "1"],
     ]
 

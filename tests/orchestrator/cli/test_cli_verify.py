@@ -32,7 +32,7 @@ class Counting(BaseHarness[dict[str, int], int, int]):
 
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has ended: records 1 started, 2 to 6 steps, 7 exhausted."""
+    """A run that has ended: records 1 started, 2 to 6 steps, 7 finished."""
     path = tmp_path_factory.mktemp("verify") / "run.db"
 
     async def record() -> None:

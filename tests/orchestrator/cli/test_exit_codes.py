@@ -15,7 +15,7 @@ from orchestrator.outcome import Outcome, OutcomeKind
     ("kind", "code"),
     [
         (OutcomeKind.COMPLETED, 0),
-        (OutcomeKind.EXHAUSTED, 0),
+        (OutcomeKind.FINISHED, 0),
         (OutcomeKind.FAILED, 1),
         (OutcomeKind.GAVE_UP, 1),
         (OutcomeKind.STOPPED, 3),

@@ -103,7 +103,7 @@ def test_status_doctor_events_and_the_run_folder_work(command: Command) -> None:
         "seals": "PASS",
         "integrity": "PASS",
     }
-    assert [one["event"] for one in events.objects] == ["harness.started", "harness.exhausted", "harness.pruned"]
+    assert [one["event"] for one in events.objects] == ["harness.started", "harness.finished", "harness.pruned"]
     assert (folder.code, folder.err) == (0, f"{folder.err.split()[0]} files written to folder\n")
 
 

@@ -206,7 +206,7 @@ async def test_a_message_to_an_unknown_harness_is_an_error_where_it_was_sent(aut
         handle = orchestrator.start(Scripted(write), name="a")
 
     assert handle.outcome is not None
-    assert handle.outcome.kind is OutcomeKind.EXHAUSTED
+    assert handle.outcome.kind is OutcomeKind.FINISHED
 
 
 async def test_the_sender_of_a_message_is_on_record(autojump_clock: MockClock) -> None:

@@ -86,7 +86,7 @@ async def test_a_step_that_was_not_made_is_not_charged(autojump_clock: Any) -> N
     async with Orchestrator(store) as orchestrator:
         outcome = await orchestrator.start(Spender(fail, steps=4), name="one", budget=Budget(steps=100)).wait()
 
-    assert (outcome.kind, outcome.attempt) == (OutcomeKind.EXHAUSTED, 2)
+    assert (outcome.kind, outcome.attempt) == (OutcomeKind.FINISHED, 2)
     assert store.accounts()["harness/one"] == Account(Budget(steps=100), Spend(steps=4))
 
 
@@ -133,7 +133,7 @@ async def test_without_a_budget_spending_costs_nothing() -> None:
     async with Orchestrator(store) as orchestrator:
         outcome = await orchestrator.start(Spender(work, steps=2), name="one").wait()
 
-    assert outcome.kind is OutcomeKind.EXHAUSTED
+    assert outcome.kind is OutcomeKind.FINISHED
     assert store.accounts() == {}
     assert "budget" not in {record.kind for record in store.records()}
 
@@ -198,7 +198,7 @@ async def test_what_others_have_reserved_is_waited_for(autojump_clock: Any) -> N
         outcomes = [await handle.wait() for handle in handles]
         begun = [record.output for handle in handles async for record in handle.steps()]
 
-    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.EXHAUSTED}
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.FINISHED}
     assert sorted(begun) == [0, 2, 4]
 
 
@@ -209,7 +209,7 @@ async def test_a_thousand_who_wait_are_served_one_after_the_other(autojump_clock
         handles = [orchestrator.start(Spender(spends(1, most=10), steps=1), name=f"h{n}", budget=pool) for n in range(1000)]
         outcomes = [await handle.wait() for handle in handles]
 
-    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.EXHAUSTED}
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.FINISHED}
     assert store.accounts()["pool/all"].spent.tokens == 1000
 
 
@@ -353,7 +353,7 @@ async def test_a_long_step_gets_slice_after_slice(autojump_clock: Any) -> None:
         reserved_s = store.accounts()["harness/one"].reserved.working_time_s
         outcome = await handle.wait()
 
-    assert outcome.kind is OutcomeKind.EXHAUSTED
+    assert outcome.kind is OutcomeKind.FINISHED
     assert reserved_s == 64  # four slices: the next one is asked for well before the last is used up
     assert store.accounts()["harness/one"].spent.working_time_s == 95
 

@@ -115,14 +115,14 @@ async def test_what_is_too_large_ends_its_harness_alone_and_nothing_of_it_is_wri
     outcome, sibling = await run(tmp_path / "run.db", harness)
 
     assert isinstance(outcome.error, RecordTooLarge)
-    assert sibling.kind is OutcomeKind.EXHAUSTED
+    assert sibling.kind is OutcomeKind.FINISHED
     assert harness.lives == 1, "what is too large stays too large: it is not started again"
     for word in ("harness 'large', step ", f"at most {MOST:,}", "max_record_bytes"):
         assert word in outcome.cause
     assert outcome.step == (1 if deed is not in_state else outcome.step)
 
     again, _ = await run(tmp_path / "run.db", Large(in_nothing))
-    assert again.kind is OutcomeKind.EXHAUSTED
+    assert again.kind is OutcomeKind.FINISHED
     assert largest(tmp_path / "run.db") < 1.1 * MOST
     assert prove(tmp_path / "run.db", head_path(tmp_path / "run.db").read_text()).findings == []
 
@@ -170,7 +170,7 @@ async def test_another_limit_may_be_chosen(tmp_path: Path, autojump_clock: objec
     async with Orchestrator(tmp_path / "run.db", max_record_bytes=2 * MOST) as orchestrator:
         outcome = await orchestrator.start(Large(in_output), name="large").wait()
 
-    assert (outcome.kind, outcome.step) == (OutcomeKind.EXHAUSTED, 2)
+    assert (outcome.kind, outcome.step) == (OutcomeKind.FINISHED, 2)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 999, CEILING_BYTES + 1, True, 1e6, "16 MB", None])

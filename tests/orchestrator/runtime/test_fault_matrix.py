@@ -24,7 +24,7 @@ from attrs import evolve, frozen
 from orchestrator import Handle, Orchestrator, OrchestratorError, Outcome, OutcomeKind, SqliteStore
 from tests.orchestrator.scripted import Scripted, Steps, numbers
 
-FAILED, STOPPED, EXHAUSTED = OutcomeKind.FAILED, OutcomeKind.STOPPED, OutcomeKind.EXHAUSTED
+FAILED, STOPPED, FINISHED = OutcomeKind.FAILED, OutcomeKind.STOPPED, OutcomeKind.FINISHED
 BLOCKED = OutcomeKind.BLOCKED
 
 
@@ -319,7 +319,7 @@ async def gives_itself_no_state(harness: Scripted) -> Steps:
     yield 2, 2
 
 
-@fault(EXHAUSTED, "", steps=2)
+@fault(FINISHED, "", steps=2)
 async def changes_in_place_what_it_has_yielded(harness: Scripted) -> Steps:
     shared = [1]
     yield shared, shared
@@ -336,7 +336,7 @@ async def changes_its_state_in_place(harness: Scripted) -> Steps:
     yield 2, 2
 
 
-@fault(EXHAUSTED, "", steps=3)
+@fault(FINISHED, "", steps=3)
 async def yields_five_megabytes_a_step(harness: Scripted) -> Steps:
     for number in range(3):
         yield number, "x" * 5_000_000
@@ -345,14 +345,14 @@ async def yields_five_megabytes_a_step(harness: Scripted) -> Steps:
 # time
 
 
-@fault(EXHAUSTED, "", steps=2)
+@fault(FINISHED, "", steps=2)
 async def holds_the_whole_program_up(harness: Scripted) -> Steps:
     yield 1, 1
     time.sleep(0.2)  # noqa: ASYNC251  (that is the fault)
     yield 2, 2
 
 
-@fault(EXHAUSTED, "", steps=3000)
+@fault(FINISHED, "", steps=3000)
 async def floods_the_recorder_with_steps(harness: Scripted) -> Steps:
     for number in range(3000):
         yield number, number
@@ -443,7 +443,7 @@ async def goes_on_past_its_deadline(harness: Scripted) -> Steps:
 # scopes
 
 
-@fault(EXHAUSTED, "", steps=1)
+@fault(FINISHED, "", steps=1)
 async def leaves_a_scope_open(harness: Scripted) -> Steps:
     trio.CancelScope().__enter__()
     yield 1, 1
@@ -559,7 +559,7 @@ async def has_a_background_task_that_fails(harness: Scripted) -> Steps:
             await trio.sleep(0.002)
 
 
-@fault(EXHAUSTED, "", steps=2)
+@fault(FINISHED, "", steps=2)
 async def has_a_time_limit_that_expires_while_a_step_is_recorded(harness: Scripted) -> Steps:
     with trio.move_on_after(0.05):
         # The program stands still until after the limit: it has expired when the step is on disk.
@@ -657,7 +657,7 @@ async def writes_what_can_not_be_stored(harness: Scripted) -> Steps:
     yield 2, 2
 
 
-@fault(EXHAUSTED, "", steps=2)
+@fault(FINISHED, "", steps=2)
 async def breaks_its_context(harness: Scripted) -> Steps:
     yield 1, 1
     for variable in list(contextvars.copy_context()):

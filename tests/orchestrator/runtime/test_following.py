@@ -80,7 +80,7 @@ async def test_a_watcher_of_what_ends_by_itself_ends_with_it(autojump_clock: Moc
         orchestrator.start(Scripted(three), name="a")
         orchestrator.start(Scripted(follow(orchestrator)), name="b")
 
-    assert (end_of(store, "b"), inputs(store, "b")) == ("exhausted", [1, 2, 3, "over"])
+    assert (end_of(store, "b"), inputs(store, "b")) == ("finished", [1, 2, 3, "over"])
 
 
 async def test_a_watcher_of_one_that_alone_was_stopped_ends_with_it(autojump_clock: MockClock) -> None:
@@ -91,7 +91,7 @@ async def test_a_watcher_of_one_that_alone_was_stopped_ends_with_it(autojump_clo
         await trio.sleep(2.5)
         handle.stop()
 
-    assert end_of(store, "b") == "exhausted"
+    assert end_of(store, "b") == "finished"
 
 
 async def test_a_watcher_is_cancelled_with_the_program(autojump_clock: MockClock) -> None:

@@ -100,7 +100,7 @@ async def test_a_call_made_by_start_soon_is_no_misuse(autojump_clock):
     async with to_the_end(store) as (orchestrator, _):
         outcome = await orchestrator.start(misusing.CalledInTask(0), name="bad").wait()
 
-    assert (outcome.kind, outcome.step) == (OutcomeKind.EXHAUSTED, 2)
+    assert (outcome.kind, outcome.step) == (OutcomeKind.FINISHED, 2)
     assert len(store.mailbox("bad")) == 1
 
 

@@ -81,7 +81,7 @@ async def test_a_time_that_is_none_is_refused_and_hurts_nobody(name: str, value:
         with pytest.raises(UsageError, match=f"{name}: expected a number of seconds from 0 up"):
             orchestrator.start(Scripted(three), name="bad", **{name: value})
 
-        assert (await sibling.wait()).kind is OutcomeKind.EXHAUSTED
+        assert (await sibling.wait()).kind is OutcomeKind.FINISHED
 
 
 async def test_what_is_no_store_is_refused(autojump_clock: MockClock) -> None:

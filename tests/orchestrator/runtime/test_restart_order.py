@@ -39,7 +39,7 @@ def store() -> Store:
 
 
 ENDS: list[tuple[Exception | None, OutcomeKind]] = [
-    (None, OutcomeKind.EXHAUSTED),
+    (None, OutcomeKind.FINISHED),
     (Waiting("a person is needed"), OutcomeKind.BLOCKED),
     (NoRestart("it cannot be mended"), OutcomeKind.FAILED),
 ]

@@ -19,9 +19,9 @@ from orchestrator.store.store_protocol import Committed, ConsumedRow, Operation,
 from orchestrator.testing import FaultyStore
 from tests.orchestrator.scripted import Scripted, Steps, crash, events, numbers
 
-COMPLETED, EXHAUSTED, STOPPED, FAILED = (
+COMPLETED, FINISHED, STOPPED, FAILED = (
     OutcomeKind.COMPLETED,
-    OutcomeKind.EXHAUSTED,
+    OutcomeKind.FINISHED,
     OutcomeKind.STOPPED,
     OutcomeKind.FAILED,
 )
@@ -95,7 +95,7 @@ async def run(
         pass
     bad, good = (handle.outcome for handle in handles)
     assert good is not None
-    assert good.kind is EXHAUSTED
+    assert good.kind is FINISHED
     assert numbers(store, "good") == list(range(1, 11))
     assert bad is not None
     return End(bad, at_s, numbers(store, "bad"), harness.ran, store)
@@ -142,7 +142,7 @@ async def _tick(harness: Scripted) -> None:
 async def test_a_nursery_may_stay_open_across_yields(autojump_clock: MockClock) -> None:
     end = await run(with_nursery)
 
-    assert end.outcome.kind is EXHAUSTED
+    assert end.outcome.kind is FINISHED
     assert end.steps == [1, 2, 3, 4]
     assert end.ran.count("tick") >= 4
     assert end.ran[-1] == "clean-up"
@@ -179,7 +179,7 @@ async def test_a_stop_while_held_ends_the_tasks_of_an_open_nursery(autojump_cloc
 async def test_tasks_of_an_open_nursery_go_on_while_the_harness_is_held(autojump_clock: MockClock) -> None:
     end = await run(with_nursery, {1.5: pause, 10.5: resume})
 
-    assert end.outcome.kind is EXHAUSTED
+    assert end.outcome.kind is FINISHED
     assert end.steps == [1, 2, 3, 4]
     assert end.ran.count("tick") >= 12
 
@@ -259,7 +259,7 @@ async def with_limit(harness: Scripted) -> Steps:
 async def test_a_time_limit_may_stay_open_across_yields_and_ends_what_is_within_it(autojump_clock: MockClock) -> None:
     end = await run(with_limit)
 
-    assert end.outcome.kind is EXHAUSTED
+    assert end.outcome.kind is FINISHED
     assert end.steps == [1, 2, 3, 4]
     assert end.ran == ["expired: True"]
 
@@ -269,7 +269,7 @@ async def test_a_time_limit_that_expires_while_a_step_is_recorded_loses_no_step(
 
     end = await run(with_limit, store=slow)
 
-    assert end.outcome.kind is EXHAUSTED
+    assert end.outcome.kind is FINISHED
     assert end.steps == [1, 2]
     assert end.store.steps("bad")[-1].input == "after"
     assert end.ran == ["expired: True"]
@@ -286,7 +286,7 @@ async def test_a_time_limit_that_expires_while_the_disk_works_loses_no_step(tmp_
 
     end = await run(brief, store=SlowStore(store, lambda: time.sleep(0.05)))
 
-    assert end.outcome.kind is EXHAUSTED
+    assert end.outcome.kind is FINISHED
     assert [step.input for step in store.steps("bad")] == ["within", "after"]
     store.close()
 
@@ -294,7 +294,7 @@ async def test_a_time_limit_that_expires_while_the_disk_works_loses_no_step(tmp_
 async def test_a_time_limit_that_expires_while_the_harness_is_held_ends_at_the_next_wait(autojump_clock: MockClock) -> None:
     end = await run(with_limit, {0.5: pause, 9.0: resume})
 
-    assert end.outcome.kind is EXHAUSTED
+    assert end.outcome.kind is FINISHED
     assert end.at_s == pytest.approx(9, abs=0.1)
     assert end.store.steps("bad")[-1].input == "after"
     assert end.ran == ["expired: True"]
@@ -413,7 +413,7 @@ async def test_neither_the_disk_nor_a_pause_count_as_the_time_of_a_step(autojump
 
     end = await run(with_nursery, {1.5: pause, 90.0: resume}, store=slow, step_timeout_s=1.5)
 
-    assert end.outcome.kind is EXHAUSTED
+    assert end.outcome.kind is FINISHED
     assert end.steps == [1, 2, 3, 4]
 
 
@@ -425,8 +425,8 @@ async def test_a_harness_that_took_too_long_over_a_step_is_started_again(autojum
 
     end = await run(slow_at_first, restart="transient", step_timeout_s=1)
 
-    assert end.outcome.kind is EXHAUSTED
-    assert events(end.store, "bad") == ["started", "failed", "restarting", "started", "exhausted"]
+    assert end.outcome.kind is FINISHED
+    assert events(end.store, "bad") == ["started", "failed", "restarting", "started", "finished"]
     assert end.steps == [1, 2, 3]
 
 

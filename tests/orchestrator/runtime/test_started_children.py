@@ -503,7 +503,7 @@ async def test_a_child_that_can_not_be_made_again_fails_and_nobody_else(
 
     ended = await live(store, ("a", Parent({"factory": Mid, "name": "mid"})))
 
-    assert ended["mid"] in (Status.STOPPED, Status.EXHAUSTED)
+    assert ended["mid"] in (Status.STOPPED, Status.FINISHED)
 
 
 async def test_one_that_never_began_and_can_not_be_made_is_told_as_a_failure(
@@ -527,7 +527,7 @@ async def test_one_that_never_began_and_can_not_be_made_is_told_as_a_failure(
 
     ended = await live(store, ("a", Parent({"factory": Mid, "name": "mid"})))
 
-    assert ended["mid"] is Status.STOPPED or ended["mid"] is Status.EXHAUSTED
+    assert ended["mid"] is Status.STOPPED or ended["mid"] is Status.FINISHED
 
 
 async def test_secrets_that_a_child_is_started_with_come_back_as_they_were(autojump_clock: MockClock) -> None:
@@ -692,7 +692,7 @@ async def test_a_child_that_has_ended_is_let_go_and_can_be_started_again(autojum
         await trio.sleep(1)
         gc.collect()
         assert (made(), set(orchestrator.harnesses)) == (None, {"a"})
-        assert (orchestrator.handles[1].status, orchestrator.handles[1].current_step) == (Status.EXHAUSTED, 2)
+        assert (orchestrator.handles[1].status, orchestrator.handles[1].current_step) == (Status.FINISHED, 2)
         again = await orchestrator.restart(CHILD)
         assert (await again.wait()).step == 2
         orchestrator.stop()

@@ -93,9 +93,9 @@ ENDS = pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"
         (Restart.PERMANENT, crash, OutcomeKind.GAVE_UP, 4),
         (Restart.PERMANENT, three, OutcomeKind.GAVE_UP, 4),
         (Restart.TRANSIENT, crash, OutcomeKind.GAVE_UP, 4),
-        (Restart.TRANSIENT, three, OutcomeKind.EXHAUSTED, 1),
+        (Restart.TRANSIENT, three, OutcomeKind.FINISHED, 1),
         (Restart.TEMPORARY, crash, OutcomeKind.FAILED, 1),
-        (Restart.TEMPORARY, three, OutcomeKind.EXHAUSTED, 1),
+        (Restart.TEMPORARY, three, OutcomeKind.FINISHED, 1),
     ],
 )
 async def test_a_harness_is_started_again_as_the_truth_table_says(

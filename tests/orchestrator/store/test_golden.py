@@ -9,6 +9,7 @@ import gzip
 import re
 import shlex
 import signal
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,12 +19,15 @@ import trio
 from attrs import evolve, field, frozen
 
 from harnesses import BaseHarness, migrates
-from orchestrator import Orchestrator
+from orchestrator import Orchestrator, analysis
 from orchestrator.cli import main
 from orchestrator.cli.doctor.doctor_file import run_file
 from orchestrator.cli.doctor.doctor_model import Level
-from orchestrator.codec import decode
+from orchestrator.codec import decode, encode
 from orchestrator.errors import OwnedElsewhere, StateChanged
+from orchestrator.lifecycle import Status
+from orchestrator.log import line
+from orchestrator.records import Record
 from orchestrator.store import SqliteReader, SqliteStore
 from orchestrator.store.file.run_lock import RunLock
 from orchestrator.store.file.schema import VERSION
@@ -133,6 +137,32 @@ def test_a_class_of_another_shape_is_refused_and_named_however_deep(golden: Path
     assert isinstance(error, StateChanged)
     assert "legs[].price" in str(error)
     assert "legs[].amount" in str(error)
+
+
+def test_its_ends_are_shown_as_finished_whatever_word_was_recorded(golden: Path, tmp_path: Path) -> None:
+    with closing(SqliteStore(golden)):
+        pass  # brings it up to date
+
+    with closing(SqliteReader(golden)) as reader:
+        assert {one.status for one in reader.harnesses()} == {Status.FINISHED}
+        kinds = [record.kind for record in reader.records()]
+        (tmp_path / "run.jsonl").write_text("".join(f"{_earlier_line(record)}\n" for record in reader.records()))
+    assert (kinds.count("finished"), kinds.count("exhausted")) == (2, 0)
+    with closing(sqlite3.connect(golden)) as db:
+        assert db.execute("SELECT count(*) FROM events WHERE kind = 'finished'").fetchone() == (2,)
+        assert db.execute("SELECT DISTINCT status FROM harness_status").fetchall() == [("finished",)]
+    for run in (golden, tmp_path / "run.jsonl"):
+        with analysis.open(run) as opened:
+            assert opened.rows("SELECT DISTINCT status FROM harnesses") == [("finished",)]
+            assert opened.rows("SELECT DISTINCT ended_by FROM attempts") == [("finished",)]
+            assert opened.rows("SELECT count(*) FROM events WHERE kind = 'finished'") == [(2,)]
+            assert opened.rows("SELECT count(*) FROM records WHERE kind = 'exhausted'") == [(0,)]
+
+
+def _earlier_line(record: Record) -> str:
+    """Return a line of the log as earlier versions wrote it."""
+    fields = line(record)
+    return encode({**fields, "event": fields["event"].replace("harness.finished", "harness.exhausted")})
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ async def test_the_numbers_of_a_run_are_those_of_its_records(tmp_path: Path, aut
     assert (told["orchestrator_steps_total", "a"], told["orchestrator_harness_step", "a"]) == (3, 3)
     assert (told["orchestrator_failures_total", "a"], told["orchestrator_restarts_total", "b"]) == (1, 1)
     assert (told["orchestrator_effects_total", "confirmed"], told["orchestrator_effects_begun_total",]) == (6, 6)
-    assert (told["orchestrator_status", "a", "exhausted"], told["orchestrator_harnesses", "exhausted"]) == (1, 2)
+    assert (told["orchestrator_status", "a", "finished"], told["orchestrator_harnesses", "finished"]) == (1, 2)
     assert (told["orchestrator_messages_waiting",], told["orchestrator_approvals_waiting",]) == (0, 0)
     store.close()
 
@@ -147,4 +147,4 @@ async def test_a_store_in_memory_tells_what_it_knows(autojump_clock: MockClock) 
 
     told = numbers(text(counted(*store.records())))
 
-    assert told["orchestrator_ends_total", "exhausted"] == 1
+    assert told["orchestrator_ends_total", "finished"] == 1

@@ -35,7 +35,7 @@ async def test_a_run_is_told_as_attempts_with_steps_and_effects_below(autojump_c
     assert [step.parent_id for step in steps] == [first.span_id, first.span_id, second.span_id]
     assert [effect.parent_id for effect in effects] == [step.span_id for step in steps]
     assert first.error == "ValueError: the second time is the worst"
-    assert (second.error, second.attributes["orchestrator.outcome"]) == (None, "exhausted")
+    assert (second.error, second.attributes["orchestrator.outcome"]) == (None, "finished")
     assert first.moments[-1].attributes["exception.type"] == "ValueError"
     assert first.moments[-1].attributes["exception.message"] == "the second time is the worst"
     assert len({span.span_id for span in told}) == len(told)
