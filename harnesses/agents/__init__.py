@@ -1,7 +1,7 @@
-"""Ready-made agents for feature lists.
+"""Agents that work on feature lists.
 
-ScriptedAgent   makes attempts that are written down
-CommandAgent    runs a command-line coding agent: any, or Claude Code, Codex CLI and aider by a dialect
+ScriptedAgent   replays attempts from a file or table
+CommandAgent    runs a command-line coding agent: any program, or Claude Code, Codex CLI and aider through a dialect
 """
 
 from harnesses.agents.agent_dialects import Dialect, PromptBy, aider, claude_code, codex

@@ -1,8 +1,8 @@
-"""How command-line coding agents are talked to: as values.
+"""Dialects: how to call each command-line coding agent, as values.
 
-A command is a template: `{prompt}` is the prompt or the file that holds it, `{session}` the conversation, `{directory}` where
-to work. Each of these needs its program installed and signed in, and permission to change files without asking a person: it
-runs unattended. Give it a sandbox as well.
+A command is a template: `{prompt}` is replaced by the prompt or the path of the file that holds it, `{session}` by the
+conversation id, `{directory}` by the working directory. Each program must be installed and signed in, and allowed to change
+files without asking, because it runs unattended. Run it in a sandbox.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harnesses.files.state_folder import state_folder
 
 
 class PromptBy(StrEnum):
-    """How a command gets the prompt."""
+    """How a command receives the prompt."""
 
     STDIN = "stdin"
     ARGUMENT = "argument"
@@ -29,40 +29,42 @@ class PromptBy(StrEnum):
 
 @frozen(kw_only=True)
 class Dialect:
-    """What one program expects, and what its output means."""
+    """The command line one program expects, and how to parse its output."""
 
     name: str
     command: tuple[str, ...]
-    """For a turn that begins a conversation."""
+    """Command that starts a new conversation."""
     resume: tuple[str, ...] | None = None
-    """For a turn that goes on with one; None is: every turn begins anew."""
+    """Command that resumes a conversation; None starts a new conversation every turn."""
     prompt: PromptBy = PromptBy.STDIN
     reading: Callable[[], Reading] = PlainReading
     begin: Callable[[], str] | None = None
-    """Makes the name of a conversation, where the program does not name it itself."""
+    """Generates a conversation id, for programs that do not generate one themselves."""
     keeps: tuple[str, ...] = ()
-    """Where the program keeps what it needs from one turn to the next; it may write there in a sandbox."""
+    """Paths where the program stores data between turns; writable in a sandbox."""
     network: bool = False
-    """Whether the program has to reach its model over the network, and so shares that in a sandbox."""
+    """Whether the program reaches its model over the network; if so, the sandbox shares the network."""
     reports: frozenset[str] = frozenset()
-    """Of `tokens`, `tool_calls` and `money`, what its output tells while it runs or at its end: limits on these are held."""
+    """Which of `tokens`, `tool_calls` and `money` its output reports, during the turn or at its end; limits on these are
+    enforced."""
     secrets: tuple[str, ...] = ()
-    """How the variables begin that hold what it signs in with; in a sandbox other secrets are taken out of its environment."""
+    """Prefixes of the environment variables that hold its credentials; a sandbox removes all other secrets."""
     litter: tuple[str, ...] = ()
-    """Names of what it leaves behind in the directory and is no part of the work; removed after the turn."""
+    """File names that it leaves in the directory and that are not part of the work; removed after the turn."""
 
 
 def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permission_mode: str = "acceptEdits") -> Dialect:
-    """Speak with Claude Code.
+    """Return the dialect of Claude Code.
 
-    It finds a conversation again only in the directory in which it was begun; elsewhere, a new one is begun.
+    Claude Code can resume a conversation only in the directory where it started; elsewhere a new one is started.
 
     Args:
-        arguments: more of them, such as `["--model", "opus", "--allowedTools", "Bash(pytest:*)"]`.
-        permission_mode: "acceptEdits" lets it edit files, and run of commands only those that `--allowedTools` names: without
-            any it cannot run tests. "bypassPermissions" lets it do everything: in a sandbox only, and not as root.
+        arguments: extra command-line arguments, such as `["--model", "opus", "--allowedTools", "Bash(pytest:*)"]`.
+        permission_mode: "acceptEdits" allows file edits and only those commands that `--allowedTools` lists; without any it
+            cannot run tests. "bypassPermissions" allows everything: use it only in a sandbox, and not as root.
 
-    Sources: https://docs.anthropic.com/en/docs/claude-code/cli-reference, https://docs.claude.com/en/docs/claude-code/headless;
+    Sources: https://docs.anthropic.com/en/docs/claude-code/cli-reference,
+    https://docs.claude.com/en/docs/claude-code/headless;
     sessions by directory: https://github.com/anthropics/claude-code/issues/58591.
     """
     speaks = (program, "-p", "--output-format", "stream-json", "--verbose", "--permission-mode", permission_mode, *arguments)
@@ -79,16 +81,16 @@ def claude_code(arguments: Sequence[str] = (), *, program: str = "claude", permi
 
 
 def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str = "workspace-write") -> Dialect:
-    """Speak with Codex CLI.
+    """Return the dialect of Codex CLI.
 
     Args:
-        arguments: more of them, such as `["--model", "gpt-5-codex"]`; they must be ones that `exec resume` takes as well.
-        sandbox: its own; "danger-full-access" within ours.
+        arguments: extra command-line arguments, such as `["--model", "gpt-5-codex"]`; `exec resume` must accept them too.
+        sandbox: Codex's own sandbox mode; use "danger-full-access" when it runs in the agent's sandbox.
 
     Sources: https://developers.openai.com/codex/noninteractive; openai/codex: docs/exec.md, codex-rs/exec/src/cli.rs and
     exec_events.rs.
     """
-    # `exec resume` does not know `--sandbox`, and takes the setting: openai/codex#40149.
+    # `exec resume` rejects `--sandbox` but accepts the setting: openai/codex#40149.
     speaks = (program, "exec", "--json", "--skip-git-repo-check", "-c", f'sandbox_mode="{sandbox}"', *arguments)
     return Dialect(
         name="codex",
@@ -103,11 +105,11 @@ def codex(arguments: Sequence[str] = (), *, program: str = "codex", sandbox: str
 
 
 def aider(arguments: Sequence[str] = (), *, program: str = "aider", histories: Path | str | None = None) -> Dialect:
-    """Speak with aider. It knows no conversations; the file of its chat history stands for one.
+    """Return the dialect of aider, which has no conversation ids; its chat history file serves as one.
 
     Args:
-        arguments: more of them, such as `["--model", "sonnet"]`.
-        histories: directory for these files, made when needed; None is one in the user's state directory.
+        arguments: extra command-line arguments, such as `["--model", "sonnet"]`.
+        histories: directory for the history files, created when needed; None uses one in the user's state directory.
 
     Sources: https://aider.chat/docs/config/options.html, https://aider.chat/docs/scripting.html.
     """

@@ -1,6 +1,6 @@
-"""What the output of a command-line agent says: for the log, and at the end of a turn. No input or output.
+"""Parsers of the output of command-line agents, for the log and for the result of a turn. No I/O.
 
-The law: output is never trusted to be well formed. What is not understood is passed on as it is, and changes nothing.
+Invariant: malformed output never raises. Lines that cannot be parsed are logged as they are and have no other effect.
 """
 
 from __future__ import annotations
@@ -20,85 +20,85 @@ from harnesses.features.agent_text import kept_part
 from harnesses.features.feature_record import MAX_TEXT
 
 SHOWN = 2_000
-"""Characters of one line that are logged."""
+"""Maximum characters of one line that are logged."""
 
 
 @frozen(kw_only=True)
 class Reply:
-    """What an agent has said by the end of its turn."""
+    """The result of one turn, as the agent's output reports it."""
 
     message: str = ""
     session: str | None = None
     tokens: int = 0
-    """All that were read or written, those that came from a cache included."""
+    """Tokens read and written, including cached ones."""
     usage: Usage = UNUSED
-    """What it has used in this run; of a conversation that only its total is known of, in all of that."""
+    """Usage of this run; of the whole conversation if the program reports only that total."""
     stop_reason: str = "end_turn"
     error: str | None = None
-    """What it reported as an error; None if the turn came to its end."""
+    """The error that the program reported; None if the turn ended normally."""
     worked: bool = True
-    """Whether it did anything; if not, the turn can be begun anew."""
+    """Whether the agent did anything; if not, the turn can be started again."""
 
 
 @runtime_checkable
 class Reading(Protocol):
-    """Reads the output of one turn."""
+    """Parses the output of one turn."""
 
     def line(self, text: str) -> str:
-        """Take in a line of standard output; return what to log of it, "" for nothing."""
+        """Parse one line of standard output; return the text to log, or "" for none."""
         ...
 
     def reply(self) -> Reply:
-        """Return what was said, when the output is at its end."""
+        """Return the result of the turn, after the last line."""
         ...
 
 
 @runtime_checkable
 class UsageReading(Protocol):
-    """A reading that knows, while the program runs, what it has used."""
+    """A reading that knows the usage so far while the program is still running."""
 
     @property
     def usage(self) -> Usage:
-        """What was used in this run; with a `thread`, in all of that conversation. Tool calls are counted beside it."""
+        """Usage of this run, or of the whole conversation if `thread` is set. Tool calls are counted separately."""
         ...
 
     @property
     def thread(self) -> str:
-        """The conversation that `usage` is the total of; empty if it is of this run alone."""
+        """The id of the conversation that `usage` totals; empty if `usage` covers this run alone."""
         ...
 
 
 def innermost(reading: Reading) -> Reading:
-    """Return the reading that others, which have it as `inner`, add something to."""
+    """Return the innermost of nested readings, following their `inner` attributes."""
     while isinstance(within := getattr(reading, "inner", None), Reading):
         reading = within
     return reading
 
 
 class PlainReading:
-    """Text for people: the end of it is the message."""
+    """Reads plain text; the last part of it becomes the message."""
 
     def __init__(self) -> None:
         self._last: deque[str] = deque(maxlen=200)
 
     def line(self, text: str) -> str:
-        """Keep the line."""
+        """Store the line."""
         self._last.append(text[-MAX_TEXT:])
         return text[:SHOWN]
 
     def reply(self) -> Reply:
-        """Return the end of the text."""
+        """Return the last part of the text as the message."""
         return Reply(message=kept_part("\n".join(self._last).strip()), worked=bool(self._last))
 
 
 class ClaudeCodeReading:
-    """JSON lines of `claude -p --output-format stream-json --verbose`.
+    """Reads the JSON lines of `claude -p --output-format stream-json --verbose`.
 
-    system (its first has the session), assistant, user, result. A result says `is_error`, and in `result` or `errors` why.
-    Asked to resume what it does not know, it ends with a result of 0 turns that names no `result`.
+    Events: system (the first has the session id), assistant, user, result. A result has `is_error`, and the reason in `result`
+    or `errors`. When asked to resume an unknown session, the program ends with a result of 0 turns and without `result`.
 
-    Each message says what it took, the one with the same id again and again; the result says what all of them took, and the
-    cost of this run, which nothing before it says.
+    Each assistant message reports its usage; messages with the same id repeat. The result reports the total usage and, only
+    there, the cost of this run.
     """
 
     thread = ""
@@ -112,7 +112,7 @@ class ClaudeCodeReading:
         self._worked = False
 
     def line(self, text: str) -> str:
-        """Take in an event."""
+        """Parse one event."""
         event = parsed(text)
         session = string(event, "session_id")
         self._session = session or self._session
@@ -145,14 +145,14 @@ class ClaudeCodeReading:
 
     @property
     def usage(self) -> Usage:
-        """What its messages say together, or its result, where that is more."""
+        """The sum over the messages, or the total of the result if that is larger."""
         told = sum(self._messages.values(), start=self._earlier)
         return self._total if self._total.tokens >= told.tokens else told.max(self._total)
 
     def reply(self) -> Reply:
-        """Return what the result says."""
+        """Return the result event as a reply."""
         if self._result is None:
-            return Reply(session=self._session, error="its output ended without a result", worked=self._worked)
+            return Reply(session=self._session, error="the output ended without a result event", worked=self._worked)
         result = self._result
         said = string(result, "result") or "; ".join(strings(result, "errors"))
         failed = bool(result.get("is_error")) or string(result, "subtype").startswith("error")
@@ -167,7 +167,7 @@ class ClaudeCodeReading:
 
 
 _MOST_MESSAGES = 64
-"""Messages that may still be told of again."""
+"""Maximum messages remembered in case their usage is reported again."""
 
 
 def _claude_usage(usage: Mapping[str, Any]) -> Usage:
@@ -177,13 +177,13 @@ def _claude_usage(usage: Mapping[str, Any]) -> Usage:
 
 
 class CodexReading:
-    """JSON lines of `codex exec --json`.
+    """Reads the JSON lines of `codex exec --json`.
 
-    thread.started (has the id), turn.started, item.*, turn.completed (has the usage), turn.failed, error. An error may be
-    followed by another try of its own; it counts if nothing comes of that.
+    Events: thread.started (has the id), turn.started, item.*, turn.completed (has the usage), turn.failed, error. Codex may
+    retry after an error event, so it counts only if the turn is not completed.
 
-    The usage is that of the whole thread up to there, the turns of earlier runs included: openai/codex, `TokenUsage` of
-    exec_events.rs is made of the thread's `total_token_usage`.
+    The usage covers the whole thread so far, including earlier runs: in openai/codex, `TokenUsage` of exec_events.rs is built
+    from the thread's `total_token_usage`.
     """
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class CodexReading:
         self._worked = False
 
     def line(self, text: str) -> str:
-        """Take in an event."""
+        """Parse one event."""
         event = parsed(text)
         match string(event, "type"):
             case "thread.started":
@@ -222,12 +222,12 @@ class CodexReading:
 
     @property
     def usage(self) -> Usage:
-        """What the thread has used."""
+        """The usage of the whole thread so far."""
         return self._usage
 
     @property
     def thread(self) -> str:
-        """The thread's id; what one without an id has used is of this run."""
+        """The thread's id; empty if it has none, and then the usage covers this run alone."""
         return f"codex/{self._thread[:200]}" if self._thread else ""
 
     def _item(self, item: Mapping[str, Any]) -> str:
@@ -239,8 +239,8 @@ class CodexReading:
         return f"[{kind}] {said}"[:SHOWN]
 
     def reply(self) -> Reply:
-        """Return what the thread has come to."""
-        error = None if self._completed else self._error or "its output ended before the turn was completed"
+        """Return the outcome of the turn."""
+        error = None if self._completed else self._error or "the output ended before the turn was completed"
         return Reply(
             message=kept_part(self._message),
             session=self._thread,
@@ -251,7 +251,7 @@ class CodexReading:
 
 
 def _codex_usage(usage: Mapping[str, Any]) -> Usage:
-    # Its cached tokens are among the input tokens, its reasoning ones among the output tokens.
+    # Cached tokens are included in the input tokens, reasoning tokens in the output tokens.
     read, written, cached = (count_of(usage.get(f"{kind}_tokens")) for kind in ("input", "output", "cached_input"))
     return Usage(input_tokens=read, output_tokens=written, cached_tokens=min(cached, read))
 
@@ -262,7 +262,7 @@ _AIDER_TOKENS = re.compile(
 
 
 class AiderReading(PlainReading):
-    """Text of `aider --message-file`, which after each message says how many tokens it took, and what it cost."""
+    """Reads the text of `aider --message-file`, which reports tokens and cost after each message."""
 
     thread = ""
 
@@ -271,7 +271,7 @@ class AiderReading(PlainReading):
         self._usage = UNUSED
 
     def line(self, text: str) -> str:
-        """Keep the line, and count."""
+        """Store the line, and add the tokens and cost that it reports."""
         if found := _AIDER_TOKENS.match(text):
             sent, sent_unit, received, received_unit, cost = found.groups()
             read, written = _number(sent, sent_unit), _number(received, received_unit)
@@ -279,13 +279,13 @@ class AiderReading(PlainReading):
         return super().line(text)
 
     def reply(self) -> Reply:
-        """Return the end of the text. That a model could not be reached aider says in words alone."""
+        """Return the last part of the text. Aider reports an unreachable model only in that text."""
         reply = super().reply()
         return Reply(message=reply.message, tokens=self._usage.tokens, worked=reply.worked)
 
     @property
     def usage(self) -> Usage:
-        """What its messages took together."""
+        """The sum over the messages so far."""
         return self._usage
 
 
@@ -297,7 +297,7 @@ def _number(digits: str, unit: str) -> int:
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """Return what an assistant says and which tools it uses."""
+    """Return the text of an assistant message and its tool calls, for the log."""
     said: list[str] = []
     blocks: object = message.get("content")
     for block in cast("list[object]", blocks) if isinstance(blocks, list) else ():
@@ -311,17 +311,18 @@ def _content(message: Mapping[str, Any]) -> str:
 
 
 def parsed(text: str) -> Mapping[str, Any]:
-    """Return the JSON object that a line is, or an empty one."""
+    """Return the JSON object in a line; an empty mapping if the line is not one."""
     value, _ = loaded(text)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 @lru_cache(maxsize=1)
 def loaded(text: str) -> tuple[object, Sequence[Mapping[str, Any]]]:
-    """Return the JSON value that a line is, and all objects in it, also those that another of the same name hides.
+    """Return the JSON value of a line and all objects in it, including those hidden by a duplicate key.
 
-    A line that is none is None, and has no objects. The last line is kept: who reads it, who meters it and who counts what it
-    tells of ask one after the other. Nobody changes what they get.
+    Returns None and no objects if the line is not JSON. The last line is cached, because several callers parse the same line
+    in
+    turn; do not mutate the result.
     """
     objects: list[Mapping[str, Any]] = []
 
@@ -337,24 +338,24 @@ def loaded(text: str) -> tuple[object, Sequence[Mapping[str, Any]]]:
 
 
 def string(event: Mapping[str, Any], key: str) -> str:
-    """Return a string that an object has, or ""."""
+    """Return the string under a key, or ""."""
     value: object = event.get(key)
     return value if isinstance(value, str) else ""
 
 
 def strings(event: Mapping[str, Any], key: str) -> list[str]:
-    """Return the strings of a list that an object has."""
+    """Return the strings in the list under a key."""
     value: object = event.get(key)
     return [part for part in cast("list[object]", value) if isinstance(part, str)] if isinstance(value, list) else []
 
 
 def inner(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return an object that an object has, or an empty one."""
+    """Return the object under a key, or an empty one."""
     value: object = event.get(key)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def total(usage: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """Return the sum of the numbers that an object has under some keys."""
+    """Return the sum of the numbers under the given keys."""
     values: list[object] = [usage.get(key) for key in keys]
     return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)

@@ -1,7 +1,7 @@
-"""Runs a command-line coding agent for each turn, whichever it is.
+"""An agent that runs a command-line program for each turn.
 
-The law: when a turn is over, by whatever way, no process of it is left; a turn that did not come to its end as it should is an
-error, never a result; and what the program says is not trusted, not even to be text.
+Invariants: when a turn ends, in whatever way, none of its processes is left; a turn that ends abnormally raises an error and
+never returns a result; the program's output is untrusted and may not even be text.
 
     assignment ──prompt──►  command in assignment.directory  ──lines──►  log
                                     └──────────────────────  ──reply──►  TurnResult, with the session for the next turn
@@ -35,11 +35,11 @@ from harnesses.features.feature_record import MAX_PATH, Assignment, FeatureState
 from harnesses.processes.bounded_command import Ran, run_bounded
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
-"""Of this program's environment, what a command gets that does not inherit it."""
+"""Environment variables passed to a command that does not inherit the environment."""
 _LONGEST_ARGUMENT = 131_071
 """Bytes. Source: execve(2), MAX_ARG_STRLEN, less the end of the string."""
 _EXEC = ("sh", "-c", 'exec "$0" "$@"')
-"""What runs a command in a sandbox: a program that is not there ends with 127 then, or 126. Bubblewrap itself ends with 1."""
+"""Starts a command in a sandbox, so that a missing program exits with 127 or 126; bubblewrap itself would exit with 1."""
 _PLACE = re.compile(r"\{(prompt|session|directory)\}")
 
 
@@ -53,28 +53,30 @@ class _Turn:
 
 
 class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
-    """An agent that is a program: it gets the prompt, works in the assignment's directory, and ends.
+    """An agent that runs a program: the program gets the prompt, works in the assignment's directory, and exits.
 
         CommandAgent(dialect=claude_code(), sandbox="bwrap")
         CommandAgent(["my-agent", "--task", "{prompt}"], prompt="argument", limit_s=600)
 
-    Its output goes to the log line by line. Cancelled, or past its limit, it is killed with all that it has started. What it
-    leaves in the directory is its work, whatever it says; one that fails keeps its conversation for the next: `AgentFailed`.
+    The output is logged line by line. On cancellation or past its limit, the program is killed with all processes it started.
+    Its work is what it leaves in the directory, whatever it reports. When it fails, `AgentFailed` carries the conversation id,
+    so that the next turn can resume it.
 
     Args:
-        command: the program and its arguments; None is the dialect's. In it, `{prompt}`, `{session}` and `{directory}` are
-            replaced. A prompt that goes by argument or file, and has no place in it, comes last.
-        dialect: what the program expects and what its output means; None is a program that writes text for people.
-        resume: the command for a turn that goes on with a conversation; None is the dialect's. If it fails before it has done
-            anything, the conversation is taken for lost, and a new one begun.
-        prompt: how the command gets the prompt; None is the dialect's way, which is "stdin" unless it says otherwise.
-        limit_s: seconds that a turn may take.
-        env: added to the environment.
-        inherit_env: whether the command gets this program's environment; variables of git never. If not, it gets the few
-            that programs need to find their way, such as PATH and HOME.
-        sandbox: walls around the command; "bwrap" is `Bubblewrap()`. In it, secrets are left out of the environment that is
-            inherited, other than those which the dialect signs in with: give what it needs as `env`. A command without a
-            dialect has no network in it, unless that says `Bubblewrap(network=True)`.
+        command: the program and its arguments; None uses the dialect's. `{prompt}`, `{session}` and `{directory}` are
+            replaced.
+            A prompt passed as an argument or a file is appended if the command has no `{prompt}`.
+        dialect: the command line the program expects and how to parse its output; None reads plain text.
+        resume: the command that resumes a conversation; None uses the dialect's. If it fails before it has done anything, the
+            conversation is considered lost and a new one is started.
+        prompt: how the command receives the prompt; None uses the dialect's way, by default "stdin".
+        limit_s: maximum seconds for a turn.
+        env: variables added to the environment.
+        inherit_env: whether the command inherits this program's environment, without git's variables. If not, it gets only a
+            few basic variables such as PATH and HOME.
+        sandbox: sandbox around the command; "bwrap" is `Bubblewrap()`. In a sandbox, inherited secrets are removed, except the
+            dialect's credentials: pass anything else it needs as `env`. A command without a dialect has no network there,
+            unless you pass `Bubblewrap(network=True)`.
         may_gain_privileges: whether programs such as `sudo` work in it; see `run_bounded`.
     """
 
@@ -110,11 +112,11 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
 
     @property
     def dialect(self) -> Dialect:
-        """What the program expects, and what its output means."""
+        """The command line the program expects, and how to parse its output."""
         return self._dialect
 
     def speaking(self, dialect: Dialect) -> CommandAgent:
-        """Return this agent with another dialect; all else is the same."""
+        """Return a copy of this agent with another dialect."""
         twin = copy(self)
         twin._dialect, twin.reports = dialect, dialect.reports
         twin._run = twin._turn
@@ -123,7 +125,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
     async def _turn(self, run: AgentRun[FeatureState, Assignment]) -> TurnResult:
         assignment = run.input
         if assignment.directory is None:
-            raise HarnessMisuse(f"{self._where(assignment)} has nowhere to work: expected an assignment with a directory")
+            raise HarnessMisuse(f"{self._where(assignment)} has no working directory: expected an assignment with a directory")
         deadline = trio.current_time() + self._limit_s
         litter = self._litter(assignment.directory)
         try:
@@ -131,7 +133,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             ran, reply = await self._speak(run, session, deadline)
             lost = session is not None and self._dialect.resume is not None and not reply.worked
             if lost and ran.code and (ran.code not in (126, 127)):
-                run.log(f"[conversation {session} could not be resumed; a new one is begun]")
+                run.log(f"[conversation {session} could not be resumed; starting a new one]")
                 ran, reply = await self._speak(run, None, deadline)
         finally:
             with trio.CancelScope(shield=True):
@@ -142,7 +144,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         )
 
     async def _speak(self, run: AgentRun[FeatureState, Assignment], session: str | None, deadline: float) -> tuple[Ran, Reply]:
-        """Run the command once; return how it ended and what it said."""
+        """Run the command once; return how it exited and the reply."""
         assignment, dialect = run.input, self._dialect
         directory = Path(assignment.directory or ".")
         resumes = session is not None and dialect.resume is not None
@@ -174,7 +176,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
     def _filled(
         self, template: Sequence[str], assignment: Assignment, session: str | None, folder: Path
     ) -> tuple[list[str], bytes | None]:
-        """Return the command with its places filled in, and what it reads."""
+        """Return the command with its placeholders filled in, and the bytes for its standard input."""
         prompt = storable(assignment.prompt).replace("\0", "")
         by = self._dialect.prompt
         said = prompt
@@ -184,7 +186,7 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
             said = str(file)
         elif by is PromptBy.ARGUMENT and len(prompt.encode()) > _LONGEST_ARGUMENT:
             raise AgentFailed(
-                f"{self._where(assignment)} cannot be told its prompt: expected at most {_LONGEST_ARGUMENT} bytes for an "
+                f"{self._where(assignment)} cannot be given its prompt: expected at most {_LONGEST_ARGUMENT} bytes for an "
                 f'argument, was {len(prompt)} characters; use prompt="stdin" or prompt="file"'
             )
         values = {"prompt": said, "session": session or "", "directory": assignment.directory or ""}
@@ -205,14 +207,14 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         )
 
     def _environment(self, directory: Path) -> dict[str, str]:
-        # GIT_DIR and its like would have every git in it work on another repository.
+        # GIT_DIR and similar variables would make every git in it work on another repository.
         inherited = {
             key: value
             for key, value in os.environ.items()
             if (not key.startswith("GIT_") if self._inherit_env else key in _KEPT) and key != "OLDPWD"
         }
         if self._sandbox is not None:
-            # Not by the sandbox: the first process in it has what bubblewrap was given, and can be looked at.
+            # Not through bubblewrap's arguments: processes in the sandbox can read the command line of its first process.
             inherited = environment_within(inherited, self._dialect.secrets)
         return {**inherited, "PWD": str(directory), **self._env}
 
@@ -220,15 +222,15 @@ class CommandAgent(Agent[FeatureState, Assignment, TurnResult]):
         return {path for name in self._dialect.litter for path in Path(directory).glob(name)}
 
     def _check(self, assignment: Assignment, ran: Ran, reply: Reply) -> None:
-        """Raise if the turn did not come to its end as it should."""
+        """Raise an error if the turn ended abnormally."""
         where = self._where(assignment)
-        said = f"; the last it wrote:\n{inert(ran.tail.strip())}" if ran.tail.strip() else "; it wrote nothing"
+        said = f"; its last output:\n{inert(ran.tail.strip())}" if ran.tail.strip() else "; it wrote no output"
         session = reply.session
         if ran.code is None:
             why = f"{where} was killed: expected it to end within {self._limit_s:g} s{said}"
             raise AgentTimedOut(why, session=session)
         if ran.code in (126, 127) and not reply.worked:
-            raise AgentMissing(f"{where} cannot be run: expected a program that is installed, ended with {ran.code}{said}")
+            raise AgentMissing(f"{where} cannot be run: expected an installed program, ended with {ran.code}{said}")
         if reply.error is not None and (reply.worked or ran.code == 0):
             raise AgentFailed(f"{where} failed: {inert(reply.error)} (exit code {ran.code}){said}", session=session)
         if ran.code != 0:
@@ -248,10 +250,10 @@ def _settled(
         raise HarnessMisuse(f"command: expected a sequence of words, was {command if isinstance(command, str) else resume!r}")
     if dialect is None:
         if not command:
-            raise HarnessMisuse("CommandAgent: expected a command, or a dialect, was neither")
+            raise HarnessMisuse("CommandAgent: expected a command or a dialect, got neither")
         dialect = Dialect(name=Path(command[0]).name, command=tuple(command))
     if command is not None:
-        # The dialect's way to resume begins with another program.
+        # The dialect's resume command starts another program.
         dialect = evolve(dialect, command=tuple(command), resume=None)
     if resume is not None:
         dialect = evolve(dialect, resume=tuple(resume))
@@ -259,7 +261,7 @@ def _settled(
 
 
 def _usable(session: str | None) -> str | None:
-    """Return what a conversation is known by, if it can be an argument: it is what a program has said."""
+    """Return the conversation id if it is safe as an argument, else None: it comes from the program's output."""
     fits = session and len(session) <= MAX_PATH and session.isprintable() and not session.startswith("-")
     return session if fits else None
 

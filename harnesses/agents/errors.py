@@ -1,12 +1,12 @@
-"""What can go wrong when a program is the agent.
+"""Errors of agents that run a program.
 
 HarnessError
-└── AgentFailed         it did not come to an end as it should: an exit code, an error it reported
-    ├── AgentMissing    it cannot be run: not installed, or not there; the harness is blocked
-    └── AgentTimedOut   it took longer than its limit, and was killed
+└── AgentFailed         the program ended abnormally: a non-zero exit code, or an error that it reported
+    ├── AgentMissing    the program is not installed or was not found; the harness is blocked
+    └── AgentTimedOut   the program exceeded its time limit and was killed
 
-What was said in a turn that failed is not lost: the error has the conversation as `session`, and a feature harness has the
-next try at that feature resume it. An error of an agent of your own may do the same.
+The conversation of a failed turn is kept: the error carries its id as `session`, and a feature harness resumes it in the next
+attempt at that feature. Errors of your own agents may do the same.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from harnesses.errors import HarnessError, NotReady
 
 
 class AgentFailed(HarnessError):
-    """The program did not come to an end as it should.
+    """The program ended abnormally.
 
     Args:
-        session: what the program knows the conversation by, so that the next try can go on with it; None if that is not known.
+        session: the conversation id, so that the next attempt can resume it; None if it is not known.
     """
 
     def __init__(self, message: str, *, session: str | None = None) -> None:
@@ -27,8 +27,8 @@ class AgentFailed(HarnessError):
 
 
 class AgentMissing(AgentFailed, NotReady):
-    """The program cannot be run: it, or what it needs, is not installed. No try is made until a person has seen to it."""
+    """The program, or something it needs, is not installed. No further attempt is made until an operator fixes this."""
 
 
 class AgentTimedOut(AgentFailed):
-    """The program took longer than its limit. It was killed, and all that it had started."""
+    """The program exceeded its time limit. It was killed together with all processes it had started."""

@@ -1,16 +1,17 @@
-"""A sandbox around a command: it sees the machine read-only, writes only where it works, and sees nothing of the run.
+"""A sandbox for a command: the machine is read-only, only the working directory is writable, the run's files are hidden.
 
     /                      read-only
-    /tmp /run /dev /proc   its own
+    /tmp /run /dev /proc   private
     folders of the run     read-only, without the files of the run
     the directory          writable, its `.git` read-only
-    more places            as whoever made the directory says: the repository of a worktree
+    additional paths       chosen by the creator of the directory, such as the repository of a worktree
 
-The law: what is visible and what is writable is decided from what this program has made or was told, never from a file that a
-sandboxed command can write. Bubblewrap, Linux.
+Invariant: visible and writable paths are decided from what this program created or was told, never from a file that a
+    sandboxed
+command can write. Requires Bubblewrap on Linux.
 
-Network: in a namespace of its own, nothing is reached, neither the internet nor services of this machine. A command that
-shares the network reaches all that listens on it, loopback included, and can send away whatever it can read.
+Network: a command with its own network namespace reaches neither the internet nor services on this machine. A command that
+shares the network reaches every listening service, including on loopback, and can send out everything it can read.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from harnesses.agents.sandbox_mounts import Mounts, Places
 from harnesses.redaction.redactor import redact
 
 _NESTED = (("--unshare-user", "--disable-userns"), ("--unshare-user",), ())
-"""What is tried, in this order: no namespaces of users within, one around it, and none (bubblewrap is set-user-id)."""
+"""Flags tried in this order: no nested user namespaces, one user namespace, and none (bubblewrap is set-user-id)."""
 _PROBE_S = 20.0
 _LEADS_OUT = (
     *(
@@ -48,7 +49,7 @@ _LEADS_OUT = (
     ),
     *("PODMAN_", "TMUX", "STY", "NOTIFY_SOCKET", "LISTEN_", "JOURNAL_", "INVOCATION_", "VSCODE_", "ORCHESTRATOR_", "OTEL_"),
 )
-"""How the variables begin that lead to services outside, or to the run."""
+"""Prefixes of the environment variables that give access to services outside the sandbox, or to the run."""
 
 
 def _paths(paths: Iterable[Path | str]) -> tuple[str, ...]:
@@ -57,33 +58,33 @@ def _paths(paths: Iterable[Path | str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class Bubblewrap:
-    """Bubblewrap: namespaces of its own for files, processes, users, IPC and, unless it needs one, the network."""
+    """A bubblewrap sandbox: separate namespaces for files, processes, users, IPC and, unless it needs one, the network."""
 
     writable: tuple[str, ...] = field(default=(), converter=_paths)
-    """More places that it may write to, such as caches; those that are not there are passed over."""
+    """Additional writable paths, such as caches; missing ones are ignored."""
     hidden: tuple[str, ...] = field(default=(), converter=_paths)
-    """Files and directories that it sees empty, such as `~/.ssh`."""
+    """Files and directories that appear empty, such as `~/.ssh`."""
     network: bool | None = None
-    """Whether it shares the machine's network; None is what its use needs: an agent with a dialect does, any other command,
-    and all that judges, does not."""
+    """Whether it shares the machine's network; None depends on its use: shared for an agent with a dialect, separate for other
+    commands and for validators."""
     program: str = "bwrap"
 
     def check(self) -> None:
-        """Raise `AgentMissing` if it is not installed, or does not work here."""
+        """Raise `AgentMissing` if bubblewrap is not installed or does not work on this machine."""
         if shutil.which(self.program) is None:
             raise AgentMissing(f"sandbox {self.program!r} is not installed: expected the package bubblewrap; install it")
         if _nested(self.program) is None:
             raise AgentMissing(
-                f"sandbox {self.program!r} does not work: expected a kernel that lets it make namespaces; allow them (sysctl "
+                f"sandbox {self.program!r} does not work: expected a kernel that allows its namespaces; allow them (sysctl "
                 f"kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, or the container's settings)"
             )
 
     def works(self) -> bool:
-        """Return whether it is installed, and the kernel lets it make its namespaces."""
+        """Return whether bubblewrap is installed and the kernel allows its namespaces."""
         return shutil.which(self.program) is not None and _nested(self.program) is not None
 
     def needs_privileges(self) -> bool:
-        """Return whether it is set-user-id, and so has to be run without `no_new_privs`."""
+        """Return whether bubblewrap is set-user-id, so that it must run without `no_new_privs`."""
         found = shutil.which(self.program)
         return found is not None and bool(os.stat(found).st_mode & stat.S_ISUID)
 
@@ -100,11 +101,10 @@ class Bubblewrap:
         """Return the command that runs `command` in the sandbox, in `directory`.
 
         Args:
-            writable: more places that it may write to, such as the `.git` of `directory`, which is read-only otherwise.
-            readable: places that it may read although they would be hidden, or that lie in a writable one and are not to be
-                written.
-            network: whether it shares the network if `self.network` does not say.
-            read_only: whether it may not write to `directory` either.
+            writable: additional writable paths, such as the `.git` of `directory`, which is read-only otherwise.
+            readable: paths that stay readable although hidden by default, or stay read-only inside a writable one.
+            network: whether it shares the network, if `self.network` is None.
+            read_only: whether `directory` is read-only too.
 
         Raises:
             HarnessMisuse: the directory holds files of the run itself, such as its store.
@@ -116,7 +116,7 @@ class Bubblewrap:
         wall += ["--cap-drop", "ALL", "--setenv", "TMPDIR", "/tmp"]
         place = os.path.realpath(directory)
         open_to = (*self.writable, *_paths(writable))
-        # What stands in there (hooks, filters, a monitor) is run by the next git outside, in the user's name.
+        # Files in `.git` (hooks, filters, a monitor) are run by the next git outside the sandbox, as the user.
         seen = (*_paths(readable), os.path.join(place, ".git"))
         places = Places(
             directory=place,
@@ -129,10 +129,10 @@ class Bubblewrap:
 
 
 def environment_within(environment: Mapping[str, str], keep: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return an environment without secrets, and without what leads to services outside.
+    """Return a copy of an environment without secrets and without access to services outside.
 
     Args:
-        keep: how the variables begin that stay, whatever they hold.
+        keep: prefixes of variables that are kept in any case.
     """
     return {
         name: value
@@ -142,7 +142,7 @@ def environment_within(environment: Mapping[str, str], keep: tuple[str, ...] = (
 
 
 def programs_below_tmp(path: str) -> tuple[str, ...]:
-    """Return where programs are that the sandbox's own /tmp would hide: this Python, and the folders of a PATH."""
+    """Return the directories of programs that the private /tmp would hide: of this Python, and of PATH."""
     found = [os.path.realpath(one) for one in path.split(os.pathsep) if os.path.isabs(one)]
     places = [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), *found]
     return tuple(dict.fromkeys(one for one in places if one.startswith("/tmp/") and os.path.isdir(one)))
@@ -150,7 +150,7 @@ def programs_below_tmp(path: str) -> tuple[str, ...]:
 
 @cache
 def _nested(program: str) -> tuple[str, ...] | None:
-    """Return what can be asked of a bubblewrap about namespaces of users here; None if it does not work at all."""
+    """Return the user namespace flags that bubblewrap supports on this machine; None if it does not work at all."""
     for flags in _NESTED:
         tried = [program, *flags, "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "true"]
         try:

@@ -1,8 +1,8 @@
-"""What a sandboxed command sees of the file system: a list of mounts, from the root of the tree to its leaves.
+"""The file system of a sandboxed command: a list of mounts, ordered from the root to the leaves.
 
-The laws: what lies deeper is mounted later, so nothing that is hidden comes back with what lies around it; a folder with files
-of the run is never shown itself, but as an empty one in which everything else is mounted. So a file that the run makes later,
-or puts in the place of another, is not there either.
+Invariants: deeper paths are mounted later, so that mounting a parent never reveals a hidden path; a folder with files of the
+run is not mounted itself: an empty folder takes its place, and its other entries are mounted there. A file of the run that is
+created or replaced later therefore stays hidden too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from harnesses.errors import HarnessMisuse
 from harnesses.files.private_files import concealed_names, is_concealed
 
 _PRIVATE = ("/tmp", "/run")
-"""Temporary files of others, and the sockets of the machine's services, which would start programs outside."""
+"""Temporary files of other programs, and sockets of system services, through which processes outside could be started."""
 _OWN = ("/dev", "/proc")
 _RESOLVER = "/etc/resolv.conf"
-"""It may lead to /run; without it no name is found in the network."""
+"""May be a link into /run; without it, host names cannot be resolved."""
 _MOST_ENTRIES = 1_000
-"""Of a folder in which something is concealed; with more of them it is shown empty."""
+"""Maximum entries of a folder with hidden files; a folder with more appears empty."""
 _MOST_SOCKETS = 1_000
 _CONTROL = re.compile(r"\.control-[0-9a-f]+$")
 _LISTENS = "00010000"
@@ -33,7 +33,7 @@ _LISTENS = "00010000"
 
 @frozen(kw_only=True)
 class Places:
-    """What a command is to see. Paths are absolute, without symbolic links."""
+    """The paths that a command may see. They are absolute, without symbolic links."""
 
     directory: str
     writable: tuple[str, ...]
@@ -44,26 +44,26 @@ class Places:
 
 @define
 class Mounts:
-    """Words for bubblewrap, and what they make of each path."""
+    """Arguments for bubblewrap, and the resulting state of each path."""
 
     words: list[str] = field(factory=list[str])
     states: dict[str, str] = field(factory=dict[str, str])
-    """"ro", "rw" or "hidden", of each path that something is mounted at; it holds for all below."""
+    """"ro", "rw" or "hidden", by mounted path; each applies to everything below its path."""
     _frozen: list[str] = field(factory=list[str])
 
     @classmethod
     def of(cls, places: Places) -> Mounts:
-        """Return what shows these places.
+        """Return the mounts for these paths.
 
         Raises:
-            HarnessMisuse: the directory that a command is to write to holds files of the run itself.
+            HarnessMisuse: the writable directory holds files of the run itself.
         """
         names = concealed_names()
         if any(names.get(places.directory, ())) and places.directory in places.writable:
             files = ", ".join(sorted(name for name in names[places.directory] if name))
             raise HarnessMisuse(
                 f"directory {places.directory} holds files of the run itself ({files:.200}): expected the agent's directory "
-                f"and the store's to differ, for the sandbox hides what belongs to a run; put the store elsewhere"
+                f"and the store's to differ, because the sandbox hides files of the run; put the store elsewhere"
             )
         made = cls()
         made._base(names)
@@ -77,12 +77,12 @@ class Mounts:
             made._hide_file(path)
         if places.network:
             made._show_resolver()
-        # What a command makes there would seem to be kept. At the end: until then, places to mount at are made.
+        # Files created in these would be lost silently. Remounted last, because mount points are created in them until then.
         made.words += [word for path in made._frozen for word in ("--remount-ro", path)]
         return made
 
     def state(self, path: str) -> str:
-        """Return what is made of a path."""
+        """Return the state of a path: that of its nearest mounted parent."""
         while path not in self.states:
             path = os.path.dirname(path)
         return self.states[path]
@@ -93,7 +93,7 @@ class Mounts:
             self._show_others("/", "ro", names["/"])
         else:
             self.words += ["--ro-bind", "/", "/"]
-        # Root without any privilege can still write to settings of the kernel, such as what is run when a program crashes.
+        # Root without privileges can still write kernel settings, such as the program that is run on a crash.
         self.words += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
         self.states.update(dict.fromkeys(_OWN, "own"))
         private = (*_PRIVATE, *(["/var/run"] if os.path.isdir("/var/run") and not os.path.islink("/var/run") else []))
@@ -128,7 +128,7 @@ class Mounts:
             self.states[path] = "hidden"
 
     def _show_others(self, folder: str, how: str, names: frozenset[str]) -> None:
-        """Mount what is in a folder, but for what is concealed there."""
+        """Mount all entries of a folder except the concealed ones."""
         entries = _entries(folder)
         if entries is None:
             return
@@ -153,7 +153,7 @@ def _outer_first(wanted: tuple[str, str]) -> tuple[int, str, int]:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]] | None:
-    """Return what is in a folder; None if that cannot be told, or is too much."""
+    """Return the entries of a folder; None if it cannot be read or has too many."""
     found: list[os.DirEntry[str]] = []
     try:
         with os.scandir(folder) as entries:
@@ -167,10 +167,10 @@ def _entries(folder: str) -> list[os.DirEntry[str]] | None:
 
 
 def _listening_sockets() -> Iterator[str]:
-    """Yield the paths of sockets on which somebody on this machine listens: connecting needs no right to write.
+    """Yield the paths of Unix sockets that are listening on this machine: connecting needs no write permission.
 
-    Left out are control sockets: those of this run are hidden already, those of others hear nobody in a sandbox; and they come
-    and go with every run, while bubblewrap can mount nothing over what is gone when it begins.
+    Control sockets are left out: those of this run are hidden already, and those of other runs receive nothing from a sandbox.
+    They come and go with every run, and bubblewrap fails to mount over a path that is gone when it starts.
     """
     try:
         lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]

@@ -1,10 +1,9 @@
-"""A scripted agent: for tests, for examples, and to play a recorded run again. Its attempts are written down beforehand, or
-recorded from what another agent does.
+"""An agent that replays scripted attempts: for tests, for examples, and to replay a recorded run.
 
-The law: what it does depends on the feature and the number of the try alone, so that a try that was cut off is made again in
-the same way; and it writes nowhere but below the directory of its assignment.
+Invariants: what an attempt does depends only on the feature and the attempt number, so that an interrupted attempt is repeated
+identically; it writes only below the directory of its assignment.
 
-A file of attempts, JSON or TOML, maps the id of a feature to a list of them:
+A file of attempts, JSON or TOML, maps each feature id to a list:
 
     [["sign-in"]]
     message = "done"
@@ -43,7 +42,7 @@ def _files(files: Files) -> Files:
 
 @frozen(kw_only=True)
 class ScriptedAttempt:
-    """One try: what it does, in the order of the fields, and what it then says."""
+    """One attempt: its actions in the order of the fields, then its message."""
 
     pause_s: float = 0.0
     says: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
@@ -51,13 +50,13 @@ class ScriptedAttempt:
     files: Files = field(factory=dict[str, str | bytes | None], converter=_files)
     """Content by path below the directory of the assignment; None deletes the file."""
     run: Callable[[Assignment], Awaitable[object]] | None = None
-    """Does whatever else; it is not watched over."""
+    """Additional code to run; not restricted to the directory."""
     raises: Exception | None = None
     message: str = ""
     artifact: str | None = None
     tokens: int = 0
     usage: Usage | None = None
-    """What it has used, reported before it ends; None is its `tokens`."""
+    """Usage to report before the attempt ends; None reports `tokens`."""
     session: str | None = None
 
 
@@ -65,11 +64,11 @@ Attempts = Mapping[str, ScriptedAttempt | Sequence[ScriptedAttempt]]
 
 
 class ScriptedAgent(Agent[FeatureState, Assignment, TurnResult]):
-    """Makes the attempts that are written down, by feature id: the first at the first try, and so on; the last one repeats.
+    """Replays attempts by feature id: the first at the first attempt, and so on; the last one repeats.
 
     Args:
-        attempts: one, or a sequence, for each feature.
-        otherwise: made at features that `attempts` does not name; without it they are an error.
+        attempts: one attempt or a sequence for each feature.
+        otherwise: the attempt for features that `attempts` does not name; without it they raise an error.
     """
 
     def __init__(self, attempts: Attempts, *, otherwise: ScriptedAttempt | None = None, name: str = "ScriptedAgent") -> None:
@@ -111,25 +110,28 @@ class ScriptedAgent(Agent[FeatureState, Assignment, TurnResult]):
             return attempts[min(max(assignment.turn, 1), len(attempts)) - 1]
         if self._otherwise is not None:
             return self._otherwise
-        raise HarnessMisuse(f"{self.name}: feature {assignment.feature.id!r} has no attempts: expected some; write them down")
+        raise HarnessMisuse(
+            f"{self.name}: feature {assignment.feature.id!r} has no attempts: expected at least one; add it to the attempts"
+        )
 
 
 def lay_down(root: Path, files: Files) -> None:
-    """Write, or delete, files below a directory.
+    """Write or delete files below a directory.
 
-    A path that leads out of it raises `HarnessMisuse`, before anything is written.
+    Raises:
+        HarnessMisuse: a path leads out of the directory; nothing has been written.
     """
     within = root.resolve()
     places = {path: root / path for path in files}
     for path, place in places.items():
         if not place.resolve().is_relative_to(within) or place.resolve() == within:
-            raise HarnessMisuse(f"file {path!r} is not written: expected a path below {str(root)!r}, was {str(place)!r}")
+            raise HarnessMisuse(f"file {path!r} was not written: expected a path below {str(root)!r}, was {str(place)!r}")
     for path, content in files.items():
         if content is None:
             places[path].unlink(missing_ok=True)
             continue
         places[path].parent.mkdir(parents=True, exist_ok=True)
-        # Bytes, so that line ends are what they are.
+        # Written as bytes, so that line endings are kept.
         places[path].write_bytes(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
 
 
@@ -141,7 +143,7 @@ def _directory(name: str, assignment: Assignment) -> Path:
 
 
 class _Recorded(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An attempt as it is in a file."""
+    """An attempt as stored in a file."""
 
     files: dict[str, str | None] = {}
     deletes: list[str] = []
@@ -160,7 +162,7 @@ def read_attempts(path: Path | str) -> dict[str, tuple[ScriptedAttempt, ...]]:
     try:
         found = msgspec.convert(_parsed(path), dict[str, list[_Recorded]])
     except (ValueError, msgspec.ValidationError) as error:
-        raise HarnessMisuse(f"attempts in {str(path)!r} cannot be read: {error}; mend the file") from error
+        raise HarnessMisuse(f"attempts in {str(path)!r} cannot be read: {error}; correct the file") from error
     return {feature: tuple(_attempt(one) for one in several) for feature, several in found.items()}
 
 
@@ -189,9 +191,9 @@ def _attempt(recorded: _Recorded) -> ScriptedAttempt:
 def recording(
     agent: Agent[FeatureState, Assignment, TurnResult], path: Path | str
 ) -> Agent[FeatureState, Assignment, TurnResult]:
-    """Return an agent that does what `agent` does, and adds each attempt to the JSON file that `read_attempts` reads.
+    """Return an agent that wraps `agent` and appends each attempt to a JSON file for `read_attempts`.
 
-    Of files, those are recorded that are text and differ from before; `.git` is passed over.
+    Only text files that the attempt changed are recorded; `.git` is skipped.
     """
     place = Path(path)
 

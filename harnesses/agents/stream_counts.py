@@ -1,13 +1,14 @@
-"""What a line of a command-line agent's output says it does: tool calls and messages. Pure.
+"""Counts tool calls and messages in the output of a command-line agent. No I/O.
 
+                  tool call                                        message
     Claude Code   a block whose type ends with `tool_use`          an assistant message, by its id
-    Codex CLI     an item, begun or completed, that is no talk     an item `agent_message`
+    Codex CLI     an item, started or completed, that is not talk  an item `agent_message`
     aider         `Applied edit to`                                `Tokens: … sent`, which ends each message
-    others        nothing can be told
+    others        not counted                                      not counted
 
-The law: what looks like a tool call counts as one, wherever it stands in a line and whatever stands before it: in lists, in
-blocks within blocks, in a line that is cut off or is only a part of an object. The result of a call that nobody told of counts
-for that call. What is told twice alike counts once, see `Deeds`. What is reported of usage is what the program has told, once.
+Invariants: everything that looks like a tool call counts as one, anywhere in a line: in lists, in nested blocks, in truncated
+lines. A tool result without a known call counts as a call. A call reported twice counts once, see `Deeds`. Usage is reported
+once.
 """
 
 from __future__ import annotations
@@ -48,34 +49,34 @@ _NOISE = re.compile(
 _LETTER = re.compile(r"\\u00([2-7][0-9a-fA-F])")
 _TALK = frozenset({"agent_message", "reasoning", "todo_list", "plan", "error"})
 _ASKED = ("command", "query", "server", "tool", "arguments", "changes")
-"""What of an item of Codex is the same when it begins and when it is completed."""
+"""Keys of a Codex item that have the same value when it starts and when it is completed."""
 
 
 @frozen
 class Deed:
-    """Something that an agent does."""
+    """One tool call or message of an agent."""
 
     is_tool: bool
-    """Whether it is a tool call; else a message."""
+    """Whether it is a tool call; otherwise it is a message."""
     id: str = ""
-    """What it is known by, if it may be told of twice."""
+    """The id by which repeated reports are recognised; empty if it is reported once."""
     name: str = ""
     asked: str = ""
-    """A hash of what a tool was called with; "" if that is not known yet."""
+    """A hash of the tool's input; "" if not known yet."""
     is_result: bool = False
-    """Whether it is what came of a call, which is told of before if all is well."""
+    """Whether it is the result of a call; the call itself has normally been reported before."""
 
 
 @define
 class Deeds:
-    """What was told so far, to count once what is told twice: a tool call is the same by its id, its name and its input."""
+    """The deeds seen so far, to count repeated reports once: a tool call is identified by its id, name and input."""
 
     _messages: set[str] = field(factory=set[str])
     _asked: dict[tuple[str, str], set[str]] = field(factory=dict[tuple[str, str], set[str]])
     _ids: set[str] = field(factory=set[str])
 
     def is_new(self, deed: Deed) -> bool:
-        """Return whether a deed counts, and remember it."""
+        """Return whether a deed has not been counted yet, and remember it."""
         id = deed.id[:200]
         if not id:
             return True
@@ -98,7 +99,7 @@ Counter: TypeAlias = Callable[[str], Iterable[Deed]]
 
 
 def counter_for(reading: Reading) -> Counter | None:
-    """Return what tells the deeds in the lines that a reading reads; None if nothing can."""
+    """Return the function that finds deeds in the lines of a reading; None if there is none."""
     return next((counter for kind, counter in _COUNTERS if isinstance(reading, kind)), None)
 
 
@@ -146,7 +147,7 @@ def aider(line: str) -> Iterator[Deed]:
 
 
 def _read(line: str) -> tuple[list[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Return the events in a line, and all objects in them: see `loaded`."""
+    """Return the events in a line and all objects in them; see `loaded`."""
     text = _NOISE.sub("", line)
     begin = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=0)
     value, objects = loaded(text[begin:])
@@ -155,7 +156,7 @@ def _read(line: str) -> tuple[list[Mapping[str, Any]], Sequence[Mapping[str, Any
 
 
 def _guessed(line: str) -> Iterator[Deed]:
-    """Return what a line that cannot be read seems to tell of."""
+    """Yield the deeds that a line which is not valid JSON seems to report."""
     text = _LETTER.sub(_letter, _NOISE.sub("", line))
     calls = list(_LOOKS_LIKE_TOOL.finditer(text))
     yield from (Deed(True, call[2] or "", call[1], _hash(text)) for call in calls)
@@ -186,10 +187,10 @@ _COUNTERS: tuple[tuple[type[Any], Counter], ...] = (
 
 
 class MeteredReading:
-    """A reading of one run of a program that reports what it reads.
+    """Wraps the reading of one run, and reports usage as the lines are read.
 
     Args:
-        report: is called with what was used since the last report, or with a thread and its total.
+        report: called with the usage since the last report, or with a thread and its total.
     """
 
     def __init__(self, inner: Reading, report: Callable[..., None]) -> None:
@@ -203,14 +204,14 @@ class MeteredReading:
         self._tool_calls = 0
 
     def line(self, text: str) -> str:
-        """Take in a line, and report what is new in it, also if it is the last one; return what to log of it."""
+        """Parse one line and report new usage, even if parsing fails; return the text to log."""
         try:
             return self._inner.line(text)
         finally:
             self._look(text)
 
     def reply(self) -> Reply:
-        """Return what was said; what a reading tells only now is reported now."""
+        """Return the result of the turn, and report any usage known only now."""
         reply = self._inner.reply()
         if self._meter is None and (tokens := count_of(reply.tokens)):
             self._send(Usage(tokens=tokens).beyond(self._told))

@@ -1,6 +1,6 @@
-"""Ready-made harnesses as tables, for run files without any Python.
+"""Builds the ready-made harnesses from tables of a run file, without Python code.
 
-table_arguments   a table as the arguments of a class or function; `{ function = "module:name" }`: what only code can say
+table_arguments   converts a table to the arguments of a class or function; `{ function = "module:name" }` calls Python code
 trading_table     TradingHarness
 features_table    FeatureHarness
 pipeline_table    PipelineHarness

@@ -1,20 +1,20 @@
-"""The parts of a coding harness as tables: who does the work, what there is to do, who judges; and what programs they name.
+"""Reads the parts of a coding harness from tables: agent, features, validator and policy; checks that named programs exist.
 
     agent      command = ["my-agent", "{prompt}"]        and the arguments of `CommandAgent`
-               dialect = "claude_code"                   or codex, aider; or a table with `name` and the arguments of that
-               scripted = "attempts.toml"                attempts that are written down
-               function = "module:name"                  what only code can say, with `arguments`; so everywhere below
-    features   "TODO.md"                                 a file in the repository, or a whole path
-               file = "lists/features.toml"              a file beside the run file
+               dialect = "claude_code"                   or codex, aider; or a table with `name` and the dialect's arguments
+               scripted = "attempts.toml"                a file of scripted attempts
+               function = "module:name"                  Python code, with `arguments`; allowed for all parts below too
+    features   "TODO.md"                                 a file in the repository, or an absolute path
+               file = "lists/features.toml"              a file next to the run file
                failing_tests = true                      and the arguments of `FailingTests`
                a list of tables, each a feature          as in a TOML file
     validator  command = ["make", "check"]               and the arguments of `Command`
                pytest = true                             the nodes that a feature names; or a list of node ids
                only_touches = ["src/", "docs/**"]
                tests_kept = true, suite_kept = true, accept_all = true
-               a list of tables: all of them
+               a list of tables                          all of them must accept
 
-Paths are relative to where the table was written.
+Paths are relative to the file in which the table is written.
 """
 
 from __future__ import annotations
@@ -73,12 +73,13 @@ def _read_command(value: object, where: str, problems: TableProblems) -> list[st
 
 
 def _find_program(given: str, problems: TableProblems) -> str:
-    """Return a program: a path is looked for beside the table, a name on PATH; one with a place in front stays."""
+    """Return a program: a path is resolved relative to the table, a name or a path with a placeholder first is left as it
+    is."""
     return str(problems.place(given)) if "/" in given and not given.startswith("{") else given
 
 
 def read_dialect(value: object, where: str, problems: TableProblems) -> Dialect | None:
-    """Return the dialect of a name, or of a table with `name` and the arguments of that."""
+    """Return the dialect given by its name, or by a table with `name` and the dialect's arguments."""
     table = dict(cast(Mapping[str, object], value)) if isinstance(value, Mapping) else {"name": value}
     name = str(table.pop("name", "")).replace("-", "_")
     if name not in _DIALECTS:
@@ -127,7 +128,7 @@ AGENTS: Mapping[str, Kind] = {
 def read_agent(
     value: object, where: str, problems: TableProblems, *, kinds: Sequence[str] = tuple(AGENTS)
 ) -> FeatureAgent | None:
-    """Return the agent that a table, or the name of a dialect, describes; None, with the problems noted, if none is."""
+    """Return the agent described by a table or by the name of a dialect; None if it is invalid, with the problems added."""
     table = {"dialect": value} if isinstance(value, str) and "dialect" in kinds else value
     found: FeatureAgent | None = read_kind({kind: AGENTS[kind] for kind in kinds}, table, where, problems)
     return found
@@ -144,7 +145,7 @@ SOURCES: Mapping[str, Kind] = {
 
 
 def read_features(value: object, where: str, problems: TableProblems) -> FeatureSource | tuple[Feature, ...] | None:
-    """Return the features that a text, a table or a list of tables describes."""
+    """Return the features described by a string, a table or a list of tables."""
     if isinstance(value, str):
         return attempt(lambda: FeatureFile(value), where, problems)
     if not isinstance(value, list):
@@ -185,13 +186,13 @@ VALIDATORS: Mapping[str, Kind] = {
 
 
 def read_flagged(kinds: Mapping[str, Kind], value: object, where: str, problems: TableProblems) -> Any:
-    """Return what a table stands for; `"pytest"` stands for the table `{ pytest = true }`."""
+    """Return the object that a table describes; `"pytest"` is short for the table `{ pytest = true }`."""
     table = {value: True} if isinstance(value, str) and value in kinds else value
-    return read_kind(kinds, table, where, problems, of_several="for several, write a table for each")
+    return read_kind(kinds, table, where, problems, of_several="write a separate table for each")
 
 
 def read_validator(value: object, where: str, problems: TableProblems) -> Validator | None:
-    """Return the validator that a table describes, or all of a list of tables together."""
+    """Return the validator that a table describes, or the combination of a list of tables."""
     if not isinstance(value, list):
         return cast("Validator | None", read_flagged(VALIDATORS, value, where, problems))
     tables = enumerate(cast(list[object], value), 1)
@@ -204,7 +205,7 @@ def read_validator(value: object, where: str, problems: TableProblems) -> Valida
 
 
 def read_policy(default: RunPolicy, value: object, where: str, problems: TableProblems) -> RunPolicy | None:
-    """Return a policy in which what a table says differs from another one."""
+    """Return a copy of the default policy with the values of a table."""
     readers = {"fail_fast": partial(_read_changes, default.fail_fast)}
     return cast("RunPolicy | None", _read_changes(default, value, where, problems, readers=readers))
 
@@ -245,11 +246,11 @@ def _read_step(value: object, where: str, problems: TableProblems) -> InitStep |
 
 
 _ELSEWHERE = ("validator", "stages", "tasks", "deeds", "init_plan")
-"""Keys whose commands run in a place of their own: a path in them is none of this machine."""
+"""Keys whose commands run in another directory, so that paths in them cannot be checked on this machine."""
 
 
 def missing_programs(table: Mapping[str, object], beside: Path) -> Iterator[str]:
-    """Yield a sentence for each program that a table names and that is not there.
+    """Yield a message for each program that a table names and that does not exist.
 
     Args:
         table: the keys of a ready-made harness.
@@ -257,11 +258,11 @@ def missing_programs(table: Mapping[str, object], beside: Path) -> Iterator[str]
     """
     for place, program in sorted(set(_programs(table, "", beside, here=True))):
         if not (Path(program).exists() if "/" in program else shutil.which(program)):
-            yield f"{place}: program {program!r} is not there: expected it on PATH, or a path; install it, or correct the name"
+            yield f"{place}: program {program!r} not found: expected it on PATH, or a path; install it, or correct the name"
 
 
 def _programs(value: object, place: str, beside: Path, *, here: bool) -> Iterator[tuple[str, str]]:
-    """Yield each program that is run by name, or by a path on this machine, with its place."""
+    """Yield each program to check, a name or a path on this machine, with its place in the table."""
     if isinstance(value, list):
         for one in cast(list[object], value):
             yield from _programs(one, place, beside, here=here)
@@ -279,7 +280,7 @@ def _programs(value: object, place: str, beside: Path, *, here: bool) -> Iterato
 
 
 def _program(key: str, value: object) -> str | None:
-    """Return the program that a key names; None if it names none."""
+    """Return the program that the value of a key names; None if it names none."""
     if key == "command" and isinstance(value, list) and value:
         return str(cast(list[object], value)[0])
     if key == "python" and isinstance(value, str):

@@ -1,18 +1,18 @@
-"""A coding harness that is described by a table, as in a run file, without any Python.
+"""Reads a coding harness from a table of a run file, without Python code.
 
     [[harness]]
     name = "fix"
     harness = "coding"
 
     [harness.arguments]
-    repository = "."                          relative to the run file, like all paths but those of features
-    features = "TODO.md"                      default: the tests that fail
+    repository = "."                          relative to the run file, like all paths except those of features
+    features = "TODO.md"                      default: the failing tests
     agent = { dialect = "claude_code", sandbox = "bwrap" }
     validator = [{ command = ["make", "check-{feature}"], protect = ["checks/"] }, { tests_kept = true }]
     policy = { max_turns_per_feature = 5, max_retries_per_feature = 4 }
 
-What agents, features and validators may be is in `coding_parts`; the other keys are the arguments of `CodingHarness`.
-All mistakes are told at once.
+`coding_parts` lists the forms of agents, features and validators; the other keys are the arguments of `CodingHarness`.
+All mistakes are reported together.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _READERS: Mapping[str, Reader] = {
     "identity": partial(make_from, Identity),
 }
 KEYS: Mapping[str, tuple[str, ...]] = {"coding": keys_of(CodingHarness, _WITHOUT)}
-"""What may be said where: for documentation."""
+"""Allowed keys by table, for the documentation."""
 
 
 def read_harness(*, beside: Path | str = ".", **table: object) -> CodingHarness:
@@ -72,20 +72,20 @@ def read_harness(*, beside: Path | str = ".", **table: object) -> CodingHarness:
         table: the keys of the table.
 
     Raises:
-        InvalidRequest: it describes none; with all mistakes.
+        InvalidRequest: the table is invalid; lists all mistakes.
     """
     return CodingHarness(**arguments_of(table, Path(beside)))
 
 
 described = read_harness
-"""The name that this had before."""
+"""Former name of `read_harness`."""
 
 
 def arguments_of(table: Mapping[str, object], beside: Path) -> dict[str, Any]:
-    """Return what `CodingHarness` is called with.
+    """Return the arguments for `CodingHarness`.
 
     Raises:
-        InvalidRequest: the table is not as expected; with all mistakes.
+        InvalidRequest: the table is invalid; lists all mistakes.
     """
     problems = TableProblems(SUBJECT, beside=beside)
     arguments = read_arguments(CodingHarness, table, "", problems, readers=_READERS, without=_WITHOUT)

@@ -1,4 +1,4 @@
-"""A feature harness that is described by a table: a list of features without a repository, each proven by what is handed in.
+"""Reads a feature harness from a table: a list of features without a repository, each proven by the submitted text.
 
     [[harness]]
     name = "problems"
@@ -10,16 +10,16 @@
     validator = { python_tests = "tests.toml", limit_s = 20.0 }
     policy = { mode = "unlimited_batch", max_turns_per_feature = 3, max_retries_per_feature = 2 }
 
-    features    "problems.toml", .json or .md          a file beside the run file
+    features    "problems.toml", .json or .md          a file next to the run file
                 a list of tables, each a feature       as in such a file
-    agent       scripted = "attempts.toml"             attempts that are written down
+    agent       scripted = "attempts.toml"             a file of scripted attempts
     validator   python_tests = "tests.toml"            and the arguments of `PythonTests`: Python source by feature id, in a
                                                        file or a table
-                "accept_all"                           everything is accepted, by name
-    each        function = "module:name"               what only code can say
+                "accept_all"                           accepts everything
+    each        function = "module:name"               Python code
 
-The other keys are the arguments of `FeatureHarness`. Paths are relative to the run file. All mistakes are told at once. Agents
-that work in files, such as command-line agents, need a repository: they are for `coding`.
+The other keys are the arguments of `FeatureHarness`. Paths are relative to the run file. All mistakes are reported together.
+Agents that edit files, such as command-line agents, need a repository: use `coding` for them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "features.policy": keys_of(RunPolicy),
     "features.policy.fail_fast": keys_of(FailFast),
 }
-"""What may be said where: for documentation."""
+"""Allowed keys by table, for the documentation."""
 
 
 def read_harness(*, beside: Path | str = ".", **table: object) -> FeatureHarness:
@@ -74,7 +74,7 @@ def read_harness(*, beside: Path | str = ".", **table: object) -> FeatureHarness
         table: the keys of the table.
 
     Raises:
-        InvalidRequest: it describes none; with all mistakes.
+        InvalidRequest: the table is invalid; lists all mistakes.
     """
     problems = TableProblems(SUBJECT, beside=Path(beside))
     if isinstance(table.get("features"), str):
@@ -86,11 +86,11 @@ def read_harness(*, beside: Path | str = ".", **table: object) -> FeatureHarness
 
 
 described = read_harness
-"""The name that this had before."""
+"""Former name of `read_harness`."""
 
 
 def _with_file(table: Mapping[str, object], problems: TableProblems) -> dict[str, object]:
-    """Return the table with what its file says in the place of the file's name."""
+    """Return the table with the name of its feature file replaced by the contents of that file."""
     given = str(table["features"])
     found = attempt(lambda: FeatureFile(problems.place(given)).read_here(), "features", problems)
     features: list[Feature] = [] if found is None else list(found.features)

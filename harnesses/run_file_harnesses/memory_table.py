@@ -1,8 +1,8 @@
-"""The memory of a pipeline as a table: where it is kept, whose it is, and the settings of `EpisodicMemory`.
+"""Reads the memory of a pipeline from a table: its file, its project, and the settings of `EpisodicMemory`.
 
 [memory]
 project = "shop"                  default: the name of the run file's folder
-path = "memory.db"                relative to the run file; default: the place that `orchestrator memory` looks in
+path = "memory.db"                relative to the run file; default: the file that `orchestrator memory` reads
 top = 3                           and the other fields of `MemorySettings`
 """
 
@@ -21,12 +21,12 @@ from harnesses.run_file_harnesses.table_arguments import keys_of, place_beside
 
 _OWN = ("project", "path")
 KEYS: Mapping[str, tuple[str, ...]] = {"memory": (*_OWN, *keys_of(MemorySettings))}
-"""What may be said where: for documentation."""
+"""Allowed keys by table, for the documentation."""
 
 
 @define(slots=False)
 class MemoryLater:
-    """A pipeline's memory whose file is opened when it is first asked: a run file that is only looked at makes none."""
+    """A pipeline's memory that opens its file at first use, so that checking a run file creates no file."""
 
     project: str
     path: Path | None
@@ -54,7 +54,7 @@ def memory_of(table: Mapping[str, object], beside: Path, harness: str = "") -> M
         harness: the durable name of the pipeline.
 
     Raises:
-        HarnessMisuse: a key is not known, or a value not as expected.
+        HarnessMisuse: a key is unknown, or a value is invalid.
     """
     for key in _OWN:
         if key in table and not (isinstance(table[key], str) and str(table[key]).strip()):

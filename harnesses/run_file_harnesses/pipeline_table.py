@@ -1,4 +1,4 @@
-"""A pipeline that is described by a table, as in a run file, without any Python.
+"""Reads a pipeline harness from a table of a run file, without Python code.
 
     [[harness]]
     name = "shop"
@@ -10,15 +10,15 @@
     validators = { command = ["./reviewer"], name = "reviewer" }
     evidence_policy = { by_stage = { "07-code" = "rerun" } }
 
-    stages             "sdlc" (the default): the 15 of software development; or a list of tables, each a `Stage`
+    stages             "sdlc" (the default): 15 stages of software development; or a list of tables, each a `Stage`
     tasks              "each-stage" (the default), "plan": the eight of `PLAN_TASKS`; or a list of tables, each a `Task`
-    deeds              by stage id, lists of tables, each a `Deed`: what is done once a stage's work is found good
-    agents             one for all: as for `coding`, but none that is scripted; or a table of them by task id, by what a
-    validators         stage's agent is known by, or by "*"; a list of agents is one for each attempt
+    deeds              by stage id, lists of tables, each a `Deed`: actions to take once a stage has passed validation
+    agents             one for all, in any form of `coding` except scripted; or a table of them by task id, by the name that a
+    validators         stage gives its agent, or by "*"; a list of agents has one for each attempt
     evidence_policy    `needed`, `by_kind` and `by_stage`, with reported, observed or rerun
-    memory             as `[memory]` of the run file, for this one; false for none
+    memory             overrides `[memory]` of the run file; false disables memory
 
-The other keys are the arguments of `PipelineHarness`. Paths are relative to the run file. All mistakes are told at once.
+The other keys are the arguments of `PipelineHarness`. Paths are relative to the run file. All mistakes are reported together.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def read_harness(
 
     Args:
         beside: the directory that paths are relative to.
-        name: of the harness.
-        guardrails: of the harness.
-        memory: a table; None or False for none.
+        name: the name of the harness.
+        guardrails: the guardrails of the harness.
+        memory: a table; None or False for no memory.
         table: the other keys of the table.
 
     Raises:
-        InvalidRequest: it describes none; with all mistakes.
+        InvalidRequest: the table is invalid; lists all mistakes.
     """
     problems = TableProblems(SUBJECT, beside=Path(beside))
     deeds = _read_deeds(table.pop("deeds"), "deeds", problems) if "deeds" in table else None
@@ -93,7 +93,7 @@ def read_harness(
 
 
 described = read_harness
-"""The name that this had before."""
+"""Former name of `read_harness`."""
 
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -103,7 +103,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "pipeline.deeds": keys_of(Deed),
     "pipeline.evidence_policy": keys_of(EvidencePolicy),
 }
-"""What may be said where: for documentation."""
+"""Allowed keys by table, for the documentation."""
 
 _TEXT, _TEXTS = reader_of(str), reader_of(list[str])
 _read_action: Reader = partial(make_from, Deed, readers={"command": _TEXTS})
@@ -111,7 +111,7 @@ _read_stage: Reader = partial(make_from, Stage, readers={"id": _TEXT, "after": _
 
 
 def _read_named(known: Mapping[str, object], read: Reader, value: object, where: str, problems: TableProblems) -> object:
-    """Return what a name stands for, or what is read of each table of a list."""
+    """Return the preset with the given name, or the objects described by a list of tables."""
     if not isinstance(value, str):
         return read_list(read, value, where, problems)
     if value not in known:
@@ -139,11 +139,11 @@ _read_agent: Reader = partial(read_agent, kinds=("command", "dialect", "function
 
 
 def _read_agents(value: object, where: str, problems: TableProblems) -> object:
-    """Return one agent for all, or agents by whom they are for."""
+    """Return one agent for all tasks, or a table of agents by task id or name."""
     if isinstance(value, str) or (isinstance(value, Mapping) and AGENTS.keys() & cast(Mapping[str, object], value).keys()):
         return _read_agent(cast(object, value), where, problems)
     if not isinstance(value, Mapping) or not value:
-        problems.add(where, f"expected an agent, or a table of agents by whom they are for, got {value!r:.100}; write one")
+        problems.add(where, f"expected an agent, or a table of agents by task id or name, got {value!r:.100}; write one")
         return None
     tables = cast(Mapping[str, object], value)
     return {key: _read_one_or_more(one, f"{where}: {key}", problems) for key, one in tables.items()}

@@ -1,7 +1,7 @@
-"""Tables of a run file as the arguments of a class or function: keys are the names of parameters, values get their types.
+"""Converts tables of a run file to arguments of a class or function: keys are parameter names, values are converted by type.
 
-The law: every mistake in a table is told, with its key, and nothing that a table says raises; what a table does not say is
-left to the default of the parameter.
+Invariants: every mistake in a table is reported with its key, and an invalid table never raises; keys that a table leaves out
+keep the default of the parameter.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`(?: >= (?P<least>\d+))?")
 
 @frozen
 class TableProblems(Problems):
-    """What was found wrong in a table so far."""
+    """The problems found in a table so far."""
 
     beside: Path = Path()
     """The directory that paths in it are relative to."""
 
     def place(self, path: str) -> Path:
-        """Return where a path leads that was written in the table."""
+        """Return the absolute path of a path written in the table."""
         return place_beside(path, self.beside)
 
 
 Reader: TypeAlias = Callable[[object, str, TableProblems], Any]
-"""Takes a value, its place for messages, and the problems found so far; returns what it stands for."""
+"""Takes a value, its place for messages, and the problems found so far; returns the converted value."""
 _NO_READERS: Mapping[str, Reader] = {}
 
 
 def keys_of(make: Callable[..., object], without: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the keys that a table for `make` may have."""
+    """Return the keys allowed in a table for `make`."""
     return tuple(name for name in _parameters(make) if name not in without)
 
 
@@ -69,12 +69,12 @@ def read_arguments(
     without: Collection[str] = (),
     own: Collection[str] = (),
 ) -> dict[str, Any] | None:
-    """Return what a table says as keyword arguments of `make`; None, with the problems noted, if it is not as expected.
+    """Return a table as keyword arguments of `make`; None if it is invalid, with the problems added.
 
     Args:
-        readers: for parameters whose types are none of plain data.
-        without: parameters that a table cannot give.
-        own: keys of the table beside the parameters, which are read already.
+        readers: for parameters whose types are not plain data.
+        without: parameters that a table cannot set.
+        own: keys of the table that are not parameters and have been read already.
     """
     if not isinstance(data, Mapping):
         problems.add(where, f"expected a table, got {data!r:.100}; write one")
@@ -106,29 +106,30 @@ def make_from(
     without: Collection[str] = (),
     own: Collection[str] = (),
 ) -> MadeT | None:
-    """Return what `make` makes of a table; None, with the problems noted, if it is not as expected. See `read_arguments`."""
+    """Return the result of calling `make` with a table; None if it is invalid, with the problems added. See
+    `read_arguments`."""
     arguments = read_arguments(make, data, where, problems, readers=readers, without=without, own=own)
     return None if arguments is None else attempt(lambda: make(**arguments), where, problems)
 
 
 @frozen
 class Kind:
-    """A table that is one of several kinds, known by a key that only it has."""
+    """One of several kinds of table, recognised by a key that only this kind has."""
 
     make: Callable[..., object]
     argument: str = ""
-    """The parameter that the value of the key is for; empty: it is for none, and has to be true."""
+    """The parameter that the value of the key is passed as; empty: the value is not passed and must be true."""
     read: Reader | None = None
-    """Reads that value."""
+    """Reads the value of the key."""
     readers: Mapping[str, Reader] = _NO_READERS
-    """For the other parameters."""
+    """Readers of the other parameters."""
     without: Collection[str] = ()
-    """Parameters that a table cannot give."""
+    """Parameters that a table cannot set."""
     by: Callable[..., object] | None = None
-    """What is called in place of `make`, with the same arguments."""
+    """Called instead of `make`, with the same arguments."""
 
     def read_table(self, key: str, table: Mapping[str, object], where: str, problems: TableProblems) -> object:
-        """Return what a table of this kind stands for; None, with the problems noted, if it is not as expected."""
+        """Return the object that a table of this kind describes; None if it is invalid, with the problems added."""
         rest, before = {name: one for name, one in table.items() if name != key}, len(problems.found)
         given: dict[str, Any] = {}
         if self.read is not None:
@@ -150,11 +151,11 @@ def read_kind(
     or_text: str = "",
     of_several: str = "keep one of them",
 ) -> Any:
-    """Return what a table stands for that is of one of several kinds; None, with the problems noted, if it is of none.
+    """Return the object that a table of one of several kinds describes; None if it is invalid, with the problems added.
 
     Args:
-        or_text: what may stand there in place of a table, for messages.
-        of_several: what to do about a table of more than one kind, for messages.
+        or_text: what else is accepted in place of a table, for messages.
+        of_several: the remedy for a table of more than one kind, for messages.
     """
     table: Mapping[str, object] = cast(Mapping[str, object], value) if isinstance(value, Mapping) else {}
     given = [key for key in kinds if key in table]
@@ -167,7 +168,7 @@ def read_kind(
 
 
 def read_list(read: Reader, value: object, where: str, problems: TableProblems) -> list[Any] | None:
-    """Return what each table of a list stands for; None, with the problems noted, if one of them is not as expected."""
+    """Return the objects that a list of tables describes; None if one is invalid, with the problems added."""
     if not isinstance(value, list):
         problems.add(where, f"expected a list of tables, got {value!r:.100}; write one")
         return None
@@ -177,7 +178,7 @@ def read_list(read: Reader, value: object, where: str, problems: TableProblems) 
 
 
 def reader_of(kind: Any) -> Reader:
-    """Return what reads a value of a type of plain data."""
+    """Return a reader for values of a plain data type."""
 
     def read(value: object, where: str, problems: TableProblems) -> Any:
         try:
@@ -198,13 +199,13 @@ def reader_of(kind: Any) -> Reader:
 
 
 def read_path(value: object, where: str, problems: TableProblems) -> Path | None:
-    """Return where a path leads that is relative to the table's directory."""
+    """Return the absolute path of a path relative to the table's directory."""
     found = reader_of(str)(value, where, problems)
     return None if found is None else problems.place(found)
 
 
 def attempt(make: Callable[[], MadeT], where: str, problems: Problems) -> MadeT | None:
-    """Return what a function makes; None, with the problem noted, if it refuses."""
+    """Return the result of a function; None if it raises a `HarnessError`, with the problem added."""
     try:
         return make()
     except (OrchestratorError, OSError, ValueError) as error:
@@ -214,19 +215,19 @@ def attempt(make: Callable[[], MadeT], where: str, problems: Problems) -> MadeT 
 
 
 def place_beside(path: str, beside: Path) -> Path:
-    """Return where a path leads that was written beside something."""
+    """Return the absolute path of a path relative to a directory."""
     return beside.absolute() / Path(path).expanduser()
 
 
 def _choices(hint: Any) -> list[str]:
-    """Return the texts that a type allows."""
+    """Return the strings that a type allows."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         return [str(member) for member in hint]
     return [hint] if isinstance(hint, str) else [text for part in get_args(hint) for text in _choices(part)]
 
 
 def _parameters(make: Callable[..., object]) -> dict[str, tuple[Any, bool]]:
-    """Return the type of each parameter, and whether it has to be given; of those that are handed on, too."""
+    """Return the type of each parameter and whether it is required, including parameters that are passed on."""
     plain = not isinstance(make, type) or attrs.has(make)
     hints = get_type_hints(make if plain else cast(Any, make).__init__)
     found: dict[str, tuple[Any, bool]] = {}
@@ -243,14 +244,14 @@ def _join_key(where: str, key: str) -> str:
 
 
 def call(function: str, arguments: dict[str, Any] | None = None) -> Any:
-    """Return what a function returns; a thing that cannot be called is returned as it is.
+    """Return the result of a function; return an object that is not callable as it is.
 
     Args:
-        function: where it is found, `package.module:name`.
-        arguments: what it is called with, by the names of its parameters.
+        function: its location, `package.module:name`.
+        arguments: keyword arguments.
 
     Raises:
-        HarnessMisuse: there is no such function, or it has raised.
+        HarnessMisuse: there is no such function, or it raised an exception.
     """
     try:
         found = load_object(function)
@@ -261,8 +262,8 @@ def call(function: str, arguments: dict[str, Any] | None = None) -> Any:
     try:
         return found(**(arguments or {}))
     except Exception as error:
-        raise HarnessMisuse(f"function {function} has failed: {type(error).__name__}: {error}; correct it") from error
+        raise HarnessMisuse(f"function {function} failed: {type(error).__name__}: {error}; correct it") from error
 
 
 FUNCTION = Kind(call, "function", reader_of(str))
-"""What only code can say: a table with `function`, and the `arguments` of that."""
+"""A table with `function` and its `arguments`, for values that need Python code."""

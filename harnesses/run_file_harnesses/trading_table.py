@@ -1,4 +1,4 @@
-"""A trading harness that is described by a table, as in a run file, without any Python.
+"""Reads a trading harness from a table of a run file, without Python code.
 
     [[harness]]
     name = "eurusd"
@@ -10,18 +10,18 @@
     limits = { max_drawdown = "0.2" }
     period_s = 60.0
 
-The other keys are the arguments of `TradingHarness`. Numbers that stand for money or a part may be text, so that nothing is
-rounded. Paths are relative to the run file. All mistakes are told at once.
+The other keys are the arguments of `TradingHarness`. Amounts of money and fractions may be strings, to avoid rounding. Paths
+are relative to the run file. All mistakes are reported together.
 
     feed        files = { SYMBOL = "bars.csv" }        and the arguments of `ReplayFeed.read`
                 request = "https://…/{symbol}"         and the arguments of `PollingFeed`
                 exchange = "binance"                   and the arguments of `CcxtFeed`; `options` those of `CcxtOptions`
-    broker      "paper", or paper = true               and the arguments of `PaperBroker`; its books lie beside the store
+    broker      "paper", or paper = true               and the arguments of `PaperBroker`; its books are next to the store
                 exchange = "binance"                   and the arguments of `CcxtBroker`; `options` those of `CcxtOptions`
-    strategy    "rsi", "cross", "portfolio"            or a table with `name` and the arguments of that
-    each        function = "module:name"               what only code can say
+    strategy    "rsi", "cross", "portfolio"            or a table with `name` and the arguments of that strategy
+    each        function = "module:name"               Python code
 
-`${NAME}` in `headers` and in the keys of an account is what the environment has under that name.
+`${NAME}` in `headers` and in the keys of an account is replaced by that environment variable.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def read_harness(
 
     Args:
         beside: the directory that paths are relative to.
-        store: where the run is recorded; the books of a paper broker without a path lie beside it.
-        name: of the harness.
+        store: where the run is recorded; the books of a paper broker without a path are kept next to it.
+        name: the name of the harness.
         table: the keys of the table.
 
     Raises:
-        InvalidRequest: it describes none; with all mistakes.
+        InvalidRequest: the table is invalid; lists all mistakes.
     """
     problems = TableProblems(SUBJECT, beside=Path(beside))
     readers: Mapping[str, Reader] = {
@@ -95,7 +95,7 @@ def read_harness(
         cash = {"cash": table.pop("cash")} if "cash" in table else {}
         table["broker"] = {"paper": True, **cash}
     elif "cash" in table:
-        problems.add("cash", "expected none, for the broker has what there is at first; write it into `broker`")
+        problems.add("cash", "expected none, because the broker knows the initial cash; write it into `broker`")
     made = make_from(TradingHarness, table, "", problems, readers=readers, without=_WITHOUT)
     problems.check()
     assert made is not None
@@ -103,7 +103,7 @@ def read_harness(
 
 
 described = read_harness
-"""The name that this had before."""
+"""Former name of `read_harness`."""
 
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -116,10 +116,10 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "trading.limits": keys_of(Limits),
     **{f"trading.strategy {name}": ("name", *keys_of(make)) for name, make in STRATEGIES.items()},
 }
-"""What may be said where: for documentation."""
+"""Allowed keys by table, for the documentation."""
 
 
-# what comes from the environment
+# environment variables
 
 
 def _read_secret(value: object, where: str, problems: TableProblems) -> str | None:
@@ -133,10 +133,10 @@ def _read_headers(value: object, where: str, problems: TableProblems) -> dict[st
 
 
 def from_environment(text: str) -> str:
-    """Return a text with each `${NAME}` replaced by what the environment has under that name.
+    """Return a text with each `${NAME}` replaced by that environment variable.
 
     Raises:
-        HarnessMisuse: it has nothing under one of them.
+        HarnessMisuse: a variable is not set.
     """
     for name in _ENVIRONMENT.findall(text):
         if name not in os.environ:

@@ -1,11 +1,11 @@
-"""A harness that follows a market and trades at a venue within limits, for as long as there is a market.
+"""A harness that polls a market and trades on a broker within risk limits, until its feed ends.
 
     feed ──slice──►  account  ──►  risk  ──►  strategy  ──orders──►  screening  ──►  `once`  ──►  broker ──► venue
                         ▲                                                                            │
                         └───────────────────────── fills, reports ───────────────────────────────────┘
 
-`market`, `position_book`, `account`, `risk` and the strategies are pure; `feeds`, `paper` and `exchange` do
-I/O; `trading_harness` has both.
+`market`, `position_book`, `account`, `risk` and the strategies are pure; `feeds`, `paper` and `exchange` do I/O;
+`trading_harness` combines them.
 """
 
 from harnesses.trading.account_model import Command, Execution, TradingOutput, TradingState

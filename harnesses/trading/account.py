@@ -1,13 +1,13 @@
-"""The account of a trading harness: what it knows and owns, and what the market, fills and reports make of that. Pure.
+"""The account of a trading harness: how market slices, fills and order reports change its state. No I/O.
 
-    take_slice    splits, the guard against jumping prices, indicators
-    take_fills    fills into the book, losses into the risk
-    exposures     what screening must know of each symbol
-    ask           what the strategy is asked about
+    take_slice    applies splits, the price jump guard and indicators
+    take_fills    applies fills to the book and losses to the risk
+    exposures     computes what screening needs for each symbol
+    ask           builds the market that the strategy is asked about
 
-A close that jumps is neither believed nor traded at. Then there are two prices: the one last believed and the one that
-jumped. The next close is compared with the nearer one, so that a wrong tick is forgotten, and a true fall believed, with the
-next bar.
+A close that jumps is neither believed nor traded at. The account then remembers two prices: the last believed one and the one
+that jumped. The next close is compared with the nearer of the two, so that the next bar either discards a wrong tick or
+confirms a real fall.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from harnesses.trading.risk import Limits, Risk, after_loss
 from harnesses.trading.strategies import Market, Quote
 
 _LATE = 10
-"""Slices for which fills are waited for that the venue has counted, in its last word on an order, and has not told."""
+"""Maximum slices to wait for the missing fills of an ended order: units that the venue's last report counts as filled."""
 
 
 def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators, limits: Limits) -> TradingState:
-    """Return the state at the prices of a slice: splits, marks and indicators."""
+    """Return the state after a slice: splits, marks and indicators applied."""
     book, prices, standings, risk = state.book, dict(state.prices), dict(state.standings), state.risk
     for symbol, bar in market.bars.items():
         before = prices.get(symbol)
@@ -63,7 +63,7 @@ def take_slice(state: TradingState, market: MarketSlice, indicators: Indicators,
 
 
 def with_splits(book: Book, market: MarketSlice | None) -> Book:
-    """Return a book after the splits in a slice."""
+    """Return a book with the splits of a slice applied."""
     for symbol, bar in market.bars.items() if market else ():
         if bar.split != ONE:
             book = book.after_split(symbol, bar.split)
@@ -73,10 +73,10 @@ def with_splits(book: Book, market: MarketSlice | None) -> Book:
 def take_fills(
     state: TradingState, fills: Iterable[Fill], sources: Mapping[str, Source], limits: Limits
 ) -> tuple[TradingState, list[Execution]]:
-    """Return the state with fills in its book, and those that are new.
+    """Return the state with fills applied to its book, and the new fills.
 
     Args:
-        sources: by client id, who wanted the orders that are ours.
+        sources: by client id, who wanted each of our orders.
     """
     book, risk, waiting, executions = state.book, state.risk, dict(state.open), list[Execution]()
     assert book is not None, "nothing is filled before the books are open"
@@ -97,7 +97,7 @@ def take_fills(
 
 
 def adopt(state: TradingState, account: VenueAccount, last_fill: Mapping[str, str]) -> TradingState:
-    """Return the state with the venue's account for a book. What is held counts as bought at the price there is."""
+    """Return the state with the venue's account as its book; holdings count as bought at the current price."""
     marks = {symbol: price.mark for symbol, price in state.prices.items()}
     with localcontext(EXACT):
         positions = {symbol: Position(units, units * marks.get(symbol, ZERO)) for symbol, units in account.positions.items()}
@@ -111,17 +111,17 @@ def adopt(state: TradingState, account: VenueAccount, last_fill: Mapping[str, st
 
 
 def exposures(state: TradingState, instruments: Mapping[str, Instrument], market: MarketSlice | None) -> dict[str, Exposure]:
-    """Return what there is, and may come, of each symbol.
+    """Return the current and possible holdings of each symbol.
 
     Args:
-        market: the slice to trade at; None between two slices, then the last prices count.
+        market: the slice to trade at; None uses the last prices, between two slices.
     """
     waiting = tuple(state.open.values())
     return {symbol: _exposure(state, instrument, market, waiting) for symbol, instrument in instruments.items()}
 
 
 def free_cash(state: TradingState) -> Decimal:
-    """Return the cash that no open order needs."""
+    """Return the cash not reserved by open orders."""
     buys = [one for one in state.open.values() if one.placed.order.side is Side.BUY]
     with localcontext(EXACT):
         return state.cash - sum((one.left * _price_of(one, state) for one in buys), ZERO)
@@ -135,7 +135,7 @@ def ask(
     *,
     previous: datetime | None,
 ) -> Market:
-    """Return what the strategy is asked about: of each symbol that may be traded now."""
+    """Return the market that the strategy is asked about: every symbol that may be traded now."""
     quotes = {
         symbol: Quote(
             close=one.price,
@@ -151,12 +151,12 @@ def ask(
 
 
 def average_costs(book: Book) -> dict[str, Decimal]:
-    """Return what a unit of each position has cost on average."""
+    """Return the average cost per unit of each position."""
     return {symbol: one.cost / one.units for symbol, one in book.positions.items() if one.units > 0}
 
 
 def with_report(state: TradingState, placed: PlacedOrder, report: OrderReport) -> TradingState:
-    """Return the state after a report on an order of ours: it is kept as long as something of it may come into the book."""
+    """Return the state after a report on one of our orders; an order is kept as long as it may still be filled."""
     known = state.open.get(placed.client_id)
     others = {id: one for id, one in state.open.items() if id != placed.client_id}
     others[placed.client_id] = evolve(known, report=report) if known else OpenOrder(placed, report)
@@ -164,12 +164,12 @@ def with_report(state: TradingState, placed: PlacedOrder, report: OrderReport) -
 
 
 def _awaited(orders: Mapping[str, OpenOrder]) -> dict[str, OpenOrder]:
-    """Return the orders of which something may still come."""
+    """Return the orders that may still be filled or have fills missing."""
     return {id: one for id, one in orders.items() if one.is_open or one.left}
 
 
 def _first_valued(book: Book, risk: Risk, symbol: str, close: Decimal) -> tuple[Book, Risk]:
-    """Return book and risk after the first price of a symbol: what was taken over without one counts as bought at it."""
+    """Return book and risk after the first price of a symbol: units adopted without a price count as bought at it."""
     position = book.positions.get(symbol, Position())
     if position.units <= 0 or position.cost:
         return book, risk
@@ -185,7 +185,7 @@ def _first_valued(book: Book, risk: Risk, symbol: str, close: Decimal) -> tuple[
 
 
 def _compared(before: Price | None, bar: Bar, max_jump: Decimal) -> tuple[Price, Decimal | None]:
-    """Return the price after a bar, and the one it was compared with."""
+    """Return the price after a bar, and the earlier price it was compared with."""
     if before is None:
         return Price(bar.close, bar.close), None
     compared = min(before.mark, before.close, key=lambda price: abs(bar.close - price))

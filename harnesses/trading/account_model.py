@@ -1,4 +1,4 @@
-"""The nouns of a trading harness: what it knows and owns, what it decides, and what its steps say. Pure values."""
+"""Values of a trading harness: its state, its decisions, and the outputs of its steps."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from harnesses.trading.risk import Risk, RiskState
 
 @frozen
 class Price:
-    """What is known of the price of one symbol."""
+    """The known price of one symbol."""
 
     close: Decimal
-    """The last close, for the guard to compare with."""
+    """The last close, which the jump guard compares the next one with."""
     mark: Decimal
-    """What the units are valued at: the last close that was no jump."""
+    """The price at which units are valued: the last close that was not a jump."""
 
     @property
     def believed(self) -> bool:
-        """Whether the last close may be traded at."""
+        """Whether the last close is believed, so that it may be traded at."""
         return self.close == self.mark
 
 
 @frozen
 class OpenOrder:
-    """An order of ours that may still be filled, or of which fills are still to be told."""
+    """One of our orders that may still be filled, or of which fills have not been received yet."""
 
     placed: PlacedOrder
     report: OrderReport
     seen: Decimal = ZERO
-    """Units of it whose fills are in the book."""
+    """Units whose fills are in the book."""
     late: int = 0
-    """Slices since it has ended."""
+    """Slices since the order ended."""
 
     @property
     def is_open(self) -> bool:
@@ -51,12 +51,12 @@ class OpenOrder:
 
     @property
     def left(self) -> Decimal:
-        """Units that may still come into the book."""
+        """Units of the order that may still enter the book."""
         return max((self.report.units if self.is_open else self.report.filled) - self.seen, ZERO)
 
     @property
     def is_selling_now(self) -> bool:
-        """Whether it sells at what the market gives."""
+        """Whether it is a sale at the market price."""
         return self.placed.order.side is Side.SELL and self.placed.order.kind is OrderKind.MARKET
 
 
@@ -65,35 +65,35 @@ _NO_RISK = Risk(ZERO, ZERO)
 
 @frozen
 class TradingState:
-    """Everything a trading harness needs to go on. Its size depends on the number of symbols and of open orders alone."""
+    """The state of a trading harness. Its size depends only on the number of symbols and of open orders."""
 
     book: Book | None = None
-    """What is owned; None until the venue's account was taken over at the very first start."""
+    """Cash and positions; None until the first start has taken over the venue's account."""
     risk: Risk = _NO_RISK
     time: datetime | None = None
-    """Of the last slice; the next one is the first after it."""
+    """Time of the last slice; the next slice is the first later one."""
     prices: Mapping[str, Price] = field(factory=dict[str, Price])
-    """By symbol."""
+    """Prices by symbol."""
     standings: Mapping[str, Mapping[str, Standing]] = field(factory=dict[str, Mapping[str, Standing]])
-    """Where the strategy's indicators stand, by symbol and by name."""
+    """Standings of the strategy's indicators, by symbol and by name."""
     open: Mapping[str, OpenOrder] = field(factory=dict[str, OpenOrder])
-    """Orders that may still be filled, or whose fills are still to be told, by client id."""
+    """Orders that may still be filled or have fills missing, by client id."""
     asked: datetime | None = None
-    """Of the last slice that the strategy was asked about, if what it wanted was not kept from being placed."""
+    """Time of the last slice that the strategy was asked about, unless its orders were prevented from being placed."""
     salt: str = ""
-    """What tells the ids of this account's orders from those of another life of a harness of its name, at the same venue. Made
-    when the books are opened; on record before the first order."""
+    """Distinguishes the order ids of this account from those of an earlier harness of the same name at the same venue. Created
+    when the books are opened, and recorded before the first order."""
     gaps_s: tuple[float, ...] = ()
-    """Seconds between the last slices, at most two of them: how long a bar is, as far as one can see."""
+    """Seconds between the last slices, at most two values; used to estimate the length of a bar."""
 
     @property
     def cash(self) -> Decimal:
-        """What is owned in cash, reserved or not."""
+        """Cash, including cash reserved by open orders."""
         return self.book.cash if self.book else ZERO
 
     @property
     def equity(self) -> Decimal:
-        """Cash, and what the positions are worth at prices that are believed; one without a price yet counts nothing."""
+        """Cash plus the positions at their believed prices; a position without a price counts as 0."""
         if self.book is None:
             return ZERO
         held = ((symbol, one.units) for symbol, one in self.book.positions.items() if one.units and symbol in self.prices)
@@ -103,47 +103,47 @@ class TradingState:
 
 @frozen
 class Execution:
-    """A fill, and whose order it was."""
+    """A fill, and who wanted its order."""
 
     fill: Fill
     source: Source
-    """Who says so."""
+    """Who reported the fill."""
     wanted_by: Source | None
-    """Who wanted the order; None for one that is not ours."""
+    """Who wanted the order; None for an order that is not ours."""
 
 
 @frozen
 class Command:
-    """What an operator has asked for, and whether it was done."""
+    """A command of an operator, and whether it was carried out."""
 
     do: str
     reason: str = ""
     refused: str = ""
-    """Why it was not done; empty if it was."""
+    """Why it was refused; empty if it was carried out."""
     source: Source = Source.OPERATOR
 
 
 @frozen
 class Cancelled:
-    """An order that was asked to be cancelled."""
+    """A request to cancel an order."""
 
     client_id: str
     symbol: str
     source: Source
-    """Who wanted that."""
+    """Who wanted the cancellation."""
     reason: str
     report: OrderReport | None = None
-    """Where the order stands; None if the venue was not asked, or has none."""
+    """The order's state at the venue; None if the venue was not asked or does not have the order."""
     refused: str = ""
     """Why the venue was not asked."""
 
 
 @frozen
 class Decision:
-    """What is to be placed in a step: kept as an effect before the first order goes out, so that it is made once."""
+    """The orders to place in a step; recorded as an effect before the first order is sent, so that it is made only once."""
 
     market: MarketSlice | None
-    """What it goes by; None if an operator wanted it between two slices."""
+    """The slice that the decision is based on; None for an operator's command between two slices."""
     time: datetime
     placed: tuple[PlacedOrder, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -153,39 +153,39 @@ class Decision:
 
 @frozen
 class TradingOutput:
-    """What a step has to say: everything that was wanted, and what became of it; each fact with its source."""
+    """The output of a step: everything that was wanted and its outcome, each fact with its source."""
 
     time: datetime
-    """Of the slice, or by the feed's clock."""
+    """Time of the slice, or of the feed's clock if there is no slice."""
     cash: Decimal
     equity: Decimal
     positions: Mapping[str, Decimal]
-    """Units by symbol; what is not held is missing."""
+    """Units by symbol; symbols without units are left out."""
     drawdown: Decimal
-    """The part of the highest equity that is lost."""
+    """Loss from the highest equity, as a fraction."""
     risk: RiskState
     why: str = ""
-    """Why it is not active."""
+    """Why the risk state is not active."""
     placed: tuple[PlacedOrder, ...] = ()
-    """What was decided to be placed; `reports` and `refused` say what became of it."""
+    """Orders that were decided on; `reports` and `refused` have their outcome."""
     reports: tuple[OrderReport, ...] = ()
-    """What the venue says of orders that are new or have changed; source: venue."""
+    """The venue's reports on new and changed orders; source: venue."""
     refused: tuple[Refusal, ...] = ()
     fills: tuple[Execution, ...] = ()
     cancelled: tuple[Cancelled, ...] = ()
     commands: tuple[Command, ...] = ()
     foreign: tuple[OrderReport, ...] = ()
-    """Open orders found at the start that are not ours, and left alone; source: venue."""
+    """Open orders found at the start that are not ours and were left alone; source: venue."""
     adopted: VenueAccount | None = None
-    """The account that was taken over as it is; source: venue."""
+    """The venue account that was adopted; source: venue."""
     latched: str = ""
-    """Why no effect could begin, if none could."""
+    """Why the kill switch prevented effects; empty if it did not."""
 
 
 def figures(state: TradingState) -> Mapping[str, Decimal]:
-    """Return `equity`, and `position:SYMBOL` for each that is held, as a part of the equity; nothing before the books open.
+    """Return `equity`, and `position:SYMBOL` for each position as a fraction of the equity; empty before the books are open.
 
-    A position without a price that is believed yet counts nothing, as in the equity itself.
+    A position without a believed price counts as 0, as in the equity.
     """
     if state.book is None:
         return {}
@@ -200,5 +200,5 @@ def figures(state: TradingState) -> Mapping[str, Decimal]:
 
 
 def moment(state: TradingState) -> datetime | None:
-    """Return the time of the last slice: the day of a replay is that of its data."""
+    """Return the time of the last slice, so that in a replay a day is a day of the data."""
     return state.time

@@ -1,16 +1,16 @@
-"""Indicators: numbers about the prices of one symbol, one price at a time. Pure.
+"""Indicators: numbers computed from the prices of one symbol, one price at a time. No I/O.
 
-The law: where an indicator stands after n prices depends on where it stood after n - 1 and the new price alone, so that a
-harness that is resumed goes on exactly where it was.
+Invariant: the standing after n prices depends only on the standing after n - 1 prices and the new price, so that a resumed
+harness continues exactly where it was.
 
-An `Indicator` is a setting (which index, over how many prices) and lives in the program; a `Standing` is what it has come to
-and lives in the state of the harness, by symbol and by the name that the strategy gives it. All kinds share the one class,
-so that a state read back from disk is the state that was written, whatever the strategy.
+An `Indicator` is a setting (kind and number of prices), part of the program. A `Standing` is its intermediate result, part of
+the state of the harness, by symbol and by the name that the strategy gives the indicator. All indicators share one `Standing`
+class, so that a state read back from disk equals the state that was written, whatever the strategy.
 
 Sources: the average (`Ema`) begins with the plain mean of the first `window` prices; each later one is before + (price -
-before) * 2 / (window + 1). It needs one number to go on where a plain average needs the whole window. The index (`Rsi`) is
-that of J. Welles Wilder, New Concepts in Technical Trading Systems (1978): the first averages are plain means of the first
-`period` changes, each later one is (before * (period - 1) + now) / period.
+before) * 2 / (window + 1). It needs one stored number where a plain average needs the whole window. The index (`Rsi`) is that
+of J. Welles Wilder, New Concepts in Technical Trading Systems (1978): the first averages are plain means of the first `period`
+changes, each later one is (before * (period - 1) + now) / period.
 """
 
 from __future__ import annotations
@@ -28,51 +28,51 @@ def _floats(values: tuple[float, ...]) -> tuple[float, ...]:
 
 @frozen
 class Standing:
-    """Where an indicator stands. Numbers about prices, not money: floats will do, and JSON carries them exactly."""
+    """The intermediate result of an indicator. Floats suffice, because these are not money; JSON stores them exactly."""
 
     seen: int = 0
-    """How much it has seen, counted up to what it needs."""
+    """Number of prices seen, counted up to the number that the indicator needs."""
     values: tuple[float, ...] = field(default=(), converter=_floats)
-    """Its own; what they mean is known to the indicator alone."""
+    """Values whose meaning only the indicator knows."""
 
 
 NEW = Standing()
 
 
 class Indicator(Protocol):
-    """How one number comes of prices. Equal settings give equal numbers; another setting needs another name."""
+    """Computes one number from prices. Equal settings give equal numbers; a changed setting needs a new name."""
 
     def after(self, standing: Standing, price: float, before: float | None) -> Standing:
-        """Return where it stands after `price`.
+        """Return the standing after `price`.
 
         Args:
-            standing: where it stood; `NEW` before the first price.
-            before: the price to compare with, in units of the same split; None for the first.
+            standing: the standing before; `NEW` for the first price.
+            before: the previous price, adjusted for splits; None for the first.
         """
         ...
 
     def after_split(self, standing: Standing, units: float) -> Standing:
-        """Return the same standing in the prices that follow a split: they are `units` times smaller."""
+        """Return the standing adjusted for a split: later prices are `units` times smaller."""
         ...
 
     def value(self, standing: Standing) -> float | None:
-        """Return the number; None as long as it has not seen enough."""
+        """Return the number; None until enough prices have been seen."""
         ...
 
 
 Indicators = Mapping[str, Indicator]
-"""By name. The name of one is never used for another setting, or a resumed harness would mix the two."""
+"""Indicators by name. Do not reuse a name for another setting: a resumed harness would mix the two."""
 Standings = Mapping[str, Standing]
-"""Of one symbol, by the names of `Indicators`. One that is missing has seen nothing yet."""
+"""Standings of one symbol, by the names of `Indicators`. A missing one has seen no price."""
 
 
 def after_price(indicators: Indicators, standings: Standings, price: float, before: float | None) -> dict[str, Standing]:
-    """Return the standings after a price; see `Indicator.after`. Those of indicators that are no more are dropped."""
+    """Return the standings after a price; see `Indicator.after`. Standings of removed indicators are dropped."""
     return {name: one.after(standings.get(name, NEW), price, before) for name, one in indicators.items()}
 
 
 def after_split(indicators: Indicators, standings: Standings, units: float) -> dict[str, Standing]:
-    """Return the standings in the prices that follow a split; see `Indicator.after_split`."""
+    """Return the standings adjusted for a split; see `Indicator.after_split`."""
     return {name: one.after_split(standings.get(name, NEW), units) for name, one in indicators.items()}
 
 
@@ -83,7 +83,7 @@ def values(indicators: Indicators, standings: Standings) -> dict[str, float | No
 
 @frozen
 class Ema:
-    """The average over about `window` prices; None before `window` of them."""
+    """Exponential moving average over about `window` prices; None before `window` prices."""
 
     window: int = field(validator=ge(1))
 
@@ -102,7 +102,7 @@ class Ema:
 
 @frozen
 class Rsi:
-    """The index over `period` changes, 0 to 100; 50 for a price that never moved; None before `period` changes."""
+    """Relative strength index over `period` changes, 0 to 100; 50 if the price never moved; None before `period` changes."""
 
     period: int = field(default=14, validator=ge(1))
 

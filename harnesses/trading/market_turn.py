@@ -1,14 +1,15 @@
-"""One turn of a trading harness: what has come in since the last step, and what comes of it. It becomes a step, or nothing.
+"""One turn of a trading harness: what has arrived since the last step, and the changes it causes. It becomes a step, or
+nothing.
 
-What an operator may tell it comes as messages `{"do": …, "reason": …}`:
+Operators send commands as messages `{"do": …, "reason": …}`:
 
     do                what happens                                                                ends with
-    stop              open orders are cancelled, positions kept; a last step, then it ends        starting it again
-    stop entries      only what makes a position smaller; open purchases are cancelled            resume entries
+    stop              open orders are cancelled, positions kept; a last step, then the end       starting it again
+    stop entries      only orders that reduce a position; open purchases are cancelled            resume entries
     flatten           open orders are cancelled, everything is sold, halted                       reset
     resume entries    ends `stop entries`
-    reset             ends a halt; the high-water mark is the equity now
-    adopt             the venue's account is taken over as the book, whatever the book said
+    reset             ends a halt; the high-water mark becomes the current equity
+    adopt             the venue's account replaces the book
 
 Anything else is recorded as refused.
 """
@@ -34,7 +35,7 @@ from harnesses.trading.risk import Concern, Limits, Risk, RiskState, flatten, re
 
 
 class Verb(StrEnum):
-    """What an operator may want done."""
+    """A command of an operator."""
 
     STOP = "stop"
     STOP_ENTRIES = "stop entries"
@@ -45,11 +46,11 @@ class Verb(StrEnum):
 
 
 _LONGEST = 500
-"""Characters of a message that are repeated in the record."""
+"""Maximum characters of a message that are recorded."""
 
 
 def command_from(message: object) -> Command:
-    """Return the command that a message is; one that is none comes back refused."""
+    """Return the command in a message; an invalid message gives a refused command."""
     if not isinstance(message, Mapping):
         return Command(repr(message)[:_LONGEST], refused='expected {"do": …, "reason": …}')
     fields = cast(Mapping[str, Any], message)
@@ -60,8 +61,8 @@ def command_from(message: object) -> Command:
 
 
 def obey(risk: Risk, command: Command, time: datetime) -> tuple[Risk, Command]:
-    """Return the risk after a command, and the command, refused if there was nothing to do."""
-    why = command.reason or "an operator said so"
+    """Return the risk after a command, and the command, refused if it had nothing to change."""
+    why = command.reason or "requested by an operator"
     after = risk
     match command.do:
         case Verb.STOP_ENTRIES:
@@ -79,7 +80,7 @@ def obey(risk: Risk, command: Command, time: datetime) -> tuple[Risk, Command]:
 
 @define
 class Turn:
-    """The working copy of the state, and everything that the step will say."""
+    """The working copy of the state, and the contents of the next step."""
 
     before: TradingState
     """The state after the last step."""
@@ -88,15 +89,15 @@ class Turn:
     age_s: float
     commands: list[Command]
     limits: Limits
-    """As they are now."""
+    """The limits that apply now."""
     decision: Decision | None = None
-    """Made in an earlier attempt at this step, or in this one."""
+    """The decision of this step, made in this attempt or an earlier one."""
     lost: frozenset[str] = frozenset()
-    """Symbols past their stop-loss."""
+    """Symbols beyond their stop-loss."""
     asked: bool = False
-    """Whether the strategy was asked, in this attempt or in the one that has made the decision."""
+    """Whether the strategy was asked, in this attempt or in the one that made the decision."""
     resumed: bool = False
-    """Whether an earlier attempt has made the decision."""
+    """Whether an earlier attempt made the decision."""
     state: TradingState = field(init=False)
     executions: list[Execution] = field(factory=list[Execution])
     reports: list[OrderReport] = field(factory=list[OrderReport])
@@ -111,40 +112,40 @@ class Turn:
 
     @property
     def opens(self) -> bool:
-        """Whether this turn opens the books: nothing is traded before they are on record."""
+        """Whether this turn opens the books: nothing is traded before they are recorded."""
         return self.before.book is None
 
     @property
     def is_behind(self) -> bool:
-        """Whether there may be another slice already: the one there was is not of this moment."""
+        """Whether another slice may be available already, because the current one is in the past."""
         return self.market is not None and self.age_s > 0
 
     @property
     def stopping(self) -> bool:
-        """Whether an operator wants the harness to end."""
+        """Whether an operator asked the harness to stop."""
         return any(command.do == Verb.STOP and not command.refused for command in self.commands)
 
     @property
     def closing(self) -> Source | None:
-        """Whether everything is to be sold, and who wants that."""
+        """Who wants everything to be sold; None if nobody does."""
         if self.state.risk.has(Concern.FLATTENED):
             return Source.OPERATOR
         return Source.RISK if self.state.risk.has(Concern.DRAWDOWN) else None
 
     @property
     def is_news(self) -> bool:
-        """Whether there is something to record."""
+        """Whether there is anything to record."""
         before, now = self.before.risk, self.state.risk
         changed = (before.state, before.why) != (now.state, now.why)
         facts = (self.commands, self.executions, self.reports, self.foreign, self.adopted, self.decision)
         return self.market is not None or changed or any(facts)
 
     def take_fills(self, fills: Iterable[Fill], limits: Limits, *, until_decision: bool = False) -> None:
-        """Take fills into the book.
+        """Apply fills to the book.
 
         Args:
-            until_decision: whether to leave those of the orders that this step has decided on, and what came after them,
-                for when those orders are looked at: so that a step taken up again comes out as it would have.
+            until_decision: whether to leave out fills of the orders that this step has decided on, and all later ones,
+                until those orders are handled: so that a repeated step has the same result.
         """
         placed = {one.client_id: one.source for one in self.decision.placed} if self.decision else {}
         if until_decision:
@@ -154,14 +155,14 @@ class Turn:
         self.executions += executions
 
     def take_report(self, placed: PlacedOrder, report: OrderReport) -> None:
-        """Take what the venue says of an order of ours, if it is new."""
+        """Apply the venue's report on one of our orders, if it is new."""
         known = self.state.open.get(placed.client_id)
         if known is None or known.report != report:
             self.reports.append(report)
             self.state = with_report(self.state, placed, report)
 
     def to_cancel(self) -> list[tuple[OpenOrder, Source, str]]:
-        """Return the open orders that are to be cancelled, who wants it, and why."""
+        """Return the open orders to cancel, each with who wants it and why."""
         risk, orders = self.state.risk, [one for one in self.state.open.values() if one.is_open]
         if self.stopping:
             return [(one, Source.OPERATOR, "stop") for one in orders]
@@ -169,7 +170,7 @@ class Turn:
             return [(one, self.closing, risk.why) for one in orders]
         source = Source.OPERATOR if risk.has(Concern.ENTRIES_STOPPED) else Source.RISK
         entries = [one for one in orders if one.placed.order.side is Side.BUY and risk.state is not RiskState.ACTIVE]
-        # What waits to sell, or to buy more, stands in the way of the sale of all; a sale at the market is on its way.
+        # Waiting sales and purchases would block the sale of everything; a market sale is already under way.
         in_the_way = [
             one for one in orders if one.placed.order.symbol in self.lost and not one.is_selling_now and one not in entries
         ]
@@ -179,11 +180,11 @@ class Turn:
         ]
 
     def refuse(self, placed: PlacedOrder, by: Source, reason: str) -> None:
-        """Note that an order was not placed after all."""
+        """Record that an order was not placed after all."""
         self.refused.append(Refusal(placed.order, placed.source, by, reason))
 
     def finish(self) -> StepYield[MarketSlice | None, TradingOutput]:
-        """Return the step, the state being final."""
+        """Return the step with the final state."""
         state, book = self.state, self.state.book
         risk = evolve(state.risk, equity=state.equity)
         self.state = state = evolve(state, risk=risk)
@@ -209,7 +210,7 @@ class Turn:
         return StepYield(self.market, output)
 
     def summary(self) -> str | None:
-        """Return a sentence if there is something for people to know; with a mark if those who watch are to see it."""
+        """Return a one-line summary, with a mark if observers should be alerted; None if there is nothing to say."""
         fills = [one.fill for one in self.executions]
         before, now = self.before.risk, self.state.risk
         parts = [f"{command.do}{' refused' if command.refused else ''}" for command in self.commands]

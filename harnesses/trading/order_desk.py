@@ -1,8 +1,10 @@
-"""The desk of a trading harness: everything that goes to the venue and comes back.
+"""The order desk of a trading harness: all communication with the venue.
 
-The laws: every order is an effect, under a client id that comes of harness, step, key and the life of the account, so that
-none is ever placed twice; an order is sent again only if it is certain that it was not taken. What is decided goes on record
-before the first order of a step goes out. A cancel is an effect that may be done twice.
+Invariants: every order is an effect, under a client id derived from harness, step, key and the account's salt, so that no
+    order is
+placed twice; an order is sent again only if it was certainly not accepted. The decision is recorded before the first order of
+a
+step is sent. A cancellation is an effect that may be repeated.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ from harnesses.trading.position_book import Book, differences
 from harnesses.trading.risk import Limits, after_stop_loss
 
 TRIES = 3
-"""How often an order is sent that has certainly not been taken before it counts as refused, and an account is read."""
+"""Maximum times an order is sent while it is certainly not accepted, and maximum times the account is read."""
 _DECIDE = "decide"
 
 
 class Desk:
-    """Deals with a venue for one harness, whose effects its acts are.
+    """Communicates with a venue for one harness, through that harness's effects.
 
     Args:
-        symbols: what is traded; nothing else of the account is looked at.
+        symbols: the traded symbols; the rest of the account is ignored.
     """
 
     def __init__(self, harness: BaseHarness[Any, Any, Any], broker: Broker, symbols: tuple[str, ...], limits: Limits) -> None:
@@ -51,11 +53,11 @@ class Desk:
     # at the start
 
     async def connect(self) -> None:
-        """Get ready to trade."""
+        """Connect to the broker and load the rules of the symbols."""
         self.instruments = await self.broker.connect(self._symbols)
 
     async def taken_up(self) -> Decision | None:
-        """Settle what earlier attempts at this step have left in doubt; return what they have decided, if they have."""
+        """Settle the uncertain effects of earlier attempts at this step; return their decision, or None."""
         decided = False
         for effect in self._harness.effects:
             if effect.key == _DECIDE:
@@ -65,11 +67,11 @@ class Desk:
         return await self._harness.once(_DECIDE, self._decided, idempotent=True) if decided else None
 
     async def foreign(self, known: set[str]) -> tuple[OrderReport, ...]:
-        """Return the open orders that are not among those known."""
+        """Return the open orders whose client id is not in `known`."""
         return tuple(report for report in await self.broker.open_orders(self._symbols) if report.client_id not in known)
 
     async def differences(self, book: Book) -> tuple[str, ...]:
-        """Return where a book, with what was filled since, and the venue's account are not the same."""
+        """Return the differences between a book, after new fills, and the venue's account."""
         try:
             fills = await self.broker.fills(self._symbols, book.last_fill)
         except HarnessMisuse as error:
@@ -80,7 +82,7 @@ class Desk:
         return differences(book, account)
 
     async def salt(self, turn: Turn, now: object) -> None:
-        """Give the account a salt, of all that may tell this life of it from another one at the same venue."""
+        """Create the account's salt, from facts that distinguish it from an earlier account at the same venue."""
         book, orders = turn.state.book, await self.broker.open_orders(self._symbols)
         known = sorted(book.last_fill.items()) if book else []
         taken = getattr(self.broker, "accepted", None)
@@ -91,11 +93,11 @@ class Desk:
     # what the venue says
 
     async def observe(self, market: MarketSlice) -> None:
-        """Let a simulated venue know what the market did."""
+        """Pass a slice to a simulated venue."""
         await self.broker.observe(market)
 
     async def adopt(self, turn: Turn) -> None:
-        """Take the venue's account for the book, as of its last fill."""
+        """Replace the book by the venue's account, as of its last fill."""
         last: dict[str, str] = {}
         for _ in range(TRIES):
             last |= {fill.symbol: fill.fill_id for fill in await self.broker.fills(self._symbols, last)}
@@ -104,34 +106,34 @@ class Desk:
                 turn.adopted = account
                 turn.state = adopt(turn.state, account, last)
                 return
-        raise BrokerUnavailable(f"{self.broker.name}: fills come faster than the account can be read; try again")
+        raise BrokerUnavailable(f"{self.broker.name}: fills arrive faster than the account can be read; try again")
 
     async def refresh(self, turn: Turn) -> None:
-        """Find out where our open orders stand."""
+        """Update the state of our open orders."""
         if not any(order.is_open for order in turn.state.open.values()):
             return
         still = {report.client_id: report for report in await self.broker.open_orders(self._symbols)}
-        # What an earlier attempt at this step has begun to cancel is reported where this one does so again.
+        # An order that an earlier attempt of this step began to cancel is reported when this attempt cancels it again.
         cancels = {effect.key for effect in self._harness.effects}
         for id, order in turn.state.open.items():
             if not order.is_open or _cancel_key(id) in cancels:
                 continue
             report = still.get(id) or await self.broker.find(order.placed)
-            lost = evolve(order.report, status=OrderStatus.CANCELLED, reason="the venue has no such order any more")
+            lost = evolve(order.report, status=OrderStatus.CANCELLED, reason="the venue no longer has such an order")
             turn.take_report(order.placed, report or lost)
 
     async def take_fills(self, turn: Turn, *, until_decision: bool = False, before: datetime | None = None) -> None:
-        """Take what was filled since the last fill, and before a moment, into the book; see `Turn.take_fills`."""
+        """Apply the fills since the last known one, up to a time, to the book; see `Turn.take_fills`."""
         book = turn.state.book
         assert book is not None, "the books are open"
         fills = await self.broker.fills(self._symbols, book.last_fill)
         fills = fills if before is None else [fill for fill in fills if fill.time < before]
         turn.take_fills(fills, self._limits, until_decision=until_decision)
 
-    # what the venue is told
+    # requests to the venue
 
     async def cancel(self, turn: Turn) -> None:
-        """Cancel what is not to be filled any more. That is allowed in every state; only the kill switch is before it."""
+        """Cancel orders that should no longer be filled. Allowed in every risk state; only the kill switch prevents it."""
         tried = {one.client_id for one in turn.cancelled}
         orders = [one for one in turn.to_cancel() if one[0].placed.client_id not in tried]
         for order, source, why in orders:
@@ -156,13 +158,13 @@ class Desk:
             await self.take_fills(turn, until_decision=turn.resumed)
 
     def placed(self, index: int, wanted: Wanted, turn: Turn) -> PlacedOrder:
-        """Return the `index`-th order of the step being made, from 1, with the id that it goes under."""
+        """Return the `index`-th order of the step being made, from 1, with its client id."""
         harness = self._harness
         client_id = client_id_for(harness.name, harness.current_step + 1, _key(index), turn.state.salt)
         return PlacedOrder(client_id, wanted.order, wanted.source, turn.time)
 
     async def decide(self, turn: Turn, decision: Decision) -> None:
-        """Put on record what is to be placed. Under the kill switch it is not: then nothing of it is placed."""
+        """Record the orders to place. The kill switch prevents this, and then no order is placed."""
         self._decision = turn.decision = decision
         if decision.placed:
             try:
@@ -171,10 +173,10 @@ class Desk:
                 turn.latched = self._plain(error)
 
     async def place(self, turn: Turn, dropped: Mapping[str, str]) -> None:
-        """Place what was decided, order by order.
+        """Place the decided orders one by one.
 
         Args:
-            dropped: by client id, why an order is not to be placed if an earlier attempt has not begun to.
+            dropped: by client id, why an order is not placed, unless an earlier attempt has begun to place it.
         """
         decision = turn.decision
         assert decision is not None, "there is something to place"
@@ -205,7 +207,7 @@ class Desk:
                 turn.state = evolve(turn.state, risk=risk)
 
     async def _submitted(self, index: int, placed: PlacedOrder) -> OrderReport:
-        """Return what the venue says of an order; send it again only if it is certain that it was not taken."""
+        """Return the venue's report on an order; send it again only if it was certainly not accepted."""
         for tries_left in reversed(range(TRIES)):
             try:
                 return await self._harness.once(_key(index), self._send_order, placed, reconcile=self._ask)
@@ -216,11 +218,11 @@ class Desk:
                 if outcomes.get(_key(index)) is not EffectOutcome.NOT_DONE:
                     raise
                 if not tries_left:
-                    raise Refused(f"not taken in {TRIES} tries: {error}") from error
+                    raise Refused(f"not accepted in {TRIES} attempts: {error}") from error
         raise HarnessMisuse("an order is tried at least once")
 
     def _plain(self, error: Exception) -> str:
-        """Return what an error says, but for the place, which the step has anyhow."""
+        """Return an error's message without its place, which the step already records."""
         return str(error).removeprefix(f"harness {self._harness.name!r}, step {self._harness.current_step + 1}: ")
 
     # effects
@@ -235,7 +237,7 @@ class Desk:
         return await self.broker.cancel(client_id, symbol)
 
     async def _ask(self, key: str, placed: PlacedOrder | dict[str, Any]) -> Answer:
-        """Find out what became of an order."""
+        """Return the outcome of an order whose effect is uncertain."""
         report = await self.broker.find(msgspec.convert(placed, PlacedOrder) if isinstance(placed, dict) else placed)
         return NotDone() if report is None else Confirmed(_taken(report))
 
@@ -249,7 +251,7 @@ def _cancel_key(client_id: str) -> str:
 
 
 def _taken(report: OrderReport) -> OrderReport:
-    """Return a report of an order that the venue has taken. Raises `OrderRefused` if it has not."""
+    """Return the report of an accepted order. Raises `OrderRefused` if it was rejected."""
     if report.status is OrderStatus.REJECTED and not report.filled:
         raise OrderRefused(report.reason or "rejected by the venue")
     return report

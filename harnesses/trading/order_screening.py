@@ -1,16 +1,18 @@
-"""Screening: which orders may be placed, and how much of each. Pure.
+"""Screening: decides which orders may be placed, and how many units of each. No I/O.
 
-The laws: whoever wants less risk may always have it (cancels do not come here: none is refused); what is not allowed is said,
-order by order, with the reason; no position is ever short, and no cash is spent twice.
+Invariants: reducing risk is always allowed (cancellations are not screened); every refusal is reported with its order and
+    reason;
+no position becomes short; no cash is spent twice.
 
-    state       what a strategy wants                           what the rules want (stop-loss, the sale after a drawdown)
-    active      all within the limits                           allowed
-    reducing    only what makes a position smaller              allowed
-    halted      nothing                                         allowed
-    who        may sell when data are stale, or the price is missing or not believed
+    risk state  orders of a strategy            orders of the rules (stop-loss, the sale after a drawdown)
+    active      all within the limits           allowed
+    reducing    only those reducing a position  allowed
+    halted      none                            allowed
+
+    source     may sell when data are stale, or the price is missing or not believed
     strategy   no
-    rules      no: they wait for the next price that can be believed
-    operator   yes: a person has looked
+    rules      no: they wait for the next believed price
+    operator   yes: a person has checked
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ from harnesses.trading.risk import Limits, Risk, RiskState, is_stale
 
 @frozen
 class Exposure:
-    """What there is, and may come, of one symbol."""
+    """Current and possible holdings of one symbol."""
 
     instrument: Instrument
     units: Decimal = ZERO
     price: Decimal | None = None
-    """To trade at now; None if there is none."""
+    """The price to trade at now; None if there is none."""
     why_not: str = "no bar"
-    """Why there is none."""
+    """Why there is no price."""
     buying: Decimal = ZERO
     """Units that open orders may still buy."""
     buying_cost: Decimal | None = None
-    """What these may come to, each at the price of its order; None if at the price there is now."""
+    """Maximum cost of these, each at its order's price; None to use the current price."""
     selling: Decimal = ZERO
     """Units that open orders may still sell."""
 
@@ -59,10 +61,10 @@ class Wanted:
 
 @frozen
 class Refusal:
-    """An order, or the part of it, that was not placed."""
+    """An order, or a part of it, that was not placed."""
 
     order: Order
-    """With the units that were refused."""
+    """The order, with the refused units."""
     source: Source
     """Who wanted it."""
     by: Source
@@ -72,17 +74,17 @@ class Refusal:
 
 @frozen
 class Screening:
-    """What became of what was wanted: units allowed and units refused are, but for rounding, the units wanted."""
+    """The result of screening: allowed plus refused units equal the wanted units, apart from rounding."""
 
     allowed: tuple[Wanted, ...]
     refused: tuple[Refusal, ...]
 
 
 def past_stop_loss(limits: Limits, exposures: Mapping[str, Exposure], costs: Mapping[str, Decimal]) -> dict[str, Exposure]:
-    """Return, by symbol, the positions that have lost more than they may.
+    """Return, by symbol, the positions whose loss exceeds the stop-loss.
 
     Args:
-        costs: by symbol, what a unit that is held has cost on average.
+        costs: by symbol, the average cost of a held unit.
     """
     if limits.stop_loss == ONE:
         return {}
@@ -94,17 +96,17 @@ def past_stop_loss(limits: Limits, exposures: Mapping[str, Exposure], costs: Map
 
 
 def stop_loss_orders(limits: Limits, exposures: Mapping[str, Exposure], costs: Mapping[str, Decimal]) -> tuple[Wanted, ...]:
-    """Return the sales of all positions that have lost more than they may, as far as they are not being sold."""
+    """Return sales of all positions beyond their stop-loss, less the units being sold already."""
     return sale_of_all(past_stop_loss(limits, exposures, costs), Source.RISK, stop_loss_reason(limits))
 
 
 def stop_loss_reason(limits: Limits) -> str:
-    """Return why a position past its stop-loss is sold."""
+    """Return the reason given for a stop-loss sale."""
     return f"stop-loss: lost more than {limits.stop_loss} of the cost"
 
 
 def sale_of_all(exposures: Mapping[str, Exposure], source: Source, why: str) -> tuple[Wanted, ...]:
-    """Return the sales of all positions, as far as they are not being sold; what is less than a lot stays."""
+    """Return sales of all positions, less the units being sold already; a remainder below one lot is kept."""
     free = {symbol: one.instrument.round_units(one.free) for symbol, one in exposures.items()}
     return tuple(Wanted(Order(symbol, Side.SELL, units, reason=why), source) for symbol, units in free.items() if units > 0)
 
@@ -119,12 +121,12 @@ def screen(
     time: datetime,
     age_s: float,
 ) -> Screening:
-    """Return which orders, and how much of each, may be placed; sales come first, so that what they bring can be spent.
+    """Return the orders that may be placed, with their units; sales come first, so that their proceeds can be spent.
 
     Args:
-        cash: not reserved by open orders.
-        time: of the slice.
-        age_s: how old the slice is by the feed's clock.
+        cash: cash not reserved by open orders.
+        time: time of the slice.
+        age_s: age of the slice by the feed's clock, in seconds.
     """
     allowed: list[Wanted] = []
     refused: list[Refusal] = []
@@ -138,7 +140,7 @@ def screen(
             order = _in_ticks(order, exposure.instrument)
             reason = _malformed(order)
         if not reason and order.symbol in stopped and order.side is Side.BUY and one.source is Source.STRATEGY:
-            reason = "it is being sold: the limits want it so"
+            reason = "it is being sold already, because of a limit"
         units = ZERO
         if not reason and exposure is not None:
             units, reason = _possible(order, limits, exposure, cash, risk.equity)
@@ -172,36 +174,37 @@ def forbidden(one: Wanted, risk: Risk, limits: Limits, exposure: Exposure | None
 
 
 def _malformed(order: Order) -> str:
-    """Return what is wrong with an order in itself."""
+    """Return what is invalid about an order itself; empty if nothing is."""
     prices = {OrderKind.LIMIT: order.limit_price, OrderKind.STOP: order.stop_price}
     price = prices.get(order.kind, ONE)
     if not (order.units.is_finite() and order.units > 0):
-        return f"expected units above 0, was {order.units}; to sell, say sell"
+        return f"expected units above 0, was {order.units}; use the side to sell"
     if price is None or not (price.is_finite() and price > 0):
         return f"a {order.kind} order needs a {order.kind}_price above 0, was {price}"
     return ""
 
 
 def _possible(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equity: Decimal) -> tuple[Decimal, str]:
-    """Return how many units may be traded, in the grain of the venue, and why not all that are wanted."""
+    """Return the units that may be traded, rounded to the instrument, and why they are fewer than wanted."""
     units, reason = _within(order, limits, exposure, cash, equity)
     instrument = exposure.instrument
     rounded = instrument.round_units(units)
     if not rounded:
         return ZERO, reason or f"{units:f} units are less than a lot of {instrument.lot:f}"
     if rounded < instrument.min_units:
-        return ZERO, f"{rounded:f} units are less than the {instrument.min_units:f} that the venue takes"
+        return ZERO, f"{rounded:f} units are less than the minimum of {instrument.min_units:f}"
     worth = rounded * _cost(order, exposure)
     if worth and worth < instrument.min_notional:
-        return ZERO, f"{_text(worth)} is less than the {instrument.min_notional:f} that the venue takes"
+        return ZERO, f"{_text(worth)} is less than the minimum of {instrument.min_notional:f}"
     return rounded, reason
 
 
 def _within(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equity: Decimal) -> tuple[Decimal, str]:
-    """Return how many units of an order position, cash and limits allow, and which of them does not allow all."""
+    """Return the units that position, cash and limits allow, and which of these is the reason if they are fewer than
+    wanted."""
     if order.side is Side.SELL:
         free = exposure.free
-        return min(order.units, free), "" if order.units <= free else f"only {_text(free)} units to sell"
+        return min(order.units, free), "" if order.units <= free else f"only {_text(free)} units available to sell"
     now, ordered = exposure.price or ZERO, exposure.buying_cost
     worst = max(now, _cost(order, exposure)) or ONE
     taken = exposure.units * now + (exposure.buying * now if ordered is None else ordered)
@@ -215,7 +218,7 @@ def _within(order: Order, limits: Limits, exposure: Exposure, cash: Decimal, equ
 
 
 def _cost(order: Order, exposure: Exposure) -> Decimal:
-    """Return what a unit is expected to cost, or bring."""
+    """Return the expected price of a unit, including slippage and fees."""
     return order.limit_price or order.stop_price or exposure.price or ZERO
 
 
@@ -224,7 +227,7 @@ def _text(number: Decimal) -> str:
 
 
 def _in_ticks(order: Order, instrument: Instrument) -> Order:
-    """Return an order at prices that the venue takes; a limit is never worse than it was wanted."""
+    """Return an order with prices rounded to the tick; a limit never gets worse than wanted."""
     if order.limit_price is not None:
         rounded = instrument.price_down if order.side is Side.BUY else instrument.price_up
         order = evolve(order, limit_price=rounded(order.limit_price))
@@ -241,7 +244,7 @@ def _after(exposure: Exposure, order: Order, units: Decimal) -> Exposure:
 
 
 def _change(order: Order, units: Decimal, exposure: Exposure) -> Decimal:
-    """Return what placing an order does to the cash that others may count on: a sale brings some if it is filled at once."""
+    """Return how placing an order changes the cash available to others: a sale adds cash only if it is filled at once."""
     if order.side is Side.BUY:
         return -units * _cost(order, exposure)
     return units * _cost(order, exposure) if order.kind is OrderKind.MARKET else ZERO

@@ -1,7 +1,8 @@
-"""The harness's own book: what it owns, made of its fills alone. Pure.
+"""The harness's own book: cash and positions, computed from its fills alone. No I/O.
 
-The laws: a fill counts once. Money goes nowhere: cash is what there was at first, plus `realised`, less `fees`, less the
-`cost` of all positions; exactly.
+Invariants: a fill counts once. Money is conserved exactly: cash is the initial cash, plus `realised`, less `fees`, less the
+    `cost`
+of all positions.
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ from harnesses.trading.market.orders import ZERO, Fill, Side
 
 @frozen
 class Position:
-    """What is held of one symbol."""
+    """The holding of one symbol."""
 
     units: Decimal = ZERO
     cost: Decimal = ZERO
-    """What these units were bought for, at their average, without fees."""
+    """Average purchase cost of these units, without fees."""
 
 
 @frozen
 class Book:
-    """Cash and positions, and how they came about."""
+    """Cash and positions, with the totals that explain them."""
 
     cash: Decimal
     positions: Mapping[str, Position] = field(factory=dict[str, Position])
-    """By symbol; it stays when all has been sold."""
+    """Positions by symbol; an emptied position is kept."""
     fees: Decimal = ZERO
-    """All that were paid in cash."""
+    """Total fees paid in cash."""
     turnover: Decimal = ZERO
     """Units times price of all fills."""
     realised: Decimal = ZERO
-    """What sales have brought in beyond what the sold units cost, before fees."""
+    """Proceeds of sales less the cost of the units sold, before fees."""
     last_fill: Mapping[str, str] = field(factory=dict[str, str])
     """The id of the last fill by symbol."""
 
@@ -46,7 +47,7 @@ class Book:
         return self.positions.get(symbol, Position()).units
 
     def after(self, fill: Fill) -> Book:
-        """Return the book with a fill in it; the book itself if it has had that fill."""
+        """Return the book with a fill applied; the unchanged book if it has that fill already."""
         if not _newer(fill.fill_id, self.last_fill.get(fill.symbol)):
             return self
         with localcontext(EXACT):
@@ -63,7 +64,7 @@ class Book:
             )
 
     def after_split(self, symbol: str, ratio: Decimal) -> Book:
-        """Return the book after every unit of a symbol has become `ratio` units; what they cost stays."""
+        """Return the book after every unit of a symbol has become `ratio` units; their cost is unchanged."""
         if symbol not in self.positions:
             return self
         position = self.positions[symbol]
@@ -71,7 +72,7 @@ class Book:
 
 
 def differences(book: Book, account: VenueAccount) -> tuple[str, ...]:
-    """Return in words where a book and what the venue says are not the same; nothing if they are, to the last digit."""
+    """Describe the differences between a book and the venue's account; empty if they are exactly equal."""
     found = [] if book.cash == account.cash else [f"cash: expected {book.cash:f}, was {account.cash:f}"]
     for symbol in sorted({*book.positions, *account.positions}):
         ours, theirs = book.units(symbol), account.positions.get(symbol, ZERO)
@@ -81,7 +82,7 @@ def differences(book: Book, account: VenueAccount) -> tuple[str, ...]:
 
 
 def _moved(before: Position, fill: Fill, notional: Decimal) -> tuple[Position, Decimal]:
-    """Return a position after a fill, and what was gained by it."""
+    """Return a position after a fill, and the realised gain."""
     if fill.side is Side.BUY:
         units, cost, gain = before.units + fill.units - fill.fee_units, before.cost + notional, ZERO
     else:
@@ -89,12 +90,12 @@ def _moved(before: Position, fill: Fill, notional: Decimal) -> tuple[Position, D
         part = (before.cost * (before.units - units) / before.units) if before.units > 0 else before.cost
         part = to_grain(part, ROUND_HALF_EVEN)
         cost, gain = before.cost - part, notional - part
-    # Nothing is left that could have cost anything: the rest of it is lost, or was owed.
+    # No units are left to carry a cost: the rest is realised.
     return (Position(units, cost), gain) if units > 0 else (Position(units, ZERO), gain - cost)
 
 
 def _newer(fill_id: str, last: str | None) -> bool:
-    """Return whether a fill comes after the last one known. Of ids that are no numbers, only that same one does not."""
+    """Return whether a fill is later than the last known one. Ids that are not numbers are later unless they are equal."""
     if last is None:
         return True
     if fill_id.isdecimal() and last.isdecimal():

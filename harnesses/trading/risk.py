@@ -1,21 +1,21 @@
-"""Risk: whether the account may trade, only reduce, or do nothing. Pure; time is an argument.
+"""Risk states: whether the account may trade, may only reduce positions, or is halted. No I/O; time is an argument.
 
-The laws: a halt ends by a person's word alone, and no restart forgets a loss, for the high-water mark is part of the state.
-What follows from the state for each order is in `order_screening`.
+Invariants: only a person's command ends a halt; no restart forgets a loss, because the high-water mark is part of the state.
+`order_screening` decides what this means for each order.
 
-Each concern has a state of its own, a beginning and an end. The state of the whole is that of the gravest concern:
+Each concern has its own state, start and end. The overall state is that of the most severe concern:
 
-    concern           state      begins                                                    ends
+    concern           state      starts when                                               ends with
     drawdown          halted     equity below its high-water mark by more than the limit   reset
     flattened         halted     flatten                                                   reset
-    stop-losses       reducing¹  as many within the window as the guard allows             fewer within the window, or reset
-    daily loss        reducing   equity below that of the day before by more than          the next day (UTC)
+    stop-losses       reducing¹  their number in the window reaches the limit              fewer in the window, or reset
+    daily loss        reducing   equity below that of the day before by more than allowed  the next day (UTC)
     entries stopped   reducing   stop entries                                              resume entries
-    stale data        reducing   nothing new from the feed for longer than the limit       the next slice that is fresh
+    stale data        reducing   nothing new from the feed for longer than the limit       the next fresh slice
 
-    ¹ or halted, if the limits say so; then it ends with a reset alone
+    ¹ or halted, if the limits say so; then only a reset ends it
 
-which makes, of a state and an event, the state after it:
+The resulting transitions, from a state and an event to the next state:
 
                 drawdown  flatten  stop-losses²  daily loss  stop entries  stale     next day  resume  fresh   reset
     active      halted    halted   reducing      reducing    reducing      reducing  active    active  active  active
@@ -43,18 +43,18 @@ class RiskState(StrEnum):
     """What may be traded."""
 
     ACTIVE = "active"
-    """All within the limits."""
+    """Everything within the limits."""
     REDUCING = "reducing"
-    """Only what makes a position smaller."""
+    """Only orders that reduce a position."""
     HALTED = "halted"
-    """Nothing that a strategy wants."""
+    """Nothing from a strategy."""
 
 
 _GRAVITY = tuple(RiskState)
 
 
 class Concern(StrEnum):
-    """Why less than everything may be traded."""
+    """A reason for restricting trading."""
 
     DRAWDOWN = "drawdown"
     FLATTENED = "flattened"
@@ -75,38 +75,40 @@ _STATES = {
 
 
 _GRACE_S = 60.0
-"""How late a live feed may tell a bar. One labelled with its beginning is two bars old when the next is due."""
+"""Seconds by which a live feed may be late. A bar labelled with its start is two bars old when the next one is due."""
 _PARTS = ("max_drawdown", "max_daily_loss", "max_position", "max_jump", "stop_loss")
 _SECONDS = ("max_age_s", "cooldown_s", "stop_loss_window_s")
 
 
 @frozen
 class Limits:
-    """What no strategy can go beyond. Parts are above 0 and at most 1, and 1 sets no limit."""
+    """Limits that no strategy can exceed. Fractions are above 0 and at most 1; 1 means no limit."""
 
     max_drawdown: Decimal = ONE
-    """The part of the highest equity that may be lost."""
+    """Maximum loss from the highest equity, as a fraction."""
     max_daily_loss: Decimal = ONE
-    """The part of the equity at the end of the day before that may be lost in a day (UTC)."""
+    """Maximum loss in a day (UTC), as a fraction of the equity at the end of the day before."""
     max_position: Decimal = ONE
-    """The part of the equity that a position in one symbol may come to by a purchase."""
+    """Maximum fraction of the equity that a purchase may bring a position in one symbol to."""
     cash_margin: Decimal = ZERO
-    """The part of its price that a purchase must leave in cash, for what fees and slippage may come to."""
+    """Fraction of its price that a purchase must leave in cash, to cover fees and slippage."""
     max_jump: Decimal = Decimal("0.4")
-    """A close further than this part from the one before is not believed, nor traded at, until the next confirms it."""
+    """Maximum change between two closes, as a fraction; a larger change is not believed or traded at until the next close
+    confirms
+    it."""
     max_age_s: float | None = None
-    """How old the newest slice may be, counted from its time, to be traded on. None goes by the feed: of a live one two bars,
-    and a minute for its ways; of a recording there is no limit. Set it where a live market closes for longer than two bars.
-    It also keeps orders back that a program decided on before it died, and comes to again too late."""
+    """Maximum age of the newest slice for trading on it, in seconds since its time. None depends on the feed: two bars and a
+    minute for a live feed, no limit for a recording. Set it if a live market closes for longer than two bars. It also holds
+    back orders that were decided before a crash and would be placed too late."""
     cooldown_s: float = 0.0
-    """How long nothing of a symbol is bought after some of it was sold at a loss."""
+    """Seconds during which a symbol is not bought again after a sale at a loss."""
     stop_loss: Decimal = ONE
-    """The part of what a position has cost that it may lose before it is sold."""
+    """Maximum loss of a position as a fraction of its cost, before it is sold."""
     max_stop_losses: int | None = None
-    """How many stop-losses within the window are too many; None sets no guard."""
+    """Number of stop-losses in the window at which trading is restricted; None for no guard."""
     stop_loss_window_s: float = 86_400.0
     stop_loss_state: RiskState = RiskState.REDUCING
-    """What too many of them lead to: reducing until there are fewer within the window, or halted until a reset."""
+    """State after too many stop-losses: reducing until there are fewer in the window, or halted until a reset."""
 
     def __attrs_post_init__(self) -> None:
         make_exact(self, *_PARTS, "cash_margin")
@@ -130,50 +132,50 @@ class Limits:
 
 @frozen
 class Worry:
-    """A concern there is."""
+    """A current concern."""
 
     concern: Concern
     state: RiskState
-    """What it asks for."""
+    """The risk state it requires."""
     why: str
     since: datetime
 
 
 @frozen
 class Risk:
-    """Where the account stands against its limits. Stored with the state of the harness, so that no restart forgets a loss."""
+    """The account's position relative to its limits. Part of the harness's state, so that no restart forgets a loss."""
 
     high_water: Decimal
-    """The highest equity since the beginning, or since the last reset."""
+    """Highest equity since the start, or since the last reset."""
     equity: Decimal
-    """When it was last looked at."""
+    """Equity at the last assessment."""
     day: date | None = None
     day_start_equity: Decimal = ZERO
-    """At the end of the day before `day`."""
+    """Equity at the end of the day before `day`."""
     state: RiskState = RiskState.ACTIVE
     why: str = ""
-    """Of the gravest concern; empty while active."""
+    """Reason of the most severe concern; empty while active."""
     since: datetime | None = None
-    """When the state came to be what it is; None from the beginning."""
+    """When the current state began; None if it has never changed."""
     worries: tuple[Worry, ...] = ()
     """At most one for each concern, oldest first."""
     cooldowns: Mapping[str, datetime] = field(factory=dict[str, datetime])
-    """Until when nothing of a symbol is bought."""
+    """By symbol, the time until which it is not bought."""
     stop_losses: tuple[datetime, ...] = ()
-    """Those within the window, oldest first; no more than the guard needs to know."""
+    """Times of the stop-losses in the window, oldest first; no more than the guard needs."""
 
     def has(self, concern: Concern) -> bool:
-        """Return whether there is a concern."""
+        """Return whether a concern is current."""
         return any(worry.concern is concern for worry in self.worries)
 
     @property
     def drawdown(self) -> Decimal:
-        """The part of the highest equity that is lost now."""
+        """Current loss from the highest equity, as a fraction."""
         return ONE - self.equity / self.high_water if self.high_water > 0 else ZERO
 
 
 def assess(risk: Risk, limits: Limits, *, equity: Decimal, time: datetime) -> Risk:
-    """Return where the account stands at the prices of a slice.
+    """Return the risk at the prices of a slice.
 
     Args:
         time: of the slice; not before the last.
@@ -194,21 +196,21 @@ def assess(risk: Risk, limits: Limits, *, equity: Decimal, time: datetime) -> Ri
 
 
 def watch(risk: Risk, limits: Limits, *, age_s: float, time: datetime) -> Risk:
-    """Return where the account stands when the newest data are `age_s` seconds old. `time` is that of the feed's clock."""
+    """Return the risk when the newest data are `age_s` seconds old at `time`, by the feed's clock."""
     if not is_stale(limits, age_s):
         return _without(risk, time, Concern.STALE)
     return _with(risk, time, Concern.STALE, f"nothing new from the feed for more than {limits.max_age_s:g} s")
 
 
 def after_loss(risk: Risk, limits: Limits, symbol: str, time: datetime) -> Risk:
-    """Return where the account stands after some of a symbol was sold at a loss."""
+    """Return the risk after a sale of a symbol at a loss."""
     if not limits.cooldown_s:
         return risk
     return evolve(risk, cooldowns={**risk.cooldowns, symbol: time + timedelta(seconds=limits.cooldown_s)})
 
 
 def after_stop_loss(risk: Risk, limits: Limits, symbol: str, time: datetime) -> Risk:
-    """Return where the account stands after a stop-loss."""
+    """Return the risk after a stop-loss."""
     risk = after_loss(risk, limits, symbol, time)
     if limits.max_stop_losses is None:
         return risk
@@ -216,33 +218,33 @@ def after_stop_loss(risk: Risk, limits: Limits, symbol: str, time: datetime) -> 
 
 
 def stop_entries(risk: Risk, why: str, time: datetime) -> Risk:
-    """Return where the account stands after an operator's `stop entries`."""
+    """Return the risk after an operator's `stop entries`."""
     return _with(risk, time, Concern.ENTRIES_STOPPED, why)
 
 
 def resume_entries(risk: Risk, time: datetime) -> Risk:
-    """Return where the account stands after an operator's `resume entries`. A halt remains."""
+    """Return the risk after an operator's `resume entries`. A halt remains."""
     return _without(risk, time, Concern.ENTRIES_STOPPED)
 
 
 def flatten(risk: Risk, why: str, time: datetime) -> Risk:
-    """Return where the account stands after an operator's `flatten`."""
+    """Return the risk after an operator's `flatten`."""
     return _with(risk, time, Concern.FLATTENED, why)
 
 
 def reset(risk: Risk, time: datetime) -> Risk:
-    """Return where the account stands after an operator's `reset`: halts are over, the high-water mark is the equity now."""
+    """Return the risk after an operator's `reset`: halts end, and the high-water mark becomes the current equity."""
     risk = evolve(risk, high_water=risk.equity, stop_losses=())
     return _without(risk, time, Concern.DRAWDOWN, Concern.FLATTENED, Concern.STOP_LOSSES)
 
 
 def limits_for(limits: Limits, *, live: bool, bar_s: float | None, gaps_s: Sequence[float], period_s: float) -> Limits:
-    """Return the limits with that on age in place, if they leave it to the feed.
+    """Return the limits with a maximum age derived from the feed, if they leave it open.
 
     Args:
-        bar_s: how long a bar is, if the feed says so.
-        gaps_s: between the last slices. The shortest is taken for the length of a bar: a market, or a feed, may pause.
-        period_s: between two polls, which is taken for it before there are two slices.
+        bar_s: length of a bar in seconds, if the feed says so.
+        gaps_s: seconds between the last slices. The shortest is used as the length of a bar, because a market may pause.
+        period_s: seconds between two polls, used as the length of a bar before there are two slices.
     """
     if limits.max_age_s is not None or not live:
         return limits
@@ -250,15 +252,15 @@ def limits_for(limits: Limits, *, live: bool, bar_s: float | None, gaps_s: Seque
 
 
 def is_stale(limits: Limits, age_s: float) -> bool:
-    """Return whether data of that age are too old to be traded on."""
+    """Return whether data of that age are too old to trade on."""
     return limits.max_age_s is not None and age_s > limits.max_age_s
 
 
 def limits_from(constraints: Mapping[str, object], limits: Limits | None = None) -> Limits:
-    """Return `limits` with those that `constraints` name in their place; numbers may be text.
+    """Return `limits` with the values in `constraints` replaced; numbers may be strings.
 
     Raises:
-        HarnessMisuse: one of them is no such limit.
+        HarnessMisuse: a value is not a valid limit.
     """
     limits = limits or Limits()
     named: dict[str, Any] = {name: _decimal(constraints[name]) for name in (*_PARTS, "cash_margin") if name in constraints}
@@ -285,7 +287,7 @@ def _risk_state(text: str) -> RiskState:
 
 
 def _guard(risk: Risk, limits: Limits, time: datetime) -> Risk:
-    """Count the stop-losses within the window."""
+    """Return the risk with the stop-losses in the window counted, and the guard applied."""
     window = timedelta(seconds=limits.stop_loss_window_s)
     recent = tuple(one for one in risk.stop_losses if time - one <= window)
     risk = evolve(risk, stop_losses=recent)
@@ -298,7 +300,7 @@ def _guard(risk: Risk, limits: Limits, time: datetime) -> Risk:
 
 
 def _with(risk: Risk, time: datetime, concern: Concern, why: str, state: RiskState | None = None) -> Risk:
-    """Return the risk with a concern; one that there is already stays as it began."""
+    """Return the risk with a concern added; an existing concern is unchanged."""
     if risk.has(concern):
         return risk
     return _judged(risk, (*risk.worries, Worry(concern, state or _STATES[concern], why, time)), time)
@@ -311,7 +313,7 @@ def _without(risk: Risk, time: datetime, *concerns: Concern) -> Risk:
 
 
 def _judged(risk: Risk, worries: tuple[Worry, ...], time: datetime) -> Risk:
-    """Return the risk with these worries, its state being that of the gravest, the oldest of those."""
+    """Return the risk with these worries; its state is that of the most severe, the oldest one if several are equal."""
     gravest = max(worries, key=lambda worry: _GRAVITY.index(worry.state), default=None)
     state = gravest.state if gravest else RiskState.ACTIVE
     why = f"{gravest.concern}: {gravest.why}" if gravest else ""

@@ -1,6 +1,6 @@
-"""Strategies: agents that are asked about a `Market` and answer with the orders that they want, plus their indicators.
+"""Strategies: agents that are asked about a `Market` and return the orders they want, plus their indicators.
 
-What the harness does for a strategy, at each slice, for each symbol whose price is believed:
+What the harness does for a strategy, at each slice, for each symbol with a believed price:
 
     state     standings: Mapping[str, Mapping[str, Standing]]      by symbol, by name; empty at the start
     split     standings[symbol] = after_split(strategy.indicators, standings.get(symbol, {}), float(bar.split))
@@ -9,14 +9,15 @@ What the harness does for a strategy, at each slice, for each symbol whose price
     quote     Quote(close, units, values(strategy.indicators, standings[symbol]), pending, lot)
     ask       orders = await self.run_agent(strategy.agent, Market(time, quotes, cash, equity, previous))
 
-A strategy is pure but for the agent's `async`: it has no state of its own, so nothing of it is lost in a crash. Ready-made:
+Apart from the agent's `async`, a strategy is pure: it has no state of its own, so a crash loses nothing of it. Ready-made:
 
     rsi_strategy         buys what has fallen too fast, sells what has risen too fast
     cross_strategy       holds a symbol while its fast moving average is above its slow one
-    portfolio_strategy   holds several symbols in given parts, and sets them right when they have drifted
+    portfolio_strategy   holds several symbols at given weights, and rebalances when they have drifted
 
-The position that is wanted follows from the numbers of the moment, not from having seen averages cross: what a crash, a latch
-or a venue has prevented at the crossing is made good at the next slice.
+The wanted position follows from the current numbers, not from the event of averages crossing: an order that a crash, a latch
+or a
+venue prevented at the crossing is placed at the next slice.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ from harnesses.trading.market.orders import ONE, ZERO, Order, Side, exact
 
 @frozen
 class Quote:
-    """What a strategy is told of one symbol that it may trade now."""
+    """The market and position of one symbol that may be traded now."""
 
     close: Decimal
     units: Decimal = ZERO
-    """Held, 0 or more."""
+    """Units held, 0 or more."""
     indicators: Mapping[str, float | None] = field(factory=dict[str, float | None])
-    """The numbers of the indicators that the strategy named; None for one that has not seen enough prices."""
+    """Values of the strategy's indicators by name; None for one that has not seen enough prices."""
     pending: Decimal = ZERO
-    """Units that orders which are still open may bring; below 0 if they sell."""
+    """Units that open orders may still buy; negative if they sell."""
     lot: Decimal = ONE
-    """Units are bought and sold in multiples of it."""
+    """Lot size: units are bought and sold in multiples of it."""
 
     @property
     def sellable(self) -> Decimal:
-        """Units held that no open order sells already, in whole lots."""
+        """Units that may be sold, in whole lots: those held less those that open orders sell."""
         return self.whole(self.units + min(self.pending, ZERO))
 
     @property
@@ -60,7 +61,7 @@ class Quote:
         return self.units + self.pending
 
     def whole(self, units: Decimal) -> Decimal:
-        """Return the largest multiple of the lot that is not above `units`; 0 for less than nothing."""
+        """Return the largest multiple of the lot that is not above `units`; 0 for negative units."""
         return (max(units, ZERO) / self.lot).to_integral_value(ROUND_DOWN) * self.lot
 
     def bought_for(self, money: Decimal) -> Decimal:
@@ -70,35 +71,36 @@ class Quote:
 
 @frozen
 class Market:
-    """What a strategy is asked about: the market at one moment, and the account."""
+    """What a strategy is asked about: the market at one time, and the account."""
 
     time: datetime
-    """Of the slice; aware UTC."""
+    """Time of the slice; UTC, with zone."""
     quotes: Mapping[str, Quote]
-    """By symbol; one that did not trade, or whose price is not believed, is missing."""
+    """Quotes by symbol; a symbol that did not trade, or whose price is not believed, is left out."""
     cash: Decimal
     equity: Decimal
     previous: datetime | None = None
-    """The time of the slice that the strategy was asked about last; None for the first. A slice does not count if nothing
-    came of it: it was halted, or the data were stale, or what it wanted was kept back by the kill switch."""
+    """Time of the last slice that the strategy was asked about; None for the first. Slices whose orders were prevented, by a
+    halt,
+    stale data or the kill switch, do not count."""
 
     @property
     def free_cash(self) -> Decimal:
-        """Cash less what the open orders that buy may cost, at the close."""
+        """Cash less the cost of all open purchases, at the close."""
         return self.cash - sum((max(quote.pending, ZERO) * quote.close for quote in self.quotes.values()), ZERO)
 
 
 StrategyAgent: TypeAlias = Agent[Any, Market, Sequence[Order]]
-"""Asked at each slice; what it wants done, in the order in which it wants it done."""
+"""An agent that is asked at each slice, and returns the wanted orders in order of priority."""
 
 
 @frozen
 class Strategy:
-    """An agent that trades, and the indicators that it wants to be told of. It has no state of its own."""
+    """A trading agent and the indicators it needs. It has no state of its own."""
 
     agent: StrategyAgent
     indicators: Indicators = field(factory=dict[str, Indicator])
-    """Kept by the harness for each symbol, in its state; given to the agent in `Quote.indicators`, by the same names."""
+    """Indicators by name; the harness keeps their standings for each symbol and passes the values in `Quote.indicators`."""
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.agent, type) or not callable(getattr(self.agent, "run", None)):
@@ -108,12 +110,12 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """The agent's."""
+        """The agent's name."""
         return self.agent.name
 
 
 def check_part(who: str, name: str, part: Decimal, *, least: Decimal | None = None) -> Decimal:
-    """Return `part`; raise `HarnessMisuse` unless it is above 0 and at most 1; from `least` on, if there is one."""
+    """Return `part`; raise `HarnessMisuse` unless it is above 0 and at most 1, or from `least` to 1 if that is given."""
     part = exact(f"{who}: {name}", part)
     if part.is_finite() and part <= 1 and (part > 0 if least is None else part >= least):
         return part
@@ -125,14 +127,15 @@ LOW, HIGH = 30.0, 70.0
 
 
 def decide(rsi: float | None) -> Side | None:
-    """Return BUY below 30, SELL above 70, else None; 30 and 70 themselves are None, and so is no index yet."""
+    """Return BUY below 30, SELL above 70, else None; also None without an index."""
     if rsi is None or LOW <= rsi <= HIGH:
         return None
     return Side.BUY if rsi < LOW else Side.SELL
 
 
 def rsi_orders(market: Market, stake: Decimal, name: str = "rsi") -> list[Order]:
-    """Return the orders for one slice, sales first: SELL gives all, BUY spends `stake` of the equity if there is the cash."""
+    """Return the orders for one slice, sales first: SELL sells all units, BUY spends `stake` of the equity if cash
+    suffices."""
     sides = {symbol: decide(quote.indicators[name]) for symbol, quote in market.quotes.items()}
     return _follow_signals(market, stake, sides, lambda quote, _: f"RSI {quote.indicators[name]:.1f}")
 
@@ -140,7 +143,7 @@ def rsi_orders(market: Market, stake: Decimal, name: str = "rsi") -> list[Order]
 def _follow_signals(
     market: Market, stake: Decimal, sides: Mapping[str, Side | None], reason: Callable[[Quote, Side], str]
 ) -> list[Order]:
-    """Return the orders that follow from a signal for each symbol: all is sold, `stake` of the equity spent on a purchase."""
+    """Return the orders for each symbol's signal: a sale of all units, or a purchase for `stake` of the equity."""
     orders = [
         Order(symbol, Side.SELL, quote.sellable, reason=reason(quote, Side.SELL))
         for symbol, quote in market.quotes.items()
@@ -159,8 +162,8 @@ def rsi_strategy(stake: Decimal = Decimal("0.1"), *, period: int = 14) -> Strate
     """Return a strategy that decides by the relative strength index alone.
 
     Args:
-        stake: the part of the equity that one BUY may spend. It buys again at each slice at which the index is below 30.
-        period: prices that the index is over.
+        stake: fraction of the equity that one BUY may spend. It buys again at each slice with the index below 30.
+        period: number of price changes in the index.
     """
     stake = check_part("rsi_strategy", "stake", stake)
     name = f"rsi{period}"
@@ -172,14 +175,14 @@ def rsi_strategy(stake: Decimal = Decimal("0.1"), *, period: int = 14) -> Strate
 
 
 def trend(fast: float | None, slow: float | None) -> int:
-    """Return 1 if the fast average is above the slow one, -1 if it is below, 0 if they are equal or not there yet."""
+    """Return 1 if the fast average is above the slow one, -1 if it is below, 0 if they are equal or one is missing."""
     if fast is None or slow is None:
         return 0
     return (fast > slow) - (fast < slow)
 
 
 def cross_orders(market: Market, fast: str, slow: str, stake: Decimal) -> list[Order]:
-    """Return the orders for one slice, sales first: all of what falls is sold, `stake` of the equity buys what rises.
+    """Return the orders for one slice, sales first: sell all units in a downtrend, spend `stake` of the equity in an uptrend.
 
     Args:
         fast, slow: the names of the averages.
@@ -196,9 +199,9 @@ def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1
     """Return a strategy that follows two exponential moving averages.
 
     Args:
-        fast: window in slices, the shorter one.
-        slow: window in slices, the longer one.
-        stake: the part of the equity that is put in each symbol.
+        fast: window of the fast average, in slices; below `slow`.
+        slow: window of the slow average, in slices.
+        stake: fraction of the equity to invest in each symbol.
     """
     if not 0 < fast < slow:
         raise HarnessMisuse(f"cross_strategy: windows: expected 0 < fast < slow, was fast {fast}, slow {slow}")
@@ -213,20 +216,20 @@ def cross_strategy(fast: int = 20, slow: int = 50, stake: Decimal = Decimal("0.1
 
 @frozen
 class Plan:
-    """What the portfolio is to be."""
+    """The target of a portfolio."""
 
     weights: Mapping[str, Decimal]
-    """By symbol, parts of what is invested; together at most 1. What is held of other symbols is left alone."""
+    """Target weights by symbol, as fractions of the invested money; their sum is at most 1. Other holdings are left alone."""
     reserve: Decimal
-    """The part of the equity that stays in cash, for fees and for prices that move before an order is filled."""
+    """Fraction of the equity kept in cash, for fees and for price changes before an order is filled."""
     band: Decimal
-    """Nothing is traded while every symbol is within this part of the equity from its target."""
+    """Tolerance as a fraction of the equity: nothing is traded while every symbol is within it."""
     every_days: int | None
-    """Calendar days from one look at the portfolio to the next; None looks at every slice."""
+    """Calendar days between two rebalancings; None checks at every slice."""
 
 
 def portfolio_orders(market: Market, plan: Plan) -> list[Order]:
-    """Return the orders that make of the portfolio what it is to be, sales first; none if it is near enough."""
+    """Return the orders that bring the portfolio to its target, sales first; none if it is within the band."""
     if market.equity <= 0 or not due(market.previous, market.time, plan.every_days):
         return []
     quotes = {symbol: market.quotes[symbol] for symbol in plan.weights if symbol in market.quotes}
@@ -249,7 +252,8 @@ def portfolio_orders(market: Market, plan: Plan) -> list[Order]:
 
 
 def due(previous: datetime | None, time: datetime, every_days: int | None) -> bool:
-    """Return whether a period of `every_days` calendar days has begun since `previous`. The periods are the same for all."""
+    """Return whether a new period of `every_days` calendar days has begun since `previous`; all harnesses share the
+    periods."""
     if previous is None or every_days is None:
         return True
     return previous.toordinal() // every_days != time.toordinal() // every_days
@@ -262,13 +266,13 @@ def portfolio_strategy(
     every_days: int | None = None,
     reserve: Decimal = Decimal("0.02"),
 ) -> Strategy:
-    """Return a strategy that keeps several symbols in given parts.
+    """Return a strategy that keeps several symbols at given weights.
 
     Args:
-        weights: by symbol, together at most 1; symbols alone share equally.
-        band: nothing is traded while every symbol is within this part of the equity from its target.
-        every_days: calendar days between rebalances; None checks at every slice.
-        reserve: the part of the equity that stays in cash, for fees and price moves before an order is filled.
+        weights: by symbol, with a sum of at most 1; a plain list of symbols gives equal weights.
+        band: tolerance as a fraction of the equity: nothing is traded while every symbol is within it.
+        every_days: calendar days between two rebalancings; None checks at every slice.
+        reserve: fraction of the equity kept in cash, for fees and for price changes before an order is filled.
     """
     parts = weights if isinstance(weights, Mapping) else equal_weights(weights)
     parts = {
@@ -289,14 +293,14 @@ def portfolio_strategy(
 
 
 def equal_weights(symbols: Sequence[str]) -> dict[str, Decimal]:
-    """Return the same part for each symbol; together no more than 1."""
+    """Return equal weights for the symbols, with a sum of at most 1."""
     if not symbols or isinstance(symbols, str):
         raise HarnessMisuse(f"portfolio_strategy: weights: expected a list of symbols, was {symbols!r}")
     return dict.fromkeys(symbols, (ONE / len(symbols)).quantize(Decimal("1e-9"), ROUND_DOWN))
 
 
 def _share(wanted: Mapping[str, Decimal], money: Decimal) -> dict[str, Decimal]:
-    """Return how much money each one gets: what it wants, or if there is not so much, a part of it in proportion."""
+    """Return the money for each symbol: as wanted, or reduced in proportion if there is not enough."""
     total = sum(wanted.values(), ZERO)
     if total <= money:
         return dict(wanted)

@@ -1,4 +1,4 @@
-"""What a trading harness is made of, and what its strategy answers, looked at before it does harm. Pure."""
+"""Checks of a trading harness's parts and of its strategy's answers, before they are used. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harnesses.trading.strategies import Strategy
 
 
 def check_parts(feed: object, broker: object, strategy: object, limits: object) -> None:
-    """Raise `HarnessMisuse` unless each is what a trading harness can be made of; all but the feed may be None."""
+    """Raise `HarnessMisuse` unless each part has the right type; all except the feed may be None."""
     _check_has("feed", feed, "next_slice", "a feed, such as ReplayFeed.read({'SPY': 'spy.csv'})")
     if broker is not None:
         _check_has("broker", broker, "submit", "a broker, such as PaperBroker(), or None")
@@ -24,7 +24,7 @@ def check_parts(feed: object, broker: object, strategy: object, limits: object) 
 
 
 def check_seconds(period_s: object, patience_s: object) -> None:
-    """Raise `HarnessMisuse` unless both are lengths of time; a period is one that passes."""
+    """Raise `HarnessMisuse` unless both are valid durations and the period is above 0."""
     if not (isinstance(period_s, int | float) and isfinite(period_s) and period_s > 0):
         raise _misuse("period_s", "seconds above 0", period_s, "with 60 the feed is asked once a minute")
     if not (isinstance(patience_s, int | float) and patience_s >= 0):
@@ -32,25 +32,25 @@ def check_seconds(period_s: object, patience_s: object) -> None:
 
 
 def orders_from(name: str, answer: object) -> Sequence[Order]:
-    """Return the orders that a strategy has answered with.
+    """Return the orders in a strategy's answer.
 
     Raises:
-        HarnessMisuse: it is not a sequence of orders.
+        HarnessMisuse: the answer is not a sequence of orders.
     """
     if isinstance(answer, Sequence) and not isinstance(answer, str | bytes):
         wrong = [one for one in cast(Sequence[object], answer) if not isinstance(one, Order)]
         if not wrong:
             return cast(Sequence[Order], answer)
-        raise HarnessMisuse(f"strategy {name!r}: expected a list of Order, was one with {wrong[0]!r:.120}; say Order(…)")
+        raise HarnessMisuse(f"strategy {name!r}: expected a list of Order, was one with {wrong[0]!r:.120}; use Order(…)")
     way_out = "return [order]" if isinstance(answer, Order) else "return [] for none"
     raise HarnessMisuse(f"strategy {name!r}: expected a list of Order, was {answer!r:.120}; {way_out}")
 
 
 def _check_has(name: str, part: object, method: str, expected: str) -> None:
     if isinstance(part, type):
-        raise _misuse(name, expected, part, f"make one of it: {part.__name__}(…)")
+        raise _misuse(name, expected, part, f"create one: {part.__name__}(…)")
     if not callable(getattr(part, method, None)):
-        raise _misuse(name, expected, part, f"it needs the method {method}")
+        raise _misuse(name, expected, part, f"add the method {method}")
 
 
 def _misuse(name: str, expected: str, was: object, way_out: str) -> HarnessMisuse:

@@ -1,15 +1,15 @@
-"""`TradingHarness`: follows a feed, asks a strategy, trades at a venue within limits. Backtest, paper and live are one code.
+"""`TradingHarness`: polls a feed, asks a strategy, trades within limits. Backtest, paper and live trading share this code.
 
     feed ──slice──►  account  ──►  risk  ──►  strategy  ──orders──►  screening  ──►  `once`  ──►  broker ──► venue
                         ▲                                                                            │
                         └───────────────────────── fills, reports ───────────────────────────────────┘
 
-The laws:
+Invariants:
 
-    nothing is traded before the book and the venue's account are the same, to the last digit
-    what is to be placed in a step is decided once: it is on record before the first order goes out, and an attempt that
-    takes the step up again goes on with it, dropping what was not begun and may not be any more
-    every order is an effect, under a client id that comes of harness, step, key and the account's life: none is placed twice
+    nothing is traded before the book and the venue's account are exactly equal
+    the orders of a step are decided once: the decision is recorded before the first order is sent, and an attempt that repeats
+    the step continues with it, dropping orders that were not begun and are no longer allowed
+    every order is an effect, under a client id derived from harness, step, key and the account's salt: none is placed twice
 """
 
 from __future__ import annotations
@@ -42,26 +42,28 @@ from harnesses.trading.trading_checks import check_parts, check_seconds, orders_
 
 
 class BooksDiffer(Waiting):
-    """What the venue says we own is not what the harness knows of. A person must find out why, and may have it adopted."""
+    """The venue's account differs from the harness's book. A person must find out why, and may adopt the venue's account."""
 
 
 class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput]):
-    """Trades the symbols of a feed at the venue of a broker; one step for each slice, and for what happens between two.
+    """Trades the symbols of a feed through a broker; one step for each slice, and for events between two slices.
 
-    It is complete when the feed is at its end; over an endless feed it never is. The first step opens the books. A halt does
-    not end it: it goes on recording the market, and under the kill switch too. As long as the risk is not active, purchases
-    that are still open are cancelled. Operators tell it what to do by messages; see `market_turn`.
+    It is complete when the feed ends, never with an endless feed. The first step opens the books. A halt or the kill switch
+    does
+    not end it: it continues to record the market. While the risk is not active, open purchases are cancelled. Operators
+    control
+    it by messages; see `market_turn`.
 
     Args:
-        feed: is asked for the slice after `state.time`, so a resumed harness goes on with the next one.
-        broker: the default trades on paper, in memory. A harness that is to outlive its program needs one that does.
-        strategy: the default goes by the relative strength index.
-        cash: what the default broker starts with.
-        limits: what no strategy can go beyond. Limits named in `constraints` take the place of these.
-        period_s: seconds from one poll to the next. What has come meanwhile is all taken in, slice by slice, with the next.
-        patience_s: how long the venue, or the feed, may be out of reach, once the harness has started, before it fails.
-        constraints: handed to the strategy's agent.
-        initial_state: a state to go on from, instead of a new account.
+        feed: asked for the slice after `state.time`, so that a resumed harness continues with the next one.
+        broker: the default trades on paper, in memory. A harness that is to be resumed needs a broker with a file.
+        strategy: the default uses the relative strength index.
+        cash: initial cash of the default broker.
+        limits: limits that no strategy can exceed. Values in `constraints` override these.
+        period_s: seconds between two polls. All slices that have arrived in between are processed at the next poll.
+        patience_s: seconds for which the venue or the feed may be out of reach, once started, before the harness fails.
+        constraints: passed to the strategy's agent.
+        initial_state: a state to continue from, instead of a new account.
     """
 
     def __init__(
@@ -91,15 +93,15 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._foreign: tuple[OrderReport, ...] = ()
         self._poller = FeedPoller(feed, period_s, patience_s)
         self._reached = 0.0
-        """When the venue answered last, by Trio's clock."""
+        """When the venue last answered, on Trio's clock."""
 
     figures = staticmethod(figures)
-    """What a governor from outside goes by, besides the harness's own limits."""
+    """Figures for an external governor, in addition to the harness's own limits."""
     moment = staticmethod(moment)
 
     @property
     def symbols(self) -> Sequence[str]:
-        """What is traded."""
+        """The traded symbols."""
         return self._feed.symbols
 
     def is_complete(self) -> bool:
@@ -131,17 +133,17 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
 
     @property
     def halted(self) -> str:
-        """Why nothing is done that the strategy wants; empty while something may be."""
+        """Why the strategy's orders are refused; empty while trading is allowed."""
         risk = self.state.risk
         return (risk.why or "halted") if risk.state is RiskState.HALTED else ""
 
     # at the start of each attempt
 
     async def _start(self) -> None:
-        """Get ready to trade; return when the book and the venue's account are the same, or are to be made so.
+        """Prepare to trade; return when the book equals the venue's account, or is about to be opened or adopted from it.
 
         Raises:
-            BooksDiffer: they are not.
+            BooksDiffer: they differ.
             BrokerUnavailable: the venue cannot be asked.
         """
         self._inbox.clear()
@@ -155,22 +157,22 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         self._foreign = await self._desk.foreign(known)
 
     async def _check(self, book: Book, decision: Decision | None) -> None:
-        """Compare the book with the venue's account; what is filled while we look is looked at again."""
+        """Compare the book with the venue's account; compare again if fills arrive meanwhile."""
         found: tuple[str, ...] = ()
         for passed_s in range(TRIES):
-            # What was filled may be in the account before it is told as a fill.
+            # A fill may be in the account before it is reported as a fill.
             await self.sleep(passed_s)
             found = await self._desk.differences(book)
             if not found:
                 return
-            # The venue may have seen the slice that comes next already, and a split with it.
+            # The venue may already have seen the next slice, and a split in it.
             market = decision.market if decision else await self._feed.next_slice(self.state.time)
             split = with_splits(book, market)
             if split is not book and not await self._desk.differences(split):
                 return
         raise BooksDiffer(
-            f"to go on with the venue's: `orchestrator trading adopt {quote(self.name)}`, then start it again; but find out "
-            f"why harness {self.name!r} and the account at {self._desk.broker.name} differ: {'; '.join(found)}"
+            f"to continue with the venue's account: `orchestrator trading adopt {quote(self.name)}`, then start again; first "
+            f"find out why harness {self.name!r} and the account at {self._desk.broker.name} differ: {'; '.join(found)}"
         )
 
     def _read_messages(self) -> None:
@@ -183,11 +185,10 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
     # a turn
 
     async def _reaching(self, *, more: bool = False) -> tuple[Turn, StepYield[MarketSlice | None, TradingOutput]] | None:
-        """Return a turn and its step; None if there is nothing to record, or the venue out of reach for now.
+        """Return a turn and its step; None if there is nothing to record, or the venue is out of reach for now.
 
         Args:
-            more: whether there was a slice before it at the same poll: then there is no turn without another one, or a word of
-                an operator.
+            more: whether this poll has given a slice already: then a turn needs another slice or a command of an operator.
         """
         try:
             turn = await self._begin()
@@ -200,13 +201,13 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         return None if made is None else (turn, made)
 
     def _end(self, turn: Turn) -> None:
-        """Go on after a step is recorded, and its messages with it."""
+        """Adopt the turn's results after its step and messages are recorded."""
         self._inbox.clear()
         if turn.stopping:
             raise Stopping
 
     async def _begin(self) -> Turn:
-        """Return a turn with what has come in: messages, and a slice; if an attempt has decided already, that one's."""
+        """Return a turn with the new messages and slice; if an earlier attempt has decided already, with its decision."""
         self._read_messages()
         state = self.state
         decision = await self._desk.taken_up() if self.effects else None
@@ -228,7 +229,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         )
 
     async def _next_slice(self, state: TradingState) -> MarketSlice | None:
-        """Return what is next; nothing before the books are open, nor when told to stop: it waits for the next start."""
+        """Return the next slice; None before the books are open, and after a stop command, so that the next start gets it."""
         if state.book is None or self._is_stopping():
             return None
         return await self._poller.next_slice(state.time)
@@ -249,23 +250,23 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         return made
 
     async def _look(self, turn: Turn) -> None:
-        """Take in what the market and the venue say."""
+        """Update the turn from the market and the venue."""
         if turn.market is not None:
             await self._desk.observe(turn.market)
             if any(bar.split != ONE for bar in turn.market.bars.values()):
-                # What was filled before the split, and is told only now, is in units of before it.
+                # Fills from before the split that are reported only now are in units from before the split.
                 await self._desk.take_fills(turn, until_decision=turn.resumed, before=turn.market.time)
             turn.state = take_slice(turn.state, turn.market, self._strategy.indicators, self._limits)
         if turn.opens or any(command.do == Verb.ADOPT for command in turn.commands):
             await self._desk.adopt(turn)
         if self.current_step == 0:
-            # A recording has a clock of its own, so that a backtest is the same to the last bit.
+            # A recording has its own clock, so that a backtest is exactly reproducible.
             await self._desk.salt(turn, uuid4() if self._poller.is_live else "")
         await self._desk.refresh(turn)
         await self._desk.take_fills(turn, until_decision=turn.resumed)
 
     def _judge(self, turn: Turn) -> None:
-        """Assess the risk, then do what operators say."""
+        """Assess the risk, then carry out the operators' commands."""
         risk, state = turn.state.risk, turn.state
         live, bar_s = self._poller.is_live, self._poller.bar_s
         turn.limits = limits_for(self._limits, live=live, bar_s=bar_s, gaps_s=state.gaps_s, period_s=self._period_s)
@@ -281,7 +282,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             turn.lost = frozenset(past_stop_loss(self._limits, known, average_costs(turn.state.book)))
 
     async def _trade(self, turn: Turn) -> None:
-        """Cancel, decide, place; in a step that is taken up again, what an earlier attempt has placed may go as well."""
+        """Cancel, decide and place orders; a repeated step may also cancel orders that an earlier attempt placed."""
         await self._desk.cancel(turn)
         if turn.decision is None and not turn.stopping:
             await self._decide(turn)
@@ -295,7 +296,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
             turn.state = evolve(turn.state, asked=turn.market.time)
 
     async def _decide(self, turn: Turn) -> None:
-        """Decide what to place, and have that on record."""
+        """Decide which orders to place, and record the decision."""
         wanted = [*self._wanted(turn), *await self._asked(turn)]
         if not wanted:
             return
@@ -312,17 +313,17 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         await self._desk.decide(turn, Decision(turn.market, turn.time, placed, screening.refused, turn.asked))
 
     def _wanted(self, turn: Turn) -> Sequence[Wanted]:
-        """Return what the rules, or an operator's word, want sold."""
+        """Return the sales that the rules or an operator want."""
         known, closing = exposures(turn.state, self._desk.instruments, turn.market), turn.closing
         if closing is not None:
-            # Between two slices only because of a message: what could not be sold at once waits for the next slice.
+            # Reached between two slices only after a message: what could not be sold at once waits for the next slice.
             return sale_of_all(known, closing, turn.state.risk.why) if turn.market or turn.commands else ()
         if turn.market is None or turn.state.book is None:
             return ()
         return stop_loss_orders(self._limits, known, average_costs(turn.state.book))
 
     async def _asked(self, turn: Turn) -> Sequence[Wanted]:
-        """Return what the strategy wants; it is not asked where nothing of it would be allowed."""
+        """Return the strategy's orders; the strategy is not asked when none would be allowed."""
         if turn.market is None or turn.state.risk.state is RiskState.HALTED or is_stale(turn.limits, turn.age_s):
             return ()
         known = exposures(turn.state, self._desk.instruments, turn.market)
@@ -332,7 +333,7 @@ class TradingHarness(BaseHarness[TradingState, MarketSlice | None, TradingOutput
         return [Wanted(order) for order in orders_from(self._strategy.name, answer)]
 
     def _dropped(self, turn: Turn, decision: Decision) -> dict[str, str]:
-        """Return which orders that an earlier attempt has decided on may not be placed any more, and why."""
+        """Return, by client id, the orders of an earlier attempt that may no longer be placed, each with the reason."""
         known = exposures(turn.state, self._desk.instruments, turn.market)
         dropped: dict[str, str] = {}
         for placed in decision.placed:

@@ -108,10 +108,10 @@ async def test_a_feed_that_can_not_be_asked_says_so(venue: RunningVenue, options
     venue.control("restart", down_s=2.0)
     await trio.sleep(0.1)
 
-    with pytest.raises(FeedUnavailable, match="ccxt:binance does not tell its bars"):
+    with pytest.raises(FeedUnavailable, match="ccxt:binance does not provide its bars"):
         await feed.next_slice(feed.now())
 
 
 def test_a_timeframe_that_the_exchange_does_not_have_is_named() -> None:
-    with pytest.raises(HarnessMisuse, match=r"timeframe '7m' is not known: expected one of .*1m"):
+    with pytest.raises(HarnessMisuse, match=r"timeframe '7m' is unknown: expected one of .*1m"):
         CcxtFeed("binance", [BTC], "7m")

@@ -36,7 +36,7 @@ async def test_an_order_that_was_taken_without_an_answer_is_found(venue: Running
     order = placed("a")
     venue.fates(fate)
 
-    with pytest.raises(BrokerUnavailable, match="order a: it is unknown whether ccxt:binance has taken it"):
+    with pytest.raises(BrokerUnavailable, match="order a: it is unknown whether ccxt:binance accepted it"):
         await broker.submit(order)
     found = await broker.find(order)
 
@@ -115,7 +115,7 @@ async def test_an_answer_for_another_order_is_no_answer(venue: RunningVenue, opt
 
     await broker.submit(placed("a"))
 
-    with pytest.raises(BrokerUnavailable, match="order b: ccxt:binance has answered for another: expected its id, was 'a'"):
+    with pytest.raises(BrokerUnavailable, match="order b: ccxt:binance answered for another order: expected its id, was 'a'"):
         await broker.submit(placed("b"))
 
 
@@ -197,7 +197,7 @@ async def test_an_order_does_not_wait_for_its_rate_for_ever(venue: RunningVenue,
     broker = CcxtBroker("binance", options, max_wait_s=0.5)
     venue.fates(Fate.LIMITED)
 
-    with pytest.raises(OrderRefused, match="order a: ccxt:binance has refused it: DDoSProtection"):
+    with pytest.raises(OrderRefused, match="order a: ccxt:binance refused it: DDoSProtection"):
         await broker.submit(placed("a"))
 
     assert (venue.books()["arrivals"], venue.books()["orders"]) == (1, 0)

@@ -1,11 +1,13 @@
-"""A broker at an exchange that ccxt knows. Proven with Binance's spot dialect alone; any other is refused, or taken as a risk.
+"""A broker for exchanges supported by ccxt. Tested with Binance spot only; other exchanges are refused or need
+`unproven=True`.
 
-The law: `find` says None only when the venue's own clock has passed the moment up to which it would have taken the order.
-An exchange that does not say until when a request is valid (all but `ccxt_client.LAPSING`) never gets that answer from it:
-an order that is not found there is of `UnknownOutcome`, until a person decides.
+Invariant: `find` returns None only once the venue's own clock has passed the time up to which it would accept the order. An
+exchange whose requests do not expire (all except `ccxt_client.LAPSING`) never gives that certainty: an order not found there
+raises `UnknownOutcome` until an operator settles it.
 
-It relies on the venue refusing what comes after `timestamp + recvWindow` by a clock that does not go back further than
-`margin_s`, and on an order that was taken being seen within `margin_s`.
+Assumptions: the venue refuses requests after `timestamp + recvWindow`; its clock never goes back by more than `margin_s`; and
+    an
+accepted order is visible within `margin_s`.
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ _PAUSE_S = 0.05
 
 
 class CcxtBroker:
-    """A broker at an exchange.
+    """A broker at one exchange.
 
     Args:
-        exchange: ccxt's name of it.
-        unproven: whether to deal with an exchange, or at a market, for which none of this has been proven: what is ignored in
-            an order there makes another order of it.
-        max_wait_s: how long an order may wait for the venue's rate limit before it counts as refused: it was decided on what
-            the market was before.
+        exchange: ccxt's id of the exchange.
+        unproven: whether to allow an exchange or a type of market that has not been tested: such an exchange may ignore a
+            parameter of an order and so place a different order.
+        max_wait_s: maximum seconds an order may wait for the venue's rate limit before it counts as refused, because it was
+            decided on older market data.
     """
 
     def __init__(self, exchange: str, options: CcxtOptions, *, unproven: bool = False, max_wait_s: float = 5.0) -> None:
@@ -56,9 +58,9 @@ class CcxtBroker:
         self._unproven = unproven
         self._max_wait_s = max_wait_s
         self._sent: OrderedDict[str, float] = OrderedDict()
-        """Until when, by the venue's clock in ms, it may take what was sent, by client id."""
+        """By client id, until when the venue may accept a sent order, in ms of the venue's clock."""
         self._client_ids: OrderedDict[tuple[str, str], str] = OrderedDict()
-        """By symbol and the venue's id of an order."""
+        """Client ids by symbol and the venue's order id."""
 
     async def connect(self, symbols: Sequence[str]) -> Mapping[str, Instrument]:
         await self._get_ready()
@@ -67,8 +69,8 @@ class CcxtBroker:
             raise HarnessMisuse(f"{self.name} has no market {unknown[0]!r}: expected one of its symbols, such as 'BTC/USDT'")
         if not self._unproven and (other := [symbol for symbol in symbols if not markets[symbol].get("spot")]):
             raise HarnessMisuse(
-                f"{self.name}: {other[0]!r} is a market of type {markets[other[0]].get('type')!r}: expected spot, for "
-                "which alone orders and account are proven; trade that, or take the risk with unproven=True"
+                f"{self.name}: {other[0]!r} is a market of type {markets[other[0]].get('type')!r}: expected spot, "
+                "the only type that is tested; trade a spot market, or accept the risk with unproven=True"
             )
         self._quote(symbols)
         return {symbol: parse_instrument(markets[symbol], self._client.precision_mode) for symbol in symbols}
@@ -86,19 +88,19 @@ class CcxtBroker:
             except CallFailed as error:
                 if error.verdict in (Verdict.UNKNOWN, Verdict.NOT_FOUND):
                     raise BrokerUnavailable(
-                        f"order {placed.client_id}: it is unknown whether {self.name} has taken it: {error.text}; ask `find`"
+                        f"order {placed.client_id}: it is unknown whether {self.name} accepted it: {error.text}; ask `find`"
                     ) from error
                 self._sent.pop(placed.client_id, None)
                 pause_s = 1.0 if error.retry_after_s is None else error.retry_after_s
                 if error.verdict is Verdict.REFUSED or trio.current_time() + pause_s > deadline_s:
-                    raise OrderRefused(f"order {placed.client_id}: {self.name} has refused it: {error.text}") from error
-                # It was certainly not taken, so to send it again is not to try what may have been done.
+                    raise OrderRefused(f"order {placed.client_id}: {self.name} refused it: {error.text}") from error
+                # The order was certainly not accepted, so sending it again cannot place it twice.
                 await self._recover(error, pause_s)
             else:
                 report = parse_report(raw, placed)
                 if report.client_id != placed.client_id:
                     raise BrokerUnavailable(
-                        f"order {placed.client_id}: {self.name} has answered for another: expected its id, "
+                        f"order {placed.client_id}: {self.name} answered for another order: expected its id, "
                         f"was {report.client_id!r:.80}; ask `find`"
                     )
                 self._sent.pop(placed.client_id, None)
@@ -109,9 +111,9 @@ class CcxtBroker:
         try:
             await self._ask("cancel_order", None, symbol, params=self._by_client_id(client_id))
         except CallFailed as error:
-            # Not there, or not open any more; what the venue says of it now tells which.
+            # Either unknown or no longer open; the query below tells which.
             if error.verdict is not Verdict.NOT_FOUND:
-                raise BrokerUnavailable(f"order {client_id}: {self.name} has not cancelled it: {error.text}") from error
+                raise BrokerUnavailable(f"order {client_id}: {self.name} did not cancel it: {error.text}") from error
         return await self._query(client_id, symbol)
 
     async def find(self, placed: PlacedOrder) -> OrderReport | None:
@@ -121,8 +123,8 @@ class CcxtBroker:
             return found
         if not self._client.lapses:
             raise UnknownOutcome(
-                f"order {placed.client_id}: {self.name} does not know it, and does not say until when it might take it: "
-                "expected an exchange whose requests lapse; find out at the venue, and settle it by hand"
+                f"order {placed.client_id}: {self.name} does not know it, and does not say until when it might accept it: "
+                "expected an exchange whose requests expire; look the order up at the venue, and settle it by hand"
             )
         await self._wait_until_lapsed(placed.client_id)
         found = await self._query(placed.client_id, placed.order.symbol, placed)
@@ -162,8 +164,8 @@ class CcxtBroker:
     async def _get_ready(self) -> None:
         if not (self._unproven or self._client.lapses):
             raise HarnessMisuse(
-                f"{self.name} speaks a dialect that is not proven: expected one of {', '.join(sorted(LAPSING))}; elsewhere a "
-                "stop may be carried out at market, and an order may not be found again; trade at one of those, or take the "
+                f"{self.name} is not tested: expected one of {', '.join(sorted(LAPSING))}; at other exchanges a stop may be "
+                "executed as a market order, and an order may not be found again; trade at one of those, or accept the "
                 "risk with unproven=True"
             )
         try:
@@ -172,13 +174,13 @@ class CcxtBroker:
             raise BrokerUnavailable(f"{self.name} cannot be reached: {error.text}") from error
 
     def _check_declared(self, placed: PlacedOrder) -> None:
-        """Refuse an order before it is sent if the exchange does not declare that it heeds all of it."""
+        """Refuse an order before it is sent if the exchange does not declare support for all of its parameters."""
         client, order = self._client, placed.order
         missing = undeclared(order.kind, client.has, client.features, client.markets.get(order.symbol, {}))
         if missing:
             raise OrderRefused(
                 f"order {placed.client_id}: {self.name} does not declare {order.kind} orders in {order.symbol}: expected "
-                f"{missing} of ccxt's; it was not sent"
+                f"{missing} in ccxt's description of the exchange; it was not sent"
             )
 
     async def _send(self, placed: PlacedOrder) -> Raw:
@@ -188,7 +190,7 @@ class CcxtBroker:
             options = self._client.options
             self._sent[placed.client_id] = stamp_ms + (options.recv_window_s + options.margin_s) * 1000
             if len(self._sent) > _REMEMBERED:
-                # Of those `find` waits for longer than it need.
+                # For these, `find` waits longer than necessary.
                 self._sent.popitem(last=False)
 
         order = placed.order
@@ -207,10 +209,10 @@ class CcxtBroker:
         try:
             await self._client.read_clock()
         except CallFailed as failed:
-            raise OrderRefused(f"{self.name} has refused an order, and is gone since: {error.text}") from failed
+            raise OrderRefused(f"{self.name} refused an order, and is out of reach since then: {error.text}") from failed
 
     async def _wait_until_lapsed(self, client_id: str) -> None:
-        """Wait until the venue would not take the order any more, whoever has sent it: this process or one before it."""
+        """Wait until the venue would no longer accept the order, whichever process sent it."""
         try:
             lapses_ms = self._sent.get(client_id)
             if lapses_ms is None:
@@ -219,24 +221,24 @@ class CcxtBroker:
             if await self._client.wait_until(lapses_ms):
                 return
         except CallFailed as error:
-            raise BrokerUnavailable(f"order {client_id}: {self.name} does not tell the time: {error.text}") from error
+            raise BrokerUnavailable(f"order {client_id}: {self.name} does not report its time: {error.text}") from error
         raise BrokerUnavailable(
-            f"order {client_id}: {self.name}'s clock does not pass the moment up to which it would take it: expected that "
+            f"order {client_id}: {self.name}'s clock has not passed the time up to which it would accept it: expected that "
             f"within {self._client.options.patience_s} s; ask again later"
         )
 
     async def _query(self, client_id: str, symbol: str, placed: PlacedOrder | None = None) -> OrderReport | None:
-        """Return what the venue says of an order now."""
+        """Return the venue's current report on an order; None if it does not know the order."""
         try:
             raw = await self._ask("fetch_order", None, symbol, params=self._by_client_id(client_id))
         except CallFailed as error:
             if error.verdict is Verdict.NOT_FOUND:
                 return None
-            raise BrokerUnavailable(f"order {client_id}: {self.name} does not say: {error.text}") from error
+            raise BrokerUnavailable(f"order {client_id}: {self.name} does not report on it: {error.text}") from error
         report = parse_report(raw, placed)
         if report.client_id != client_id:
             raise BrokerUnavailable(
-                f"order {client_id}: {self.name} has answered for another: expected its id, was {report.client_id!r:.80}"
+                f"order {client_id}: {self.name} answered for another order: expected its id, was {report.client_id!r:.80}"
             )
         return self._noted(report)
 
@@ -247,10 +249,10 @@ class CcxtBroker:
         try:
             return await self._ask(method, *args, params=params)
         except CallFailed as error:
-            raise BrokerUnavailable(f"{self.name} does not tell the {what}: {error.text}") from error
+            raise BrokerUnavailable(f"{self.name} does not report the {what}: {error.text}") from error
 
     async def _trades_from(self, symbol: str, after: str | None) -> Sequence[Raw]:
-        """Return all executions of a symbol after an id, page by page."""
+        """Return all executions of a symbol after an id, reading page by page."""
         trades: list[Raw] = []
         first = 0 if after is None else int(after) + 1
         while True:
@@ -261,7 +263,7 @@ class CcxtBroker:
             first = int(trades[-1]["id"]) + 1
 
     async def _last_trades(self, symbol: str, after: str | None) -> Sequence[Raw]:
-        """Return the executions after an id, of an exchange that tells the last ones only."""
+        """Return the executions after an id, for an exchange that reports only the most recent ones."""
         trades: Sequence[Raw] = await self._certainly("fills", "fetch_my_trades", symbol, None, _PAGE)
         ids = [str(raw["id"]) for raw in trades]
         if after in ids:
@@ -269,14 +271,14 @@ class CcxtBroker:
         if after is None and len(trades) < _PAGE // 20:
             return trades
         raise BrokerUnavailable(
-            f"{self.name} does not tell all fills of {symbol}: expected that of {after or 'the beginning'} among the last "
-            f"{len(trades)}; find out at the venue"
+            f"{self.name} does not report all fills of {symbol}: expected that of {after or 'the beginning'} among the last "
+            f"{len(trades)}; look them up at the venue"
         )
 
     async def _client_id(self, symbol: str, venue_id: str) -> str:
-        """Return the client id of an order, which its executions do not tell."""
+        """Return the client id of an order, which the venue's executions do not contain."""
         if (symbol, venue_id) not in self._client_ids and self._client.lapses:
-            # Those that come after it too: whoever asks for one fill asks for the next.
+            # Fetch the later orders too, because the caller asks for the following fills next.
             page = await self._certainly("orders", "fetch_orders", symbol, None, _PAGE, params={"orderId": venue_id})
             for raw in page:
                 self._noted(parse_report(raw))
@@ -286,15 +288,15 @@ class CcxtBroker:
         return self._client_ids[symbol, venue_id]
 
     def _noted(self, report: OrderReport) -> OrderReport:
-        """Remember whose order it is."""
+        """Remember the client id of the report's order, and return the report."""
         self._client_ids[report.symbol, report.venue_id] = report.client_id
         if len(self._client_ids) > _REMEMBERED:
             self._client_ids.popitem(last=False)
         return report
 
     def _quote(self, symbols: Sequence[str]) -> str:
-        """Return the currency that all of them are paid in."""
+        """Return the quote currency that all symbols share."""
         quotes = {str(self._client.markets[symbol]["quote"]) for symbol in symbols}
         if len(quotes) != 1:
-            raise HarnessMisuse(f"{self.name}: expected symbols that are paid in one currency, was {sorted(quotes)}")
+            raise HarnessMisuse(f"{self.name}: expected symbols with one quote currency, was {sorted(quotes)}")
         return quotes.pop()

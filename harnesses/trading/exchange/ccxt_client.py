@@ -1,14 +1,14 @@
-"""Talks to an exchange through ccxt, from threads, and keeps the time by the exchange's clock.
+"""A client that calls an exchange through ccxt in threads, and keeps time by the exchange's clock.
 
-The laws:
+Invariants:
 
-    one call sends one request: nothing here and nothing in ccxt tries again, except `ask`, which is for what does no harm
+    one call sends one request: neither this module nor ccxt retries, except `ask`, which is for requests without side effects
     a signed request carries the time at which it was made, so that the venue refuses it `recv_window_s` later, however long
-    a thread, a cancelled call or the network has held it back
-    each request has a connection of its own, so that an answer that comes late is never taken for the next one's
+    a thread, a cancelled call or the network has delayed it
+    each request uses its own connection, so that a late response is never read as the response to the next request
 
-ccxt is synchronous: each exchange object is used by one thread at a time, and a call that is cancelled is abandoned to its
-thread, which gives the object back when the call has ended.
+ccxt is synchronous: each exchange object is used by one thread at a time. A cancelled call is abandoned to its thread, which
+returns the object when the call has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harnesses.timing.clock import now_s
 from harnesses.trading.exchange.ccxt_translation import CallFailed, Verdict, judge, parse_retry_after
 
 LAPSING = frozenset({"binance", "binanceus"})
-"""Exchanges whose requests say how long they are valid (`timestamp` and `recvWindow`, in ms), and that refuse them later."""
+"""Exchanges whose requests state how long they are valid (`timestamp` and `recvWindow`, in ms) and are refused afterwards."""
 _RESYNC_S = 60.0
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -38,38 +38,39 @@ Raw = Mapping[str, Any]
 
 @frozen
 class CcxtOptions:
-    """How an exchange is reached."""
+    """Credentials, addresses and timeouts for an exchange."""
 
     api_key: str = field(default="", repr=False)
     secret: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
-    """Some exchanges want one."""
+    """API passphrase; required by some exchanges."""
     urls: Mapping[str, Any] | None = None
-    """Put over ccxt's `urls`: other addresses, such as those of a test net."""
+    """Merged over ccxt's `urls`: other addresses, such as those of a test net."""
     options: Mapping[str, Any] = field(factory=dict[str, Any])
-    """Put over ccxt's `options`."""
+    """Merged over ccxt's `options`."""
     timeout_s: float = field(default=10.0, validator=gt(0.0))
-    """For connecting, and for each wait for more of an answer."""
+    """Maximum seconds to connect, and to wait for each further part of a response."""
     recv_window_s: float = field(default=5.0, validator=[gt(0.0)])
-    """How long a request may take to the venue; Binance allows 60. Do not make it less while an order that was sent with
-    more is of unknown outcome."""
+    """Seconds for which a request is valid at the venue; Binance allows at most 60. Do not reduce it while an order sent with
+    a
+    larger value has an unknown outcome."""
     margin_s: float = field(default=1.0, validator=ge(0.0))
-    """How far the venue's clock may jump back, and how long an order that was taken may take to be seen."""
+    """Maximum seconds by which the venue's clock may go back, and until an accepted order is visible."""
     patience_s: float = field(default=60.0, validator=ge(0.0))
-    """For how long what does no harm is asked again before it counts as unavailable."""
+    """Seconds for which a request without side effects is retried before the venue counts as unavailable."""
     connections: int = field(default=1, validator=ge(1))
-    """How many calls may be under way at once."""
+    """Maximum simultaneous calls."""
     keep_connections: bool = False
-    """Whether to use a connection for more than one request. Quicker, and wrong if the venue ever answers one twice."""
+    """Whether to reuse a connection for several requests. Faster, but wrong if the venue ever answers a request twice."""
     paced: bool = True
-    """Whether each connection keeps to ccxt's idea of the venue's rate limit."""
+    """Whether each connection respects ccxt's rate limit for the venue."""
 
 
 class CcxtClient:
     """One account at one exchange.
 
     Args:
-        exchange: ccxt's name of it, such as "binance".
+        exchange: ccxt's id of the exchange, such as "binance".
     """
 
     def __init__(self, exchange: str, options: CcxtOptions) -> None:
@@ -80,7 +81,7 @@ class CcxtClient:
         if options.patience_s <= options.recv_window_s + options.margin_s:
             raise HarnessMisuse(
                 f"exchange {exchange!r}: patience_s: expected more than recv_window_s and margin_s together, "
-                f"was {options.patience_s}; what became of an order is certain only after those"
+                f"was {options.patience_s}; the outcome of an order is certain only after both"
             )
         self._first: Any = self._make()
         self._idle: deque[Any] = deque([self._first])
@@ -92,51 +93,52 @@ class CcxtClient:
 
     @property
     def lapses(self) -> bool:
-        """Whether the exchange refuses requests that come too late."""
+        """Whether the exchange refuses requests that arrive too late."""
         return self.exchange in LAPSING
 
     @property
     def markets(self) -> Mapping[str, Any]:
-        """What is traded there, by symbol, as ccxt tells it. Empty before `get_ready`."""
+        """The exchange's markets by symbol, as ccxt describes them. Empty before `get_ready`."""
         return self._first.markets or {}
 
     @property
     def has(self) -> Raw:
-        """What ccxt says that it can ask of this exchange."""
+        """The methods that ccxt supports for this exchange."""
         return self._first.has or {}
 
     @property
     def features(self) -> Raw:
-        """What ccxt says that this exchange heeds, by type of market."""
+        """The order features that ccxt declares for this exchange, by type of market."""
         return self._first.features or {}
 
     @property
     def precision_mode(self) -> int:
-        """How ccxt tells this exchange's grains."""
+        """How ccxt expresses this exchange's precision of prices and amounts."""
         return int(self._first.precisionMode)
 
     def length_ms(self, timeframe: str) -> int:
-        """Return how long a bar is.
+        """Return the length of a bar in ms.
 
         Raises:
-            HarnessMisuse: the exchange does not have it, or it is not always the same.
+            HarnessMisuse: the exchange does not have the timeframe, or its bars vary in length.
         """
         timeframes: Mapping[str, Any] = self._first.timeframes or {}
         known = [name for name in timeframes if not name.endswith(("M", "y"))]
         if timeframe not in known:
-            there = one_of(known, "it has none of a fixed length; choose another exchange")
-            raise HarnessMisuse(f"exchange {self.exchange!r}: timeframe {timeframe!r} is not known: {there}")
+            there = one_of(known, "it has none of fixed length; choose another exchange")
+            raise HarnessMisuse(f"exchange {self.exchange!r}: timeframe {timeframe!r} is unknown: {there}")
         return int(self._ccxt.Exchange.parse_timeframe(timeframe)) * 1000
 
     async def get_ready(self) -> None:
-        """Load what is traded, and the time, if that has not been done yet.
+        """Load the markets and synchronise the clock, unless done already.
 
         Raises:
-            CallFailed: it cannot be had now.
+            CallFailed: the exchange does not answer.
         """
         if self._first.markets and self._read_at_s is not None:
             if time.monotonic() - self._read_at_s > _RESYNC_S and not self._loading.locked():
-                # One looks at the clock again, the others go by what is known; so does this one if there is no answer.
+                # One caller synchronises the clock again and the others use the known offset; so does this one if there is no
+                # answer.
                 async with self._loading:
                     with suppress(CallFailed):
                         self._set_clock(await self.call("fetch_time"))
@@ -144,7 +146,7 @@ class CcxtClient:
         began_s = trio.current_time()
         async with self._loading:
             if self._failed is not None and self._failed[0] >= began_s:
-                # Somebody has waited for it in vain while this one waited for its turn.
+                # Another caller tried and failed while this one waited for its turn.
                 raise self._failed[1]
             try:
                 if not self._first.markets:
@@ -155,7 +157,7 @@ class CcxtClient:
                 raise
 
     async def read_clock(self) -> float:
-        """Ask the venue for its time; return it in ms. It was at least that when this returns."""
+        """Return the venue's time in ms, freshly asked; its clock is at least that far when this returns."""
         return self._set_clock(await self.ask("fetch_time"))
 
     def _set_clock(self, told_ms: object) -> float:
@@ -163,7 +165,7 @@ class CcxtClient:
         return self._venue_ms
 
     def now_ms(self) -> float:
-        """Return what the venue's clock should say; by ours as long as it has never been asked."""
+        """Return the estimated venue time in ms; the local time if the venue has never been asked."""
         if self._read_at_s is None:
             return now_s() * 1000
         return self._venue_ms + (time.monotonic() - self._read_at_s) * 1000
@@ -174,12 +176,12 @@ class CcxtClient:
         """Call a method of the exchange once, in a thread.
 
         Args:
-            signed: told the time, in ms of the venue's clock, that the request carries, before anything is sent. Give one
-                for what needs an account.
+            signed: called before anything is sent, with the time that the request carries, in ms of the venue's clock.
+                Required for requests that need an account.
             params: ccxt's `params`.
 
         Raises:
-            CallFailed: says what it means.
+            CallFailed: with the verdict on whether the request took effect.
         """
         request = dict(params or {})
 
@@ -193,10 +195,10 @@ class CcxtClient:
         return await trio.to_thread.run_sync(self._run, method, args, request, abandon_on_cancel=True, limiter=limiter)
 
     async def ask(self, method: str, *args: Any, private: bool = False, params: Raw | None = None) -> Any:
-        """Call what does no harm, again and again if need be, for `patience_s`.
+        """Call a method without side effects, retrying for up to `patience_s`.
 
         Raises:
-            CallFailed: the venue has said no, or it has not answered in time.
+            CallFailed: the venue refused, or did not answer in time.
         """
         deadline_s = trio.current_time() + self.options.patience_s
         for attempt in range(1_000_000):
@@ -214,7 +216,7 @@ class CcxtClient:
         raise AssertionError("unreachable")
 
     async def wait_until(self, venue_ms: float) -> bool:
-        """Wait until the venue's own clock is past a time; return False if that takes longer than `patience_s`."""
+        """Wait until the venue's own clock has passed a time; return False if that takes longer than `patience_s`."""
         deadline_s = trio.current_time() + self.options.patience_s
         left_s = (venue_ms - self.now_ms()) / 1000
         while True:
@@ -226,7 +228,7 @@ class CcxtClient:
                 return True
 
     def _run(self, method: str, args: tuple[Any, ...], params: Raw) -> Any:
-        """Make one call. In a thread."""
+        """Make one call. Runs in a thread."""
         exchange = self._take()
         try:
             if exchange.markets is None and self._first.markets:
@@ -241,7 +243,7 @@ class CcxtClient:
             self._idle.append(exchange)
 
     def _take(self) -> Any:
-        """Return an exchange object that no other thread has; the one given back last, so that few are made."""
+        """Return an exchange object that no other thread uses; the most recently returned one, so that few are created."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -256,21 +258,21 @@ class CcxtClient:
             "password": options.password,
             "timeout": int(options.timeout_s * 1000),
             "enableRateLimit": options.paced,
-            # Numbers stay the text that the venue sent: a float would not keep money exact.
+            # Keep numbers as the venue's text: a float would not represent money exactly.
             "number": str,
             "options": ours | dict(options.options) | {"maxRetriesOnFailure": 0},
         }
         exchange = getattr(self._ccxt, self.exchange)(config)
         exchange.urls = exchange.deep_extend(exchange.urls, dict(options.urls or {}))
-        # A redirected order would be sent twice.
+        # Following a redirect would send an order twice.
         exchange.session.max_redirects = 0
         return exchange
 
 
 class _Turn:
-    """A limiter for `to_thread.run_sync` that does something when a turn has come, before the thread starts.
+    """A limiter for `to_thread.run_sync` that calls a function once acquired, before the thread starts.
 
-    An abandoned thread keeps its turn until it ends.
+    An abandoned thread keeps its slot until it ends.
     """
 
     def __init__(self, limiter: trio.CapacityLimiter, begin: Callable[[], None]) -> None:
@@ -285,11 +287,11 @@ class _Turn:
 
 
 def _failure(error: Exception, *, sent: bool) -> CallFailed:
-    """Return what an error in a call means."""
+    """Return the `CallFailed` for an error raised in a call."""
     response = getattr(_cause(error), "response", None)
     status = getattr(response, "status_code", None)
     kinds = [kind.__name__ for kind in type(error).__mro__]
-    # ccxt puts the whole address in some messages, the signature with it.
+    # ccxt puts the whole URL into some messages, including the signature.
     text = f"{type(error).__name__}: {str(error).partition('?')[0]:.500}"
     verdict = judge(kinds, str(error), status=status, sent=sent)
     headers: Mapping[str, str] = getattr(response, "headers", {})
@@ -297,7 +299,7 @@ def _failure(error: Exception, *, sent: bool) -> CallFailed:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """Return the error of `requests` beneath one of ccxt's."""
+    """Return the `requests` error that caused one of ccxt's."""
     found = error.__cause__ or error.__context__
     while found is not None and not hasattr(found, "response"):
         found = found.__cause__ or found.__context__
@@ -305,4 +307,4 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def _forget(stamp_ms: int) -> None:
-    """Take no notice of when a request was made: it does no harm whenever it arrives."""
+    """Ignore the time of a request that has no side effects."""

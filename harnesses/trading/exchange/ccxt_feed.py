@@ -1,6 +1,7 @@
-"""A feed of the bars of an exchange that ccxt knows, polled.
+"""A feed that polls the bars of an exchange through ccxt.
 
-The laws: only bars that are over by the venue's own clock; every bar that the venue has, in order, without a gap.
+Invariants: a bar is given only when it has ended by the venue's own clock; every bar of the venue is given, in order, without
+    gaps.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CcxtFeed:
-    """Bars of an exchange. The time of a slice is when its bars begin, as exchanges have it.
+    """Polls the bars of an exchange. The time of a slice is the start of its bars, as is usual at exchanges.
 
     Args:
-        exchange: ccxt's name of it, such as "binance".
-        symbols: as ccxt writes them, such as "BTC/USDT".
-        timeframe: one of the exchange's that is the same length always, such as "1m", "1h" or "1d".
-        start: where to begin if nothing has been seen; without it with the last bar that is over.
-        grace_s: how long after its end a bar may come; a symbol that has none by then has none in that slice.
+        exchange: ccxt's id of the exchange, such as "binance".
+        symbols: in ccxt's form, such as "BTC/USDT".
+        timeframe: one of the exchange's timeframes of fixed length, such as "1m", "1h" or "1d".
+        start: where to start if nothing has been seen; without it, the last bar that has ended.
+        grace_s: seconds after the end of a bar during which it may still arrive; a slice leaves out symbols without one.
     """
 
     def __init__(
@@ -52,12 +53,12 @@ class CcxtFeed:
         self._start_ms = None if start is None else _to_ms(start)
         self._grace_ms = grace_s * 1000
         self._bars: dict[str, dict[int, Bar]] = {symbol: {} for symbol in symbols}
-        """What was fetched and not asked for yet, by symbol and time."""
+        """Fetched bars that have not been requested yet, by symbol and time."""
         self._given: tuple[datetime | None, MarketSlice] | None = None
 
     @property
     def bar_s(self) -> float:
-        """How long a bar is: what the age of the first slice is judged by."""
+        """Length of a bar in seconds; the age of the first slice is judged by it."""
         return self._period_ms / 1000
 
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
@@ -66,7 +67,7 @@ class CcxtFeed:
         try:
             found = await self._next(after)
         except CallFailed as error:
-            raise FeedUnavailable(f"ccxt:{self._client.exchange} does not tell its bars: {error.text}") from error
+            raise FeedUnavailable(f"ccxt:{self._client.exchange} does not provide its bars: {error.text}") from error
         if found is not None:
             self._given = (after, found)
         return found
@@ -75,7 +76,7 @@ class CcxtFeed:
         return False
 
     def now(self) -> datetime:
-        """Return the time by the venue's clock; by ours before it has been asked for the first time."""
+        """Return the time by the venue's clock; by the local clock before the venue has been asked."""
         return _to_time(int(self._client.now_ms()))
 
     async def _next(self, after: datetime | None) -> MarketSlice | None:
@@ -91,7 +92,7 @@ class CcxtFeed:
             first_ms = self._start_ms = (int(await self._client.read_clock()) // period_ms - 1) * period_ms
         found_ms = self._settled(first_ms, self._client.now_ms())
         if found_ms is None:
-            # Asked before the bars are, so that what is over by it was over when they were told.
+            # Asked before the bars, so that every bar that has ended by this time is complete in the answer.
             now_ms = await self._client.read_clock()
             if first_ms + period_ms <= now_ms:
                 for symbol in self.symbols:
@@ -103,19 +104,19 @@ class CcxtFeed:
         return MarketSlice(_to_time(found_ms), bars)
 
     def _settled(self, first_ms: int, now_ms: float) -> int | None:
-        """Return the time of the first slice from `first_ms` on, once no more bars of it are to come."""
+        """Return the time of the first slice from `first_ms` on that is complete; None if there is none yet."""
         for series in self._bars.values():
             for passed_ms in [time_ms for time_ms in series if time_ms < first_ms]:
                 del series[passed_ms]
         time_ms = min((min(series) for series in self._bars.values() if series), default=None)
         if time_ms is None:
             return None
-        # A symbol that has no bar then may get one yet, unless it has a later one.
+        # A bar may still arrive for a symbol that has none at this time, unless it already has a later bar.
         missing = not all(series and max(series) >= time_ms for series in self._bars.values())
         return None if missing and now_ms < time_ms + self._period_ms + self._grace_ms else time_ms
 
     async def _fetch(self, symbol: str, first_ms: int, now_ms: float) -> None:
-        """Take in a page of bars that were over at `now_ms`."""
+        """Fetch a page of bars that had ended at `now_ms`."""
         rows = await self._client.ask("fetch_ohlcv", symbol, self._timeframe, first_ms, _PAGE)
         self._bars[symbol] = {
             int(row[0]): self._parse(symbol, row) for row in rows if first_ms <= row[0] <= now_ms - self._period_ms

@@ -1,16 +1,16 @@
-"""What ccxt says of orders, executions and markets, as our nouns; and what its errors mean. Pure; knows names of ccxt only.
+"""Converts ccxt's orders, executions and markets to our values, and classifies its errors. No I/O; does not import ccxt.
 
-The laws: money and units are the venue's own text, never a float; see `number` in `ccxt_client`. An order counts as refused
-only if nothing was sent, or if the exchange itself has answered that it was not taken. No answer, half an answer, an answer of
-a machine in between, and "duplicate order" all leave it open.
+Invariants: money and units are parsed from the venue's own text, never from a float; see `number` in `ccxt_client`. An order
+counts as refused only if nothing was sent, or if the exchange itself answered that it was not accepted. No answer, a partial
+answer, an answer of an intermediary, and "duplicate order" leave the outcome unknown.
 
     nothing was sent                               refused
-    status 5xx, a timeout, a broken connection     unknown: Binance says so of its own 5xx
-    "duplicate"                                    unknown: one of that id is there already, perhaps this very order
-    418, 429, RateLimitExceeded, DDoSProtection    not now: not taken, may be asked again later
-    InvalidNonce (-1021)                           wrong time: not taken, our idea of the venue's clock is off
+    status 5xx, a timeout, a broken connection     unknown: Binance documents this for its own 5xx
+    "duplicate"                                    unknown: an order with that id exists already, perhaps this one
+    418, 429, RateLimitExceeded, DDoSProtection    not now: not accepted, may be sent again later
+    InvalidNonce (-1021)                           wrong time: not accepted, our estimate of the venue's clock is off
     OrderNotFound                                  not found
-    a definite error of ccxt's, with no status or 4xx   refused
+    a definite ccxt error, with no status or 4xx   refused
     anything else                                  unknown
 
 Source: https://developers.binance.com/docs/binance-spot-api-docs/rest-api/general-api-information, "HTTP Return Codes".
@@ -30,7 +30,7 @@ from harnesses.trading.market.instruments import Instrument
 from harnesses.trading.market.orders import ZERO, Fill, Order, OrderKind, OrderReport, OrderStatus, PlacedOrder, Side
 
 _DECIMAL_PLACES, _TICK_SIZE = 2, 4
-"""ccxt's."""
+"""Values of ccxt's precision modes."""
 _STATUSES = {
     "open": OrderStatus.OPEN,
     "closed": OrderStatus.FILLED,
@@ -43,7 +43,7 @@ Raw = Mapping[str, Any]
 
 
 def parse_report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
-    """Return what ccxt's order says, with what was asked for where it says nothing."""
+    """Return ccxt's order as a report; fields that it lacks are taken from the placed order."""
     order = placed.order if placed is not None else None
     kind = OrderKind.LIMIT if raw.get("type") == "limit" else OrderKind.MARKET
     if raw.get("triggerPrice") is not None:
@@ -65,12 +65,12 @@ def parse_report(raw: Raw, placed: PlacedOrder | None = None) -> OrderReport:
 
 def _wanted(order: Order | None) -> Order:
     if order is None:
-        raise BrokerUnavailable("an order of the venue lacks its symbol, side or amount: expected all three")
+        raise BrokerUnavailable("the venue's order lacks its symbol, side or amount: expected all three")
     return order
 
 
 def parse_fill(raw: Raw, client_id: str, market: Raw) -> Fill:
-    """Return what ccxt's trade says, of the order of that client id in that market."""
+    """Return ccxt's trade as a fill of the order with that client id in that market."""
     told: Sequence[Raw] = raw.get("fees") or [raw.get("fee") or {}]
     fees = [(str(fee["currency"]), exact(fee["cost"])) for fee in told if fee.get("cost")]
     return Fill(
@@ -80,7 +80,7 @@ def parse_fill(raw: Raw, client_id: str, market: Raw) -> Fill:
         side=Side(raw["side"]),
         units=exact(raw["amount"]),
         price=exact(raw["price"]),
-        # What is paid in a third currency touches neither the cash nor the position that is kept here.
+        # A fee in a third currency changes neither the cash nor the position that are tracked here.
         fee=sum((cost for currency, cost in fees if currency == market["quote"]), ZERO),
         time=datetime.fromtimestamp(raw["timestamp"] / 1000, UTC),
         fee_units=sum((cost for currency, cost in fees if currency == market["base"]), ZERO),
@@ -88,7 +88,7 @@ def parse_fill(raw: Raw, client_id: str, market: Raw) -> Fill:
 
 
 def parse_instrument(market: Raw, precision_mode: int) -> Instrument:
-    """Return the rules that ccxt tells of a market."""
+    """Return the trading rules that ccxt gives for a market."""
     precision, limits = market["precision"], market["limits"]
     return Instrument(
         symbol=market["symbol"],
@@ -110,11 +110,11 @@ def _grain(value: object, precision_mode: int, symbol: str) -> Decimal:
 
 
 def undeclared(kind: OrderKind, has: Raw, features: Raw, market: Raw) -> str:
-    """Return what an exchange does not declare of what it takes for an order of a kind to be one; nothing if it declares all.
+    """Return the features that an order kind needs and the exchange does not declare; empty if it declares all.
 
     Args:
-        has, features: ccxt's, of the exchange. What it ignores of an order it does not complain of: a stop without its trigger
-            is a market order.
+        has, features: ccxt's, of the exchange. An exchange ignores undeclared parameters without an error: a stop without its
+            trigger would become a market order.
         market: ccxt's, of the symbol.
     """
     needed = "createLimitOrder" if kind is OrderKind.LIMIT else "createMarketOrder"
@@ -130,14 +130,14 @@ def undeclared(kind: OrderKind, has: Raw, features: Raw, market: Raw) -> str:
 
 
 def exact(value: object) -> Decimal:
-    """Return a number of ccxt's, exactly: it is the venue's text."""
+    """Return a number of ccxt's as an exact `Decimal`, from the venue's text."""
     return ZERO if value is None else Decimal(str(value))
 
 
 def in_order(series: Sequence[Sequence[Fill]]) -> list[Fill]:
-    """Return the fills of several symbols as one series: by time, but those of a symbol never other than the venue has them.
+    """Return the fills of several symbols ordered by time, keeping the venue's order for each symbol.
 
-    A venue's clock may be set back between two executions; their ids cannot.
+    A venue's clock may be set back between two executions; their ids are always increasing.
     """
     stamped: list[tuple[datetime, Fill]] = []
     for fills in series:
@@ -155,38 +155,38 @@ _LATER = frozenset({"DDoSProtection", "RateLimitExceeded"})
 
 
 class Verdict(StrEnum):
-    """What an error says of what was asked for."""
+    """What an error tells about the outcome of a request."""
 
     REFUSED = "refused"
-    """It was not done, and would not be if it were asked again."""
+    """It took no effect, and would not if sent again."""
     NOT_NOW = "not now"
-    """It was not done; asked too often."""
+    """It took no effect, because of the rate limit."""
     WRONG_TIME = "wrong time"
-    """It was not done; it came too early or too late by the venue's clock."""
+    """It took no effect, because it arrived too early or too late by the venue's clock."""
     NOT_FOUND = "not found"
-    """The venue does not know what it was asked about."""
+    """The venue does not know the order."""
     UNKNOWN = "unknown"
-    """It may have been done."""
+    """It may have taken effect."""
 
 
 class CallFailed(Exception):
-    """A request to an exchange came to nothing, or nobody knows what it came to."""
+    """A request to an exchange failed, or its outcome is unknown."""
 
     def __init__(self, verdict: Verdict, text: str, retry_after_s: float | None = None) -> None:
         super().__init__(text)
         self.verdict = verdict
         self.text = text
         self.retry_after_s = retry_after_s
-        """What the venue wants us to wait; None if it does not say."""
+        """Seconds that the venue asks us to wait; None if it does not say."""
 
 
 def judge(kinds: Collection[str], text: str, *, status: int | None, sent: bool) -> Verdict:
-    """Return what an error of ccxt means.
+    """Return the verdict on a ccxt error.
 
     Args:
-        kinds: the names of the error's class and of those above it.
-        text: what it says.
-        status: of the HTTP response; None if there was none, or if it was not an error's.
+        kinds: the names of the error's class and its base classes.
+        text: the error's message.
+        status: of the HTTP response; None if there was none, or if it was a success.
         sent: whether anything was sent.
     """
     names = frozenset(kinds)
@@ -206,7 +206,7 @@ def judge(kinds: Collection[str], text: str, *, status: int | None, sent: bool) 
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Return the seconds that a `Retry-After` header says; None if it says none that can be waited for."""
+    """Return the seconds of a `Retry-After` header; None if it is missing or unusable."""
     try:
         seconds = float(value or "nan")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Bars in files: CSV, or Parquet with the same columns. A line that is wrong is named, with its file and number."""
+"""Reads bars from CSV files, or Parquet files with the same columns. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Series = dict[datetime, Bar]
 
 
 def existing(path: str | Path) -> Path:
-    """Return the path of a file that is there.
+    """Return the path of an existing file.
 
     Raises:
-        HarnessMisuse: it is not.
+        HarnessMisuse: there is no such file.
     """
     if Path(path).exists():
         return Path(path)
     where = Path(path).absolute().parent
-    raise HarnessMisuse(f"market data {path}: expected a file, was none in {where}; correct the path, or begin it with /")
+    raise HarnessMisuse(f"market data {path}: expected a file, was none in {where}; correct the path, or start it with /")
 
 
 def read_bars(path: Path, *, limit: int | None = None) -> Series:
-    """Return the bars in a file, the first `limit` of them: Parquet if its name ends so, else CSV. As `ReplayFeed.read`."""
+    """Return the bars in a file, at most the first `limit`: Parquet if its name ends in `.parquet`, else CSV."""
     parquet = path.suffix.lower() in (".parquet", ".pq")
     bars: Series = {}
     last: datetime | None = None
@@ -56,12 +56,12 @@ def read_bars(path: Path, *, limit: int | None = None) -> Series:
 
 
 def add_splits(path: Path, bars: Mapping[str, Series], *, whole: bool) -> None:
-    """Note each split of a known symbol in the first bar of its day from its time on.
+    """Store each split of a known symbol in that day's first bar at or after the split.
 
-    Without such a bar the split would be missed, so there must be one.
+    A day without such a bar is an error, because the split would be missed.
 
     Args:
-        whole: whether `bars` are all that there are; a split outside of them is passed over if not.
+        whole: whether `bars` is the complete file; if not, splits outside its range are ignored.
     """
     times = {symbol: list(series) for symbol, series in bars.items()}
     for number, fields in _lines(path, SPLIT_COLUMNS):
@@ -79,7 +79,7 @@ def add_splits(path: Path, bars: Mapping[str, Series], *, whole: bool) -> None:
 
 
 def _lines(path: Path, columns: Sequence[str]) -> Generator[tuple[int, list[str]], None, None]:
-    """Yield line number and fields of each line below the header that is not empty."""
+    """Yield the number and the fields of each non-empty line below the header."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         try:
@@ -94,7 +94,7 @@ def _lines(path: Path, columns: Sequence[str]) -> Generator[tuple[int, list[str]
 
 
 def _rows(path: Path) -> Generator[tuple[int, list[str]], None, None]:
-    """Yield the number, from 1, and the fields of each row of a Parquet file, as the text that a CSV file would have."""
+    """Yield the number, from 1, and the fields of each row of a Parquet file, as text in the form of a CSV file."""
     arrow, parquet = (load_extra(name, "parquet", f"market data {path}: Parquet", "use CSV") for name in _ARROW)
     with open(path, "rb") as file:
         try:
@@ -113,7 +113,7 @@ def _rows(path: Path) -> Generator[tuple[int, list[str]], None, None]:
 
 
 def _text(value: object) -> str:
-    """Return what a CSV file would say. A float is written with as many digits as it takes to tell it from its neighbours."""
+    """Return a value in the form of a CSV file; a float with as many digits as are needed to restore it."""
     match value:
         case None:
             return ""
@@ -132,4 +132,4 @@ def _brief(time: datetime) -> str:
 
 
 def _bad(path: Path, number: int, what: str, unit: str = "line") -> BadMarketData:
-    return BadMarketData(f"market data {path}, {unit} {number}: {what}; correct the {unit}, or leave it out")
+    return BadMarketData(f"market data {path}, {unit} {number}: {what}; correct the {unit}, or remove it")

@@ -1,12 +1,12 @@
-"""One request, and what its answer means for a feed.
+"""Makes one HTTP request for a feed, and decides what its response means.
 
-    2xx                    there is a body
-    429                    later: when Retry-After says, or else after a time of our own
-    408, 425, 5xx          later: when Retry-After says, or else when the feed is asked next
-    no answer in time      later
-    anything else          never: waiting does not mend it
+    2xx                    use the body
+    429                    ask later: after Retry-After, or else after `rate_limited_s`
+    408, 425, 5xx          ask later: after Retry-After, or else at the next poll
+    no answer in time      ask later
+    anything else          error: waiting does not help
 
-Nothing is tried again here: that is for the harness, which asks once a period anyway.
+Nothing is retried here: the harness polls once a period anyway.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from harnesses.trading.market.feed import FeedUnavailable
 TOO_MANY_REQUESTS = 429
 _LATER = frozenset({408, 425, TOO_MANY_REQUESTS})
 LONGEST_WAIT_S = 3600.0
-"""What a Retry-After may ask for; a feed that is asked to wait longer asks again after it."""
+"""Maximum seconds accepted from a Retry-After; a longer wait is cut to this."""
 
 
 @frozen
 class Answer:
-    """What a server said."""
+    """The response of a server."""
 
     status: int
     content_type: str
     retry_after: str
-    """The header of that name; empty without one."""
+    """The Retry-After header; empty if missing."""
     body: bytes
 
 
 @frozen
 class Later:
-    """There is no use in an answer now."""
+    """There is no usable answer now; ask again later."""
 
     why: str
     wait_s: float = 0.0
-    """How long not to ask, from now."""
+    """Seconds from now during which not to ask."""
 
 
 def judge(answer: Answer, where: str, now: datetime, rate_limited_s: float) -> Answer | Later:
-    """Return an answer that has a body, or when to ask again. Pure.
+    """Return an answer that has a body, or when to ask again. No I/O.
 
     Raises:
         FeedUnavailable: asking again would not help.
@@ -60,13 +60,13 @@ def judge(answer: Answer, where: str, now: datetime, rate_limited_s: float) -> A
         default_s = rate_limited_s if answer.status == TOO_MANY_REQUESTS else 0.0
         return Later(f"status {answer.status}", wait_for(answer.retry_after, now, default_s))
     raise FeedUnavailable(
-        f"{where} refuses: expected status 200, was {answer.status}: {answer.body[:200].decode('utf-8', 'replace')!r}; "
-        "check the address, and the rights that its headers give"
+        f"{where} refused: expected status 200, was {answer.status}: {answer.body[:200].decode('utf-8', 'replace')!r}; "
+        "check the address and the credentials in its headers"
     )
 
 
 def wait_for(retry_after: str, now: datetime, default_s: float) -> float:
-    """Return the seconds that a Retry-After asks for, a number or a date; `default_s` if it says nothing. Pure.
+    """Return the seconds that a Retry-After asks for, a number or a date; `default_s` if it is empty or invalid. No I/O.
 
     Source: RFC 9110, 10.2.3.
     """
@@ -82,11 +82,11 @@ def wait_for(retry_after: str, now: datetime, default_s: float) -> float:
 
 
 class Http:
-    """Makes requests. Each poll has a client of its own, so that nothing is left open between polls, or when they end.
+    """Makes HTTP requests. Each poll uses its own client, so that no connection stays open between polls.
 
     Args:
-        timeout_s: for one request, from the connection to the end of the body.
-        max_bytes: of a body.
+        timeout_s: maximum seconds for one request, from connecting to the end of the body.
+        max_bytes: maximum size of a body.
     """
 
     def __init__(self, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> None:
@@ -97,13 +97,13 @@ class Http:
         self._tls: Any = None
 
     def client(self) -> Any:
-        """Return a client, to be entered within Trio."""
-        if self._tls is None:  # 30 ms and more: the certificates are read once
+        """Return a new client, to be used as a context manager under Trio."""
+        if self._tls is None:  # The certificates take 30 ms and more, so they are read only once.
             self._tls = self._httpx.create_ssl_context()
         return self._httpx.AsyncClient(headers=self._headers, timeout=None, verify=self._tls)
 
     async def get(self, client: Any, url: str) -> Answer | Later:
-        """Return what the server says, whatever it is, or why it says nothing."""
+        """Return the server's response whatever its status, or `Later` with the reason if there is none."""
         try:
             with trio.fail_after(self._timeout_s):
                 async with client.stream("GET", url) as response:
@@ -119,7 +119,7 @@ class Http:
 
     async def _body(self, response: Any) -> bytes | None:
         body = bytearray()
-        with trio.CancelScope() as scope:  # to leave the loop by `break` would leave the generators below it open
+        with trio.CancelScope() as scope:  # Leaving the loop by `break` would leave the generators below it open.
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > self._max_bytes:
@@ -128,7 +128,7 @@ class Http:
 
 
 def _why(error: BaseException) -> str:
-    """Return what an error says, or if it says nothing, what the one behind it does: a failed TLS handshake for instance."""
+    """Return the message of an error, or of its cause if it has none, such as a failed TLS handshake."""
     behind: BaseException | None = error
     while behind is not None and not str(behind):
         behind = behind.__cause__ or behind.__context__

@@ -1,14 +1,13 @@
-"""Bars in the body of an answer, JSON or CSV, and slices out of bars that come symbol by symbol. Pure.
+"""Parses bars from a response body, JSON or CSV, and builds slices from bars that arrive symbol by symbol. No I/O.
 
     JSON    a list of bars, each a list `[date, open, high, low, close, volume]` or an object with these keys
     CSV     the header `date,open,high,low,close,volume`, and a line for each bar
 
-A date is written as in files; in JSON it may also be a whole number, milliseconds since 1970.
+A date has the same form as in files; in JSON it may also be an integer, milliseconds since 1970.
 
-The laws of `SliceBuilder`: slices come in the order of time, each bar is in one of them, once; a slice that was given never
-changes. A slice is whole when every symbol has a bar of its time or a later one. One that is not whole is given when it has
-been waited for long enough: the symbol may not have been traded. A bar that comes after its slice was given is late, and left
-out.
+Invariants of `SliceBuilder`: slices are given in the order of time; each bar is in exactly one slice; a slice never changes
+after it was given. A slice is complete when every symbol has a bar at its time or later. An incomplete slice is given after
+`wait_s`, because a symbol may not have traded. A bar that arrives after its slice was given is late and is dropped.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_bars(content_type: str, body: bytes) -> list[TimedBar]:
-    """Return the bars that an answer says, oldest first as it has them. An empty one says none.
+    """Return the bars in a response, oldest first as given. An empty body has none.
 
     Raises:
-        ValueError: it says something else; the message says what was expected, and of which bar.
+        ValueError: the body is invalid; the message names the bar and what was expected.
     """
     if not body.strip():
         return []
@@ -39,7 +38,7 @@ def parse_bars(content_type: str, body: bytes) -> list[TimedBar]:
 
 
 def in_order(bars: Iterable[TimedBar]) -> list[TimedBar]:
-    """Return the bars as they are. Raises `ValueError` unless each is later than the one before."""
+    """Return the bars unchanged. Raises `ValueError` unless each is later than the one before."""
     checked: list[TimedBar] = []
     for time, bar in bars:
         if checked and time <= checked[-1][0]:
@@ -79,7 +78,7 @@ def _json_rows(text: str) -> Iterable[Sequence[str]]:
 
 
 def _fields(row: object) -> list[str]:
-    """Return the fields of a bar as the text that a file would have. What has no such fields is left to `parse_bar`."""
+    """Return the fields of a bar as text, as in a file. A row without such fields is left to `parse_bar`, which refuses it."""
     values = row if _is_list(row) else [row]
     if _is_mapping(row):
         values = [row[name] for name in COLUMNS if name in row]
@@ -100,11 +99,11 @@ def _is_mapping(value: object) -> TypeGuard[dict[str, object]]:
 
 
 class SliceBuilder:
-    """The bars since `after` that were not given yet.
+    """Collects bars after `after` and gives them as slices.
 
     Args:
-        after: nothing at or before it is of interest.
-        wait_s: how long a slice that is not whole is waited for, since its first bar came.
+        after: bars at or before this time are ignored.
+        wait_s: maximum seconds to wait for an incomplete slice, since its first bar arrived.
     """
 
     def __init__(self, symbols: Sequence[str], after: datetime | None, wait_s: float) -> None:
@@ -115,7 +114,7 @@ class SliceBuilder:
         self._wait_s = wait_s
 
     def add(self, symbol: str, bars: Iterable[TimedBar], now_s: float) -> int:
-        """Take the bars of one symbol, in the order of time, and return how many were late. Known ones are passed over."""
+        """Add the bars of one symbol, in the order of time; return how many were late. Known bars are ignored."""
         late = 0
         for time, bar in bars:
             newest = self._newest[symbol]
@@ -130,7 +129,7 @@ class SliceBuilder:
         return late
 
     def first(self, after: datetime | None, now_s: float) -> MarketSlice | None:
-        """Return the first slice later than `after`, and forget all until then; None if it is not there yet."""
+        """Return the first slice later than `after`, and drop all earlier bars; None if it is not ready yet."""
         self._forget(after)
         if not self._bars:
             return None

@@ -1,4 +1,4 @@
-"""The feed that polls a server over HTTP: one request for each symbol, when the next slice is asked for and not known yet."""
+"""A feed that polls a server over HTTP: one request for each symbol, when the next slice is asked for and not known yet."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from harnesses.trading.market.bars import BadMarketData, MarketSlice
 from harnesses.trading.market.feed import FeedUnavailable
 
 Request: TypeAlias = str | Callable[[str, datetime | None], str]
-"""An address with `{symbol}` and perhaps `{after}` in it, or what makes one of a symbol and a time."""
+"""A URL with `{symbol}` and optionally `{after}` in it, or a function that returns the URL for a symbol and a time."""
 _MAX_REQUESTS = 8
-"""At the same time, of one feed."""
+"""Maximum simultaneous requests of one feed."""
 
 
 @frozen
 class PollingStatistics:
-    """What has become of the polls of a feed so far."""
+    """Counts of a feed's polls so far."""
 
     polls: int = 0
     failures: int = 0
-    """Polls in which at least one request came to nothing."""
+    """Polls in which at least one request failed."""
     failures_in_a_row: int = 0
     late: int = 0
-    """Bars left out because they came after the slice of their time had been given."""
+    """Bars dropped because they arrived after the slice of their time had been given."""
 
 
 class PollingFeed:
-    """Asks a server for bars. Each harness needs a feed of its own. It never ends.
+    """Polls a server for bars. Each harness needs its own feed. It never ends.
 
-    What fails for the moment, a status 5xx or no answer in time, counts as "not there yet".
+    Temporary failures, such as a status 5xx or a timeout, count as "not there yet".
 
     Args:
-        request: the address to ask. `{after}` in it becomes the time, in ISO 8601, of the last slice that the harness knows,
-            empty before the first. The server may leave that alone: bars that are known already are passed over.
-        parse: takes content type and body of an answer; returns the bars, oldest first, or raises `ValueError`.
-        headers: of each request; the place for a key. Addresses are shown in errors, without what follows a `?`.
-        timeout_s: for one request. `max_bytes`: of one answer.
-        max_failures: polls that may fail in a row, the last one with an error, and so each after it until one does not.
-        bar_s: the length of a bar that is labelled with its beginning: one that has not ended yet is left for later, for it
-            still changes. Without it the server is trusted to give whole bars only.
-        wait_s: how long a slice is held back for symbols that have no bar of its time, nor of a later one.
-        rate_limited_s: how long not to ask after a status 429 that does not say.
-        clock: the wall clock that `now` goes by.
+        request: the URL to ask. `{after}` in it becomes the time of the last slice that the harness knows, in ISO 8601, empty
+            before the first. The server may ignore it: known bars are skipped.
+        parse: takes the content type and body of a response; returns the bars, oldest first, or raises `ValueError`.
+        headers: of each request, such as an API key. Errors show URLs without the query string.
+        timeout_s: maximum seconds for one request. `max_bytes`: maximum size of one response.
+        max_failures: number of consecutive failed polls after which the feed raises an error, at each poll until one succeeds.
+        bar_s: the length of a bar that is labelled with its start, in seconds: bars that have not ended yet are ignored,
+            because they still change. Without it the server must return complete bars only.
+        wait_s: maximum seconds to hold back a slice for symbols without a bar at its time or later.
+        rate_limited_s: seconds not to ask after a status 429 without Retry-After.
+        clock: the wall clock that `now` uses.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class PollingFeed:
         self._not_before_s = float("-inf")
         self._statistics = PollingStatistics()
         self._failed: tuple[str, Later] | None = None
-        """The last request that came to nothing."""
+        """The last request that failed."""
 
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
         await checkpoint()
@@ -109,17 +109,17 @@ class PollingFeed:
 
     @property
     def bar_s(self) -> float | None:
-        """The length of a bar, if it was given."""
+        """The length of a bar in seconds, if given."""
         return self._bar.total_seconds() or None
 
     def statistics(self) -> PollingStatistics:
-        """Return what has become of the polls so far."""
+        """Return the counts of the polls so far."""
         return self._statistics
 
     def _begin(self, after: datetime | None) -> None:
-        """Start anew for who knows less than was known at the last call: what has been forgotten since is needed again.
+        """Reset the feed for a caller that knows less than at the last call: it needs bars that have been dropped since.
 
-        So it does in another run of Trio, whose seconds are others.
+        Another run of Trio also resets it, because its clock is a different one.
         """
         known, seconds = self._slices.after, trio.lowlevel.current_clock()
         if seconds is not self._seconds:
@@ -129,7 +129,7 @@ class PollingFeed:
         self._slices = SliceBuilder(self.symbols, after, self._wait_s)
 
     async def _poll(self, after: datetime | None) -> None:
-        """Ask once for each symbol, and keep what came."""
+        """Ask once for each symbol, and store the bars."""
         answers = await self._ask(after)
         failed: list[tuple[str, Later]] = []
         late = 0
@@ -159,11 +159,13 @@ class PollingFeed:
         try:
             bars = in_order(self._parse(answer.content_type, answer.body))
         except ValueError as error:
-            raise BadMarketData(f"{where}: {error}; mend it, or give the feed a `parse` that understands it") from error
+            raise BadMarketData(
+                f"{where}: {error}; correct the server's answer, or give the feed a `parse` that reads it"
+            ) from error
         return [(time.astimezone(UTC), bar) for time, bar in bars if not self._bar or time + self._bar <= self.now()]
 
     def _count(self, failed: Sequence[tuple[str, Later]], late: int) -> None:
-        """Note how a poll went. Raises `FeedUnavailable` if too many have failed in a row."""
+        """Count a poll. Raises `FeedUnavailable` if too many polls have failed in a row."""
         before = self._statistics
         in_a_row = before.failures_in_a_row + 1 if failed else 0
         self._statistics = evolve(
@@ -179,13 +181,13 @@ class PollingFeed:
         self._check()
 
     def _check(self) -> None:
-        """Raise `FeedUnavailable` if too many polls have failed in a row: also between them, for nothing has been heard."""
+        """Raise `FeedUnavailable` if too many polls have failed in a row; checked between polls too."""
         in_a_row = self._statistics.failures_in_a_row
         if self._failed is not None and in_a_row >= self._max_failures:
             where, later = self._failed
             raise FeedUnavailable(
                 f"{where} is not available: expected bars, was {later.why}, {in_a_row} times in a row; "
-                "check the server, or bear more with max_failures"
+                "check the server, or raise max_failures"
             )
 
 
@@ -197,13 +199,13 @@ def _template(text: str) -> Callable[[str, datetime | None], str]:
     try:
         made = address("S", None)
     except (KeyError, IndexError, ValueError) as error:
-        raise HarnessMisuse(f"PollingFeed: request: expected {{symbol}} and {{after}} alone, was {text!r}") from error
+        raise HarnessMisuse(f"PollingFeed: request: expected only {{symbol}} and {{after}} in braces, was {text!r}") from error
     if not made.startswith(("http://", "https://")):
-        raise HarnessMisuse(f"PollingFeed: request: expected an address that begins with http:// or https://, was {text!r}")
+        raise HarnessMisuse(f"PollingFeed: request: expected a URL that begins with http:// or https://, was {text!r}")
     return address
 
 
 def _shown(address: str) -> str:
-    """Return an address for people: without a name, a password or a key that may be in it."""
+    """Return a URL without user name, password and query string, for messages."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"

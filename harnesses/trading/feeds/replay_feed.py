@@ -1,4 +1,4 @@
-"""The feed that replays recorded bars, as fast as it is asked or at a pace of its own."""
+"""A feed that replays recorded bars, as fast as it is asked or at a given speed."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class _Anchor(NamedTuple):
-    """A moment by both clocks."""
+    """One moment on both clocks."""
 
     clock: trio.abc.Clock
-    """Trio's, of this run; the seconds of another run are others."""
+    """Trio's clock of this run; another run has a different one."""
     trio_s: float
     time: datetime
 
 
 class ReplayFeed:
-    """Plays recorded slices, in order. Each harness needs one of its own, for the sake of `now`; `another` makes it.
+    """Replays recorded slices in order. Each harness needs its own feed, because of `now`; `another` makes one.
 
     Args:
-        bars: by symbol, then by time, aware. A time counts as a slice if any symbol has a bar for it.
-        endless: whether to wait for more after the last slice, as a live feed would, instead of being at its end.
-        speed: seconds of the recording for each second on Trio's clock: with 86400 a day passes in a second, and a slice is
-            there when its time has come. The recording starts when it is first asked: at the first slice, or for a harness
-            that is resumed, at the one that it has seen last. None has each slice there when it is asked for.
+        bars: by symbol, then by time; times must have a zone. There is a slice at each time at which any symbol has a bar.
+        endless: whether to wait for more data after the last slice, as a live feed would, instead of ending.
+        speed: seconds of the recording for each second on Trio's clock: with 86400 a day passes in a second, and each slice
+            becomes available at its time. The recording starts when it is first asked: at the first slice, or for a resumed
+            harness at the last slice it has seen. None makes every slice available at once.
     """
 
     is_live = False
-    """Its slices are as old as they were meant to be: unless a limit is set, none is too old to be traded on."""
+    """Its slices are old by nature: none is too old to be traded on unless a limit is set."""
 
     def __init__(
         self, bars: Mapping[str, Mapping[datetime, Bar]], *, endless: bool = False, speed: float | None = None
@@ -50,7 +50,7 @@ class ReplayFeed:
             raise HarnessMisuse(f"ReplayFeed: speed: expected a number of seconds above 0, or None, was {speed}")
         times = {time for series in bars.values() for time in series}
         if naive := [time for time in times if time.tzinfo is None]:
-            raise BadMarketData(f"ReplayFeed: time of a bar: expected one with a zone, was {naive[0]}; say which")
+            raise BadMarketData(f"ReplayFeed: time of a bar: expected one with a zone, was {naive[0]}; add a zone")
         self.symbols: Sequence[str] = tuple(bars)
         self._times = sorted(times)
         self._slices = [
@@ -72,17 +72,17 @@ class ReplayFeed:
         endless: bool = False,
         speed: float | None = None,
     ) -> ReplayFeed:
-        """Read a file for each symbol, and one that names their splits.
+        """Read one file for each symbol, and optionally one with their splits.
 
         Args:
             files: by symbol; CSV, or Parquet if the name ends in `.parquet`. Columns `date,open,high,low,close,volume`, one
-                line a bar, oldest first; the date may have a time.
-            splits: CSV, columns `symbol,date,units`. Other symbols in it are passed over.
-            limit: how many bars of each file to take; all without one.
+                line for each bar, oldest first; the date may have a time.
+            splits: CSV, columns `symbol,date,units`. Other symbols in it are ignored.
+            limit: maximum bars of each file; None reads all.
 
         Raises:
-            BadMarketData: a line is not what it should be; names the file and the line.
-            HarnessMisuse: there is no such file, or nothing to read.
+            BadMarketData: a line is invalid; names the file and the line.
+            HarnessMisuse: there is no such file, or no file was given.
             OSError: a file cannot be read.
         """
         if not files:
@@ -95,7 +95,7 @@ class ReplayFeed:
         return cls(bars, endless=endless, speed=speed)
 
     def another(self) -> ReplayFeed:
-        """Return a feed over the same bars that has not been asked yet, for another harness. Costs next to nothing."""
+        """Return a new feed over the same bars, for another harness. The bars are shared, not copied."""
         other = copy(self)
         other._anchor, other._played = None, self._first
         return other
@@ -116,7 +116,7 @@ class ReplayFeed:
         return not self._endless and self._index(after) == len(self._times)
 
     def now(self) -> datetime:
-        """Return the time in the recording. Without a speed it is the time of the slice that was given last."""
+        """Return the time in the recording; without a speed, the time of the last slice given."""
         if self._speed is None or self._anchor is None:
             return self._played
         passed_s = (trio.current_time() - self._anchor.trio_s) * self._speed

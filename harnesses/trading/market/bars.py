@@ -1,4 +1,4 @@
-"""Bars of a market: the nouns, and how a line of a file becomes one. Pure."""
+"""Bars of a market, and parsers for the lines of a file. No I/O."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ _VOLUME = re.compile(r"[0-9]{1,40}(\.[0-9]{1,20})?")
 
 
 class BadMarketData(OrchestratorError):
-    """Market data is not what it should be. Whoever supplies it can mend it; the message says where."""
+    """Market data is invalid. The message names the place, so that the supplier can correct it."""
 
 
 @frozen
 class Bar:
-    """What one symbol did in one period, a day for instance. Prices as they were then, not adjusted."""
+    """Prices and volume of one symbol in one period, such as a day. Prices are not adjusted for later splits."""
 
     open: Decimal
     high: Decimal
     low: Decimal
     close: Decimal
     volume: Decimal
-    """Units; a whole number of shares, but any part of a coin."""
+    """Units traded; whole numbers for shares, any fraction for coins."""
     split: Decimal = Decimal(1)
-    """Units that one unit held before this bar has become: 2 in the first bar after a two-for-one split."""
+    """Split ratio: the units that one unit held before this bar has become; 2 in the first bar after a two-for-one split."""
 
 
 @frozen
 class MarketSlice:
-    """What the market did up to one moment: the bars that end with it."""
+    """The bars of all symbols for one time."""
 
     time: datetime
-    """Aware UTC. Of a daily bar the midnight that begins its day."""
+    """UTC, with zone. For a daily bar, midnight at the start of its day."""
     bars: Mapping[str, Bar]
-    """By symbol; one that was not traded is missing."""
+    """Bars by symbol; a symbol that did not trade is left out."""
 
 
 def parse_bar(fields: Sequence[str]) -> tuple[datetime, Bar]:
-    """Return the time and the bar that the six fields of a line say; the first is what `parse_time` takes.
+    """Return the time and the bar in the six fields of a line; the first field is parsed by `parse_time`.
 
     Raises:
-        ValueError: they do not; the message says what was expected.
+        ValueError: a field is invalid; the message says what was expected.
     """
     if len(fields) != len(COLUMNS):
         raise ValueError(f"expected {len(COLUMNS)} fields ({','.join(COLUMNS)}), was {len(fields)}: {','.join(fields)!r:.200}")
@@ -63,17 +63,17 @@ def parse_bar(fields: Sequence[str]) -> tuple[datetime, Bar]:
 
 
 def parse_split(fields: Sequence[str]) -> tuple[str, datetime, Decimal]:
-    """Return the symbol, the time and the units of a split. Raises `ValueError` as `parse_bar` does."""
+    """Return the symbol, time and ratio of a split. Raises `ValueError` as `parse_bar` does."""
     if len(fields) != len(SPLIT_COLUMNS):
         raise ValueError(f"expected {len(SPLIT_COLUMNS)} fields ({','.join(SPLIT_COLUMNS)}), was {len(fields)}")
     return fields[0], parse_time(fields[1]), parse_positive("units", fields[2])
 
 
 def parse_time(text: str) -> datetime:
-    """Return the moment that `text` says: midnight UTC for a `YYYY-MM-DD`, else a date and time with its offset from UTC.
+    """Return the time in `text`: midnight UTC for `YYYY-MM-DD`, else a date and time with its offset from UTC.
 
     Raises:
-        ValueError: it does not. A time without an offset is anybody's guess.
+        ValueError: `text` is invalid, or has a time without an offset.
     """
     try:
         if _DATE.fullmatch(text):
@@ -86,7 +86,7 @@ def parse_time(text: str) -> datetime:
 
 
 def parse_positive(name: str, text: str) -> Decimal:
-    """Return the finite number above 0 that `text` says."""
+    """Return the finite number above 0 in `text`. Raises `ValueError` for anything else."""
     try:
         number = Decimal(text)
     except InvalidOperation:

@@ -1,12 +1,12 @@
-"""What a broker is: the way to a venue, be it simulated or real.
+"""The protocol of a broker: the connection to a venue, simulated or real.
 
-The laws, which every broker keeps and the harness relies on:
+Every broker must keep these rules; the harness relies on them:
 
-    an order goes under the client id that it is given, and under no other
-    `submit` either returns what the venue said, or raises `OrderRefused` if the venue has certainly not taken the order;
-    any other error leaves open whether it has
-    `find` answers only what is certain: None means that the venue has no such order and never will
-    fills come in the venue's order, each once, by symbol
+    an order is placed under the given client id and no other
+    `submit` either returns the venue's report, or raises `OrderRefused` if the venue has certainly not accepted the order;
+    any other error means that the outcome is unknown
+    `find` answers only what is certain: None means that the venue does not have the order and never will
+    fills come in the venue's order for each symbol, each once
 """
 
 from __future__ import annotations
@@ -24,57 +24,58 @@ from harnesses.trading.market.orders import Fill, OrderReport, PlacedOrder
 
 
 class OrderRefused(Refused):
-    """The venue has said no to an order: nothing was placed."""
+    """The venue refused an order: nothing was placed."""
 
 
 class BrokerUnavailable(OrchestratorError):
-    """The venue cannot be reached, or does not answer in a way that can be relied on."""
+    """The venue cannot be reached, or its answers are unreliable."""
 
 
 @frozen
 class VenueAccount:
-    """What the venue says we own."""
+    """The venue's statement of the account."""
 
     cash: Decimal
-    """Free and reserved together."""
+    """Cash, free and reserved."""
     positions: Mapping[str, Decimal]
-    """Units by symbol, free and reserved together; a symbol of which there is nothing may be missing."""
+    """Units by symbol, free and reserved; symbols without units may be left out."""
 
 
 class Broker(Protocol):
-    """The way to a venue."""
+    """A connection to a venue."""
 
     name: str
 
     async def connect(self, symbols: Sequence[str]) -> Mapping[str, Instrument]:
-        """Get ready to trade `symbols`; return their rules.
+        """Prepare to trade `symbols`; return their rules.
 
         Raises:
-            BrokerUnavailable: not now. `HarnessMisuse`: the venue has no such symbol.
+            BrokerUnavailable: the venue cannot be reached now.
+            HarnessMisuse: the venue does not have one of the symbols.
         """
         ...
 
     async def observe(self, market: MarketSlice) -> None:
-        """Let a simulated venue know what the market did; a real one knows. The same slice twice counts once."""
+        """Pass a slice to a simulated venue; a real venue ignores it. Passing the same slice twice has no further effect."""
         ...
 
     async def submit(self, placed: PlacedOrder) -> OrderReport:
-        """Place an order once. Never tries again by itself.
+        """Place an order once; never retry.
 
         Raises:
-            OrderRefused: the venue has said no.
-            Exception: it is unknown whether the venue has taken the order; ask `find`.
+            OrderRefused: the venue refused the order.
+            Exception: it is unknown whether the venue accepted the order; ask `find`.
         """
         ...
 
     async def cancel(self, client_id: str, symbol: str) -> OrderReport | None:
-        """Cancel what is left of an order; return where it stands then. None if the venue has none of that id. Idempotent."""
+        """Cancel the rest of an order; return its state then, or None if the venue has no such order. Idempotent."""
         ...
 
     async def find(self, placed: PlacedOrder) -> OrderReport | None:
-        """Return what the venue says of an order that may have reached it; None if it has not, and never will.
+        """Return the venue's report on an order that may have reached it; None if it has not and never will.
 
-        Waits until that is certain: as long as a request that was sent may still be taken, "not found" is no answer.
+        Waits until that is certain: while a sent request may still be accepted, "not found" is not an answer.
 
         Raises:
             BrokerUnavailable: there is no certain answer now.
@@ -82,14 +83,14 @@ class Broker(Protocol):
         ...
 
     async def open_orders(self, symbols: Sequence[str]) -> Sequence[OrderReport]:
-        """Return all orders of the account in `symbols` that may still be filled, whoever placed them."""
+        """Return all open orders of the account in `symbols`, including those that others placed."""
         ...
 
     async def fills(self, symbols: Sequence[str], after: Mapping[str, str]) -> Sequence[Fill]:
         """Return all fills since those in `after`, oldest first.
 
         Args:
-            after: by symbol, the `fill_id` of the last fill that is known; from the beginning for one that is missing.
+            after: by symbol, the `fill_id` of the last known fill; a missing symbol starts from the beginning.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""What a feed is: where market data comes from; and the poller of a harness, which asks it with patience.
+"""The protocol of a feed, the source of market data; and the poller through which a harness asks it.
 
-The laws: messages and the venue have their turn however long the feed keeps silent; and a feed is asked by time, never by
-position, so that a harness resumed a week later, over data that has grown since, goes on with the first slice it has not seen.
+Invariants: a slow feed never blocks messages and the venue for long; a feed is asked by time, never by position, so that a
+harness resumed a week later, over data that has grown since, continues with the first slice it has not seen.
 """
 
 from __future__ import annotations
@@ -17,64 +17,64 @@ from harnesses.trading.market.bars import BadMarketData, MarketSlice
 
 
 class FeedUnavailable(OrchestratorError):
-    """The source of a feed cannot be reached, or does not answer in a way that can be relied on."""
+    """The source of a feed cannot be reached, or its answers are unreliable."""
 
 
 class Feed(Protocol):
-    """Something to poll for what a market did. All times are aware UTC."""
+    """A source of market slices that is polled. All times are UTC, with zone."""
 
     @property
     def symbols(self) -> Sequence[str]:
-        """The symbols that its slices may have bars of."""
+        """The symbols whose bars its slices may contain."""
         ...
 
     async def next_slice(self, after: datetime | None) -> MarketSlice | None:
-        """Return the first slice later than `after`, or the first of all; None if it is not there yet.
+        """Return the first slice later than `after`, or the very first for None; return None if it is not there yet.
 
-        Asked the same again, it gives the same slice again: a harness that has crashed asks twice.
+        The same call returns the same slice again, because a harness that has crashed asks twice.
 
         Raises:
             FeedUnavailable: the source has failed too often.
-            BadMarketData: the source says what cannot be.
+            BadMarketData: the source returned invalid data.
         """
         ...
 
     def is_at_end(self, after: datetime | None) -> bool:
-        """Return whether no slice later than `after` will ever come. Always false for a feed that never ends."""
+        """Return whether there will never be a slice later than `after`. Always false for a feed that never ends."""
         ...
 
     def now(self) -> datetime:
-        """Return the time by the feed's own clock: what the guard against stale data compares the last slice with."""
+        """Return the time by the feed's own clock, which the stale data guard compares with the last slice."""
         ...
 
 
 _ANSWER_S = 15.0
-"""How long a feed is waited for at least, however short the period is, before messages and the venue have their turn."""
+"""Minimum seconds to wait for an answer of the feed, even if the period is shorter."""
 
 
 class FeedPoller:
     """Polls a feed for slices.
 
     Args:
-        period_s: seconds from one poll to the next.
-        patience_s: how long the feed may be of no use.
+        period_s: seconds between two polls.
+        patience_s: maximum seconds for which the feed may fail.
     """
 
     def __init__(self, feed: Feed, period_s: float, patience_s: float) -> None:
         self.is_live = bool(getattr(feed, "is_live", True))
-        """Whether the feed tells of a market as it is now. So does every one that does not say `is_live = False`."""
+        """Whether the feed delivers current data; true unless the feed sets `is_live = False`."""
         self._feed = feed
         self._period_s = period_s
         self._patience_s = patience_s
         self._heard = 0.0
 
     def begin(self) -> None:
-        """Begin to count the time that the feed says nothing."""
+        """Start counting the time without an answer from the feed."""
         self._heard = trio.current_time()
 
     @property
     def bar_s(self) -> float | None:
-        """Seconds of a bar, if the feed says so: `bar_s`."""
+        """Length of a bar in seconds, from the feed's `bar_s`; None if it has none."""
         seconds: float | None = getattr(self._feed, "bar_s", None)
         return seconds
 
@@ -82,8 +82,8 @@ class FeedPoller:
         """Return the first slice after a time; None if it is not there yet, or the feed cannot be asked now.
 
         Raises:
-            FeedUnavailable: it could not be asked for longer than patience lasts.
-            BadMarketData: what it gives is not later.
+            FeedUnavailable: the feed has failed for longer than `patience_s`.
+            BadMarketData: the returned slice is not later.
         """
         try:
             market = await self._answer(after)
@@ -93,7 +93,9 @@ class FeedPoller:
             return None
         self._heard = trio.current_time()
         if market is not None and after is not None and market.time <= after:
-            raise BadMarketData(f"slice {market.time} of the feed: expected one after {after}; a feed goes forward only")
+            raise BadMarketData(
+                f"slice {market.time} of the feed: expected one after {after}; correct the feed, whose times must increase"
+            )
         return market
 
     async def _answer(self, after: datetime | None) -> MarketSlice | None:

@@ -1,7 +1,7 @@
-"""What may be traded, and in what grain. Pure.
+"""Instruments: the lot and tick sizes of what may be traded, and exact rounding to them. No I/O.
 
-The law: sums of money and units are exact. `Decimal` keeps 28 digits unless it is told otherwise, and rounds what has more
-without a word; whoever adds up money does it within `localcontext(EXACT)`.
+Invariant: sums of money and units are exact. `Decimal` rounds silently to 28 digits by default, so all sums of money are
+computed within `localcontext(EXACT)`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from harnesses.errors import HarnessMisuse
 from harnesses.trading.market.orders import ZERO, make_exact
 
 EXACT = Context(prec=80)
-"""Room for every sum and product that comes up: prices, units and fees have 20 digits before and after the point at most."""
+"""Enough digits for every sum and product: prices, units and fees have at most 20 digits before and after the point."""
 _CENTS = Decimal("0.00")
 GRAIN = Decimal("1E-18")
-"""The finest part of a unit that is held, or of money that is charged: the finest that any venue counts (wei)."""
+"""Smallest fraction of a unit or of money: the smallest that any venue counts (wei)."""
 
 
 @frozen
@@ -26,13 +26,14 @@ class Instrument:
 
     symbol: str
     lot: Decimal = Decimal(1)
-    """Units are multiples of it."""
+    """Lot size: units are multiples of it."""
     tick: Decimal | None = None
-    """Prices are multiples of it; None where they are as they come, down to `GRAIN`. None is usual: a cent is little in the
-    price of a share, and a lot in that of a currency."""
+    """Tick size: prices are multiples of it; None leaves prices unrounded down to `GRAIN`. None is usual, because a cent is
+    small
+    for the price of a share and large for that of a currency."""
     min_units: Decimal = ZERO
     min_notional: Decimal = ZERO
-    """Least units times price."""
+    """Minimum of units times price."""
 
     def __attrs_post_init__(self) -> None:
         make_exact(self, "lot", "min_units", "min_notional")
@@ -43,7 +44,7 @@ class Instrument:
 
     @property
     def least_price(self) -> Decimal:
-        """What prices differ by at least, and the lowest there is."""
+        """The smallest price difference, which is also the lowest price."""
         return GRAIN if self.tick is None else self.tick
 
     def round_units(self, units: Decimal) -> Decimal:
@@ -55,7 +56,7 @@ class Instrument:
         return self._price(price, ROUND_HALF_EVEN)
 
     def price_up(self, price: Decimal) -> Decimal:
-        """Return the least multiple of the tick that is not below `price`."""
+        """Return the smallest multiple of the tick that is not below `price`."""
         return self._price(price, ROUND_CEILING)
 
     def price_down(self, price: Decimal) -> Decimal:
@@ -66,21 +67,21 @@ class Instrument:
         if self.tick is not None:
             return _multiple(price, self.tick, rounding)
         price = to_grain(price, rounding)
-        # Written with cents at least, as money is.
+        # At least two decimals, as for money.
         return EXACT.add(price, _CENTS) if price.is_finite() else price
 
 
 def split_units(units: Decimal, ratio: Decimal) -> Decimal:
-    """Return what `units` have become by a split of `ratio` for one; a fraction stays, down to the grain."""
+    """Return the units after a split of `ratio` for one; fractions are kept down to the grain."""
     return to_grain(EXACT.multiply(units, ratio), ROUND_DOWN)
 
 
 def to_grain(number: Decimal, rounding: str) -> Decimal:
-    """Return a number without anything finer than the grain."""
+    """Return a number rounded to the grain."""
     return number if number == (rounded := number.quantize(GRAIN, rounding, EXACT)) else rounded
 
 
 def _multiple(number: Decimal, grain: Decimal, rounding: str) -> Decimal:
-    # The zero has the digits of the grain, so that a hundred is 100.00 and not 1E+2.
+    # A zero with the digits of the grain, so that a hundred becomes 100.00 and not 1E+2.
     zero = grain - grain
     return EXACT.divide(number, grain).to_integral_value(rounding).fma(grain, zero, EXACT)

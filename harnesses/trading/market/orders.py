@@ -1,9 +1,9 @@
-"""Orders, and what a venue says of them. Pure values; money and units are `Decimal`, whoever made them.
+"""Orders, and a venue's reports on them, as values. Money and units are always `Decimal`.
 
 Order          made by an agent      what a strategy wants
-PlacedOrder    made by the harness   the same, with the id it goes under and who wants it
-OrderReport    made by a broker      what the venue says became of it
-Fill           made by a broker      one execution, in whole or in part
+PlacedOrder    made by the harness   an order with its client id and who wants it
+OrderReport    made by a broker      the state of an order at the venue
+Fill           made by a broker      one execution of an order, full or partial
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ZERO, ONE = Decimal(0), Decimal(1)
 
 
 def exact(what: str, value: object) -> Decimal:
-    """Return a number as a `Decimal`. An int is exact already; a float is not, so it is refused.
+    """Return a number as a `Decimal`. An int is accepted; a float is refused, because it is not exact.
 
     Args:
-        what: the subject of the complaint.
+        what: the subject of the error message.
 
     Raises:
-        HarnessMisuse: it is neither.
+        HarnessMisuse: the value is neither a Decimal nor an int.
     """
     if isinstance(value, Decimal):
         return value
@@ -37,12 +37,12 @@ def exact(what: str, value: object) -> Decimal:
     if isinstance(value, float):
         way_out = f"write Decimal('{value!r}'): floats are not exact"
         raise HarnessMisuse(f"{what}: expected a Decimal, was the float {value!r}; {way_out}")
-    hint = f"Decimal({value!r:.80})" if isinstance(value, str) else "Decimal('0.1'), for instance"
+    hint = f"Decimal({value!r:.80})" if isinstance(value, str) else "a Decimal such as Decimal('0.1')"
     raise HarnessMisuse(f"{what}: expected a Decimal, was {value!r:.80}; write {hint}")
 
 
 def make_exact(noun: object, *names: str, optional: bool = False) -> None:
-    """See to it that fields of a frozen noun are exact, while it is being made.
+    """Convert fields of a frozen value to `Decimal`, from its `__attrs_post_init__`.
 
     Args:
         optional: whether they may be None.
@@ -50,12 +50,12 @@ def make_exact(noun: object, *names: str, optional: bool = False) -> None:
     for name in names:
         value = getattr(noun, name)
         if not isinstance(value, Decimal) and not (optional and value is None):
-            # Frozen for everybody else: it has not left its constructor yet.
+            # Allowed on a frozen object only here, while it is being constructed.
             object.__setattr__(noun, name, exact(f"{type(noun).__name__}: {name}", value))
 
 
 class Side(StrEnum):
-    """Which way."""
+    """Direction of an order."""
 
     BUY = "buy"
     SELL = "sell"
@@ -65,15 +65,15 @@ class OrderKind(StrEnum):
     """When an order may be filled."""
 
     MARKET = "market"
-    """At once, at what the market asks."""
+    """At once, at the market price."""
     LIMIT = "limit"
     """At `limit_price` or better."""
     STOP = "stop"
-    """As a market order, once the market has reached `stop_price`."""
+    """As a market order, once the market reaches `stop_price`."""
 
 
 class OrderStatus(StrEnum):
-    """Where an order stands at the venue. Open ones may have been filled in part."""
+    """State of an order at the venue. An open order may be partially filled."""
 
     OPEN = "open"
     FILLED = "filled"
@@ -83,7 +83,7 @@ class OrderStatus(StrEnum):
 
 
 class Source(StrEnum):
-    """Whose fact it is: who wanted an order, who says that something happened."""
+    """Origin of a fact: who wanted an order, or who reported something."""
 
     STRATEGY = "strategy"
     RISK = "risk"
@@ -93,12 +93,12 @@ class Source(StrEnum):
 
 @frozen
 class Order:
-    """What somebody wants to trade."""
+    """A wanted trade."""
 
     symbol: str
     side: Side
     units: Decimal
-    """Above 0; rounded down to the instrument's lot before it is placed."""
+    """Above 0; rounded down to the instrument's lot before the order is placed."""
     kind: OrderKind = OrderKind.MARKET
     limit_price: Decimal | None = None
     stop_price: Decimal | None = None
@@ -107,7 +107,7 @@ class Order:
     def __attrs_post_init__(self) -> None:
         make_exact(self, "units")
         make_exact(self, "limit_price", "stop_price", optional=True)
-        # A word in place of a member is equal to it, but is not it.
+        # A plain string equals the enum member, but is not one.
         for name, known in (("side", Side), ("kind", OrderKind)):
             word = getattr(self, name)
             if not isinstance(word, known):
@@ -116,19 +116,19 @@ class Order:
 
 @frozen
 class PlacedOrder:
-    """An order on its way to a venue, with everything that identifies it. The argument of the effect that places it."""
+    """An order to be sent to a venue, with its client id. The argument of the effect that places it."""
 
     client_id: str
-    """From `client_id_for`; the venue keeps it, so that it can be asked later what became of the order."""
+    """From `client_id_for`; the venue stores it, so that the order can be looked up later."""
     order: Order
     source: Source
     decided: datetime
-    """When, by the feed's clock."""
+    """When it was decided, by the feed's clock."""
 
 
 @frozen
 class OrderReport:
-    """What a venue says of an order."""
+    """The venue's report on an order."""
 
     client_id: str
     venue_id: str
@@ -144,35 +144,35 @@ class OrderReport:
 
 @frozen
 class Fill:
-    """One execution of an order, or of a part of it."""
+    """One execution of an order, full or partial."""
 
     fill_id: str
-    """The venue's; never twice for a symbol."""
+    """The venue's id of the fill; unique for a symbol."""
     client_id: str
-    """Empty for an order that was not placed by us."""
+    """Empty for an order that is not ours."""
     symbol: str
     side: Side
     units: Decimal
     price: Decimal
     fee: Decimal
-    """In cash."""
+    """Fee in cash."""
     time: datetime
     fee_units: Decimal = ZERO
-    """In units of the symbol: what some venues keep of what was bought."""
+    """Fee in units of the symbol, which some venues deduct from what was bought."""
 
 
 def _member(known: type[StrEnum], name: str, word: object) -> StrEnum:
     if isinstance(word, str) and word in tuple(known):
         return known(word)
     words = " or ".join(map(repr, map(str, known)))
-    raise HarnessMisuse(f"Order: {name}: expected {words}, was {word!r:.80}; say {known.__name__}.{next(iter(known)).name}")
+    raise HarnessMisuse(f"Order: {name}: expected {words}, was {word!r:.80}; use {known.__name__}.{next(iter(known)).name}")
 
 
 def client_id_for(harness: str, step: int, key: str, salt: str = "") -> str:
-    """Return the client order id of an effect: at most 36 letters, digits and `-`; the same for the same effect.
+    """Return the client order id of an effect: at most 36 letters, digits and `-`; always the same for the same effect.
 
     Args:
-        salt: of the account's life, from `salt_of`: a harness of the same name that begins anew has another one.
+        salt: from `salt_of`; distinguishes a new harness from an earlier one of the same name.
     """
     told = f"{harness}\0{step}\0{key}" + (f"\0{salt}" if salt else "")
     digest = blake2b(told.encode(), digest_size=8).hexdigest()
@@ -181,5 +181,5 @@ def client_id_for(harness: str, step: int, key: str, salt: str = "") -> str:
 
 
 def salt_of(*facts: object) -> str:
-    """Return eight digits that are the same for the same facts."""
+    """Return eight digits derived from the facts, always the same for the same facts."""
     return blake2b(repr(facts).encode(), digest_size=4).hexdigest()

@@ -1,1 +1,1 @@
-"""Paper trading: a simulated venue with its books."""
+"""Paper trading: a simulated venue and its books."""

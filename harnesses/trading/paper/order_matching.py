@@ -1,16 +1,18 @@
-"""What orders and bars make of a simulated venue's books. Pure, and without chance.
+"""The matching of a simulated venue: how orders and bars change its books. Deterministic, no I/O.
 
-The laws: cash is never negative and no position short; what an open order needs is reserved for it alone; a fill is never
-better than the market was: slippage and rounding go against the taker, a limit is kept to, a stop may be gapped over.
+Invariants: cash is never negative and no position is short; what an open order needs is reserved for it; a fill is never
+    better
+than the market was: slippage and rounding go against the taker, a limit is respected, a stop may fill past a gap.
 
-    accept    a new order: refused, or open; what the market gives at once, is filled at once
-    match     a slice of the market: splits first, then every open order in the order of its coming
-    cancel    what is left of an order
+    accept    a new order: refused, or open; filled at once as far as the market allows
+    match     a slice of the market: first splits, then every open order in order of arrival
+    cancel    the rest of an order
 
-What to buy at is not known before it is bought (a stop, a market order at the next open). If the price has run away from
-what was reserved, as much is bought as there is cash for that no other order needs, and the rest is cancelled.
+The price of a purchase may be unknown in advance (a stop, a market order at the next open). If the price exceeds what was
+reserved, as much is bought as unreserved cash allows, and the rest is cancelled.
 
-An order whose id is that of an open one is that one. Of closed ones the books know nothing: who keeps the reports looks first.
+An order with the id of an open order is that order. The books do not know closed orders: the owner of the reports checks those
+first.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from harnesses.trading.market.orders import ONE, ZERO, Fill, OrderKind, OrderRep
 from harnesses.trading.paper.paper_books import Books, Matched, OpenOrder, Quote, Rules, reserved_cash, reserved_units
 
 _PRICES = {OrderKind.MARKET: (False, False), OrderKind.LIMIT: (True, False), OrderKind.STOP: (False, True)}
-"""Whether an order of a kind has a limit price, and a stop price."""
+"""Whether each kind of order has a limit price and a stop price."""
 
 
 def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
-    """Take an order, and fill it as far as the market allows now.
+    """Accept an order, and fill it as far as the market allows now.
 
     Raises:
-        OrderRefused: it is not one that this venue takes, or there is not enough cash, or units, for it.
+        OrderRefused: the order is invalid at this venue, or there is not enough cash or not enough units for it.
     """
     if placed.client_id in books.orders:
         return Matched(books, (books.orders[placed.client_id].report(),))
@@ -60,7 +62,7 @@ def accept(books: Books, placed: PlacedOrder, rules: Rules) -> Matched:
 
 
 def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
-    """Show the venue a slice of the market; one that is not newer than the last one changes nothing."""
+    """Apply a slice of the market; a slice that is not newer than the last one has no effect."""
     if books.time is not None and market.time <= books.time:
         return Matched(books)
     with localcontext(EXACT):
@@ -85,17 +87,17 @@ def match(books: Books, market: MarketSlice, rules: Rules) -> Matched:
 
 
 def cancel(books: Books, client_id: str) -> Matched:
-    """Cancel what is left of an order. One that is not open changes nothing."""
+    """Cancel the rest of an order. Has no effect if the order is not open."""
     order = books.orders.get(client_id)
     return Matched(books) if order is None else _closed(books, order, OrderStatus.CANCELLED, "on request")
 
 
 def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
-    """Return the instrument of an order that is well formed; refuse any other."""
+    """Return the instrument of a well-formed order; refuse any other."""
     order = placed.order
     instrument = rules.instrument(order.symbol)
     if not rules.has(order.symbol):
-        _refuse(placed, f"symbol: expected one that the venue has, was {order.symbol!r}")
+        _refuse(placed, f"symbol: expected one of the venue's, was {order.symbol!r}")
     for name, price, wanted in zip(("limit", "stop"), (order.limit_price, order.stop_price), _PRICES[order.kind], strict=True):
         if (price is not None) != wanted:
             _refuse(placed, f"{name}_price of a {order.kind} order: expected {'one' if wanted else 'none'}, was {price}")
@@ -110,40 +112,40 @@ def _checked(placed: PlacedOrder, rules: Rules) -> Instrument:
 
 
 def _expected(placed: PlacedOrder, rules: Rules, last: Quote | None) -> Decimal:
-    """Return the price that an order is expected to be filled at, at worst."""
+    """Return the worst price at which an order is expected to be filled."""
     order = placed.order
     if order.limit_price is not None:
         return order.limit_price
     if order.stop_price is not None:
         return rules.taker_price(order.symbol, order.side, order.stop_price)
     if last is None:
-        _refuse(placed, f"price: expected one of {order.symbol} to go by, but none has been seen yet; wait for the first")
+        _refuse(placed, f"price: expected a known price of {order.symbol}, but none has been seen yet; wait for the first")
     return rules.taker_price(order.symbol, order.side, last.close)
 
 
 def _check_means(books: Books, order: OpenOrder) -> None:
-    """Refuse an order that takes more cash, or units, than no other order needs."""
+    """Refuse an order that needs more than the unreserved cash or units."""
     symbol = order.placed.order.symbol
     if order.placed.order.side is Side.BUY:
         needed, free, of = order.reserved, books.cash - reserved_cash(books), "cash"
     else:
         needed, free, of = order.units, books.positions.get(symbol, ZERO) - reserved_units(books, symbol), f"{symbol} to sell"
     if needed > free:
-        _refuse(order.placed, f"{of}: expected at most {free:f}, which no other order needs, was {needed:f}; order less")
+        _refuse(order.placed, f"{of}: expected at most {free:f}, which is not reserved, was {needed:f}; order less")
 
 
 def _price_now(order: OpenOrder, rules: Rules, last: Quote) -> Decimal | None:
-    """Return the price at which a new order is filled at once; None if it has to wait."""
+    """Return the price at which a new order is filled at once; None if it must wait."""
     if rules.fill_at == "next_open":
         return None
     return _price_in(order, Bar(last.close, last.close, last.close, last.close, ZERO), rules, taking=True)
 
 
 def _price_in(order: OpenOrder, bar: Bar, rules: Rules, *, taking: bool = False) -> Decimal | None:
-    """Return the price at which a bar fills an order; None if it does not reach it.
+    """Return the price at which a bar fills an order; None if it does not reach the order's price.
 
     Args:
-        taking: whether the order comes upon the market, and not the market upon the order: then a limit slips as well.
+        taking: whether the order is the taker: then a limit order suffers slippage too.
     """
     want, price = order.placed.order, order.price
     buys, grain = want.side is Side.BUY, rules.instrument(want.symbol)
@@ -161,7 +163,7 @@ def _price_in(order: OpenOrder, bar: Bar, rules: Rules, *, taking: bool = False)
 
 
 def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> Matched:
-    """Fill as much of an order at a price as the bar's volume and the account allow."""
+    """Fill an order at a price, as far as the bar's volume and the account allow."""
     want = order.placed.order
     quote = books.quotes[want.symbol]
     order = evolve(order, market=order.market or want.kind is OrderKind.STOP)
@@ -177,17 +179,17 @@ def _fill(books: Books, order: OpenOrder, price: Decimal, rules: Rules) -> Match
     if not order.left:
         return evolve(_closed(books, order, OrderStatus.FILLED, ""), fills=fills)
     if cut:
-        return evolve(_closed(books, order, OrderStatus.CANCELLED, "not enough cash at the market's price"), fills=fills)
+        return evolve(_closed(books, order, OrderStatus.CANCELLED, "not enough cash at the market price"), fills=fills)
     books = evolve(books, orders={**books.orders, order.placed.client_id: order})
     return Matched(books, (order.report(),), fills)
 
 
 def _affordable(books: Books, order: OpenOrder, units: Decimal, price: Decimal, rules: Rules) -> Decimal:
-    """Return how many of the units there is cash for that no other order needs."""
+    """Return how many of the units the unreserved cash can pay for."""
     free, fees = books.cash - reserved_cash(books) + order.reserved, rules.fees
     if order.cost(units, price, fees) <= free:
         return units
-    # The fee is at least what each of its parts says: two bounds, which the rounding of fees alone can put out by a lot.
+    # The fee is at least each of its parts. This gives two bounds, which only the rounding of fees can miss by one lot.
     instrument, means = rules.instrument(order.placed.order.symbol), free + order.charged
     by_parts = means - order.notional * fees.rate - order.filled * fees.per_unit
     most = min(by_parts / (price * (ONE + fees.rate) + fees.per_unit), (means - fees.minimum) / price)
@@ -237,7 +239,7 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
     for id, order in books.orders.items():
         if order.placed.order.symbol != symbol:
             continue
-        # Rounded so that it needs no more than is reserved; what is less than a lot is not ordered any more.
+        # Rounded so that it needs no more than is reserved; a remainder below one lot is no longer ordered.
         left = instrument.round_units(order.left * ratio)
         price = None if order.price is None else max(instrument.price_down(order.price / ratio), instrument.least_price)
         order = evolve(order, units=order.filled + left, price=price)
@@ -245,7 +247,7 @@ def _split(books: Books, symbol: str, ratio: Decimal, rules: Rules) -> Matched:
             after = Matched(evolve(after.books, orders={**after.books.orders, id: order}))
             reports.append(order.report())
         else:
-            after = _closed(after.books, order, OrderStatus.CANCELLED, "a split has left less than a lot of it")
+            after = _closed(after.books, order, OrderStatus.CANCELLED, "less than one lot is left of it after a split")
             reports += after.reports
     return Matched(after.books, tuple(reports))
 
@@ -262,4 +264,4 @@ def _closed(books: Books, order: OpenOrder, status: OrderStatus, reason: str) ->
 
 
 def _refuse(placed: PlacedOrder, what: str) -> NoReturn:
-    raise OrderRefused(f"order {placed.client_id} is refused: {what}")
+    raise OrderRefused(f"order {placed.client_id} was refused: {what}")

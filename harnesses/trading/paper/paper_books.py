@@ -1,7 +1,8 @@
-"""A simulated venue's books (cash, positions, open orders, the last prices), and how it deals. Pure values, and storable.
+"""The books of a simulated venue (cash, positions, open orders, last prices) and its rules, as storable values.
 
-The law: what open orders need is reserved, and it is there: reserved cash is never more than the cash, units to be sold never
-more than the units.
+Invariant: what open orders need is reserved and available: reserved cash never exceeds the cash, nor units to be sold the
+    units
+held.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ _BASIS_POINTS = Decimal(10_000)
 
 @frozen
 class Fees:
-    """What an order costs beside its price: the minimum, or what the other two come to, over all of its fills together.
+    """The fees of an order: the larger of the minimum and the other two parts, over all of its fills together.
 
-    A sale never costs more than it brings in: what one fill cannot pay of the minimum is left to the next one.
+    The fee of a sale never exceeds its proceeds: what one fill cannot pay of the minimum is charged to the next one.
     """
 
     rate: Decimal = ZERO
-    """The part of units times price."""
+    """Fee as a fraction of units times price."""
     minimum: Decimal = ZERO
-    """The least for an order of which anything was filled."""
+    """Minimum fee of an order that was filled at least in part."""
     per_unit: Decimal = ZERO
 
     def __attrs_post_init__(self) -> None:
@@ -40,24 +41,24 @@ class Fees:
                 raise HarnessMisuse(f"Fees: {name}: expected a number from 0 up, was {value}")
 
     def of(self, notional: Decimal, units: Decimal) -> Decimal:
-        """Return the fee for an order of which so much has been filled, within `EXACT`."""
+        """Return the fee of an order with these amounts filled, within `EXACT`."""
         fee = max(self.minimum, notional * self.rate + units * self.per_unit)
         return to_grain(fee, ROUND_UP) if units else ZERO
 
 
 @frozen
 class Rules:
-    """How a simulated venue deals."""
+    """The trading rules of a simulated venue."""
 
     instruments: Mapping[str, Instrument] | None = None
-    """By symbol, all there are; None for any symbol, in lots of 1, at prices as they come."""
+    """All instruments by symbol; None allows any symbol, in lots of 1, without a tick."""
     fees: Fees = Fees()
     slippage_bps: Decimal = ZERO
-    """How much worse than the market a taker gets it, in parts of 10,000; then rounded to the tick, against the taker."""
+    """Slippage of a taker, in basis points (1/10,000); then rounded to the tick, against the taker."""
     max_share: Decimal | None = None
-    """The part of a bar's volume that may be filled in it; None for any number of units."""
+    """Maximum fraction of a bar's volume that may be filled in it; None for no limit."""
     fill_at: Literal["close", "next_open"] = "close"
-    """What a market order is filled at: the last close, at once; or the open of the next bar."""
+    """Fill price of a market order: the last close, at once, or the open of the next bar."""
 
     def __attrs_post_init__(self) -> None:
         fees = cast(object, self.fees)
@@ -73,7 +74,7 @@ class Rules:
             raise HarnessMisuse(f"Rules: fill_at: expected 'close' or 'next_open', was {self.fill_at!r}")
 
     def has(self, symbol: str) -> bool:
-        """Return whether the symbol is traded here."""
+        """Return whether the venue has the symbol."""
         return self.instruments is None or symbol in self.instruments
 
     def instrument(self, symbol: str) -> Instrument:
@@ -82,7 +83,7 @@ class Rules:
         return known or Instrument(symbol)
 
     def taker_price(self, symbol: str, side: Side, price: Decimal) -> Decimal:
-        """Return what a taker gets when the market is at `price`, within `EXACT`."""
+        """Return the price a taker gets when the market is at `price`, within `EXACT`."""
         slip = self.slippage_bps / _BASIS_POINTS
         if side is Side.BUY:
             return self.instrument(symbol).price_up(price * (ONE + slip))
@@ -91,79 +92,79 @@ class Rules:
 
 @frozen
 class Quote:
-    """The last that was seen of a symbol."""
+    """The last known market of a symbol."""
 
     close: Decimal
     time: datetime
     left: Decimal | None = None
-    """Units of that bar's share which have not been filled yet; None without a limit."""
+    """Units of that bar's volume that may still be filled; None without a limit."""
 
 
 @frozen
 class OpenOrder:
-    """An order of which something may still be filled."""
+    """An order that may still be filled."""
 
     placed: PlacedOrder
     venue_id: str
     units: Decimal
-    """What was filled, and what is left; as it is after splits."""
+    """Units in total, filled and unfilled, adjusted for splits."""
     price: Decimal | None
-    """The limit, or the stop; None of a market order."""
+    """The limit or stop price; None for a market order."""
     market: bool
-    """Whether it takes whatever the market gives: a market order, or a stop that was reached."""
+    """Whether it fills at any price: a market order, or a stop that was reached."""
     reserved: Decimal = ZERO
-    """Cash that no other order may use; of a buy."""
+    """Cash reserved for a purchase."""
     filled: Decimal = ZERO
     notional: Decimal = ZERO
-    """Units times price of what was filled."""
+    """Units times price of the fills so far."""
     charged: Decimal = ZERO
     """Fees so far."""
 
     @property
     def left(self) -> Decimal:
-        """Units that are still to be filled."""
+        """Units not filled yet."""
         return self.units - self.filled
 
     def report(self, status: OrderStatus = OrderStatus.OPEN, reason: str = "") -> OrderReport:
-        """Return what the venue says of the order."""
+        """Return the venue's report on the order."""
         want, id = self.placed.order, self.placed.client_id
         return OrderReport(id, self.venue_id, want.symbol, want.side, want.kind, self.units, self.filled, status, reason)
 
     def cost(self, units: Decimal, price: Decimal, fees: Fees) -> Decimal:
-        """Return the cash that buying so many more units takes, fees included."""
+        """Return the cash needed to buy so many more units, including fees."""
         return units * price + fees.of(self.notional + units * price, self.filled + units) - self.charged
 
 
 @frozen
 class Books:
-    """Everything a simulated venue knows but for what is over: closed orders, and fills."""
+    """The state of a simulated venue, except for closed orders and fills."""
 
     cash: Decimal
     positions: Mapping[str, Decimal] = field(factory=dict[str, Decimal])
     """Units by symbol."""
     orders: Mapping[str, OpenOrder] = field(factory=dict[str, OpenOrder])
-    """The open ones by client id, in the order of their coming."""
+    """Open orders by client id, in order of arrival."""
     quotes: Mapping[str, Quote] = field(factory=dict[str, Quote])
     time: datetime | None = None
-    """Of the last slice."""
+    """Time of the last slice."""
     accepted: int = 0
-    """How many orders there have been."""
+    """Number of orders accepted so far."""
     fills: int = 0
-    """How many fills there have been; they are numbered from 1."""
+    """Number of fills so far; fills are numbered from 1."""
 
 
 @frozen
 class Matched:
-    """What has come of a call: the books after it, and what is new."""
+    """The result of a call: the new books, and the new fills and reports."""
 
     books: Books
     reports: tuple[OrderReport, ...] = ()
-    """Of the orders that have changed; the last one of an order is what it has come to."""
+    """Reports on changed orders; the last report on an order has its current state."""
     fills: tuple[Fill, ...] = ()
 
 
 def reserved_cash(books: Books) -> Decimal:
-    """Return the cash that open orders need."""
+    """Return the cash reserved for open orders."""
     with localcontext(EXACT):
         return sum((order.reserved for order in books.orders.values()), ZERO)
 

@@ -1,9 +1,10 @@
-"""A broker that trades on paper: a simulated venue of its own, in memory or in a file.
+"""A broker for paper trading: a simulated venue, in memory or in a file.
 
-    submit, observe, cancel  ──►  matching (pure)  ──►  ledger: one commit  ──►  the new books count
+    submit, observe, cancel  ──►  matching (pure)  ──►  ledger: one commit  ──►  the new books take effect
 
-The books are the venue's, not the harness's, as a real venue's would be: what was acknowledged is there after a `kill -9`,
-whatever the harness remembers. Books in memory end with the program; a harness that is to be resumed needs a file.
+The books belong to the venue, not to the harness, as with a real venue: what was acknowledged survives a `kill -9`, whatever
+the
+harness remembers. Books in memory end with the program; a harness that is to be resumed needs a file.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from harnesses.trading.paper.paper_ledger import FileLedger, Ledger, MemoryLedge
 
 
 class PaperBroker:
-    """Trades on paper.
+    """A broker that trades on a simulated venue.
 
     Args:
-        cash: what there is at first. A file that exists already goes on with what it has.
-        instruments: by symbol, all that the venue has; without them any symbol, in lots of 1, at prices as they come.
-        slippage_bps: how much worse than the market a market order gets it, in parts of 10,000.
-        max_share: the part of a bar's volume that may be filled in it.
-        fill_at: what a market order is filled at.
-        path: the venue's file, made if it is not there; one process at a time. Each call that changes anything is a commit,
-            which waits for the disk in the thread of Trio's loop: some milliseconds in which nothing else in the program
-            goes on. For a few harnesses; many of them want books in memory, or programs of their own.
+        cash: initial cash. An existing file keeps its own.
+        instruments: all of the venue's, by symbol; None allows any symbol, in lots of 1, without a tick.
+        slippage_bps: slippage of a market order, in basis points (1/10,000).
+        max_share: maximum fraction of a bar's volume that may be filled in it.
+        fill_at: fill price of a market order, "close" or "next_open".
+        path: the venue's file, created if missing; one process at a time. Each call that changes anything commits in the
+            thread of Trio's loop, which blocks the whole program for some milliseconds. Suitable for a few harnesses; for
+            many, use books in memory or separate programs.
 
     Raises:
         BrokerUnavailable: the file is in use, or cannot be used.
-        HarnessMisuse: an argument is none that a venue can have.
+        HarnessMisuse: an argument is invalid.
     """
 
     def __init__(
@@ -66,23 +67,23 @@ class PaperBroker:
             self._open(Path(path))
 
     def _open(self, path: Path) -> None:
-        """Deal by the books in a file, made of those there are if it is not there."""
+        """Switch to the books in a file; create it from the current books if it is missing."""
         self._ledger = FileLedger(path, self._ledger.books())
 
     @property
     def accepted(self) -> int:
-        """How many orders the venue has taken, over all its life."""
+        """Number of orders the venue has accepted since its creation."""
         return self._ledger.books().accepted
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._ledger.close()
 
     async def connect(self, symbols: Sequence[str]) -> Mapping[str, Instrument]:
         await checkpoint()
         for symbol in symbols:
             if not self.rules.has(symbol):
-                known = one_of(self.rules.instruments or (), "it has no instruments; give it some")
+                known = one_of(self.rules.instruments or (), "it has no instruments; add some")
                 raise HarnessMisuse(f"paper venue {self.name}: it has no symbol {symbol!r}: {known}")
         return {symbol: self.rules.instrument(symbol) for symbol in symbols}
 
@@ -91,7 +92,7 @@ class PaperBroker:
         self._commit(match(self._ledger.books(), market, self.rules))
 
     async def submit(self, placed: PlacedOrder) -> OrderReport:
-        """Place an order. One whose id the venue has had is not placed again; what became of the first is returned."""
+        """Place an order. An order whose id is known is not placed again; the outcome of the first is returned."""
         await checkpoint()
         known = self._ledger.report(placed.client_id)
         if known is not None:
@@ -104,7 +105,7 @@ class PaperBroker:
         return self._ledger.report(client_id)
 
     async def find(self, placed: PlacedOrder) -> OrderReport | None:
-        """Return what became of an order. Certain at once: an order is placed when `submit` returns, or never."""
+        """Return the outcome of an order. It is certain at once, because `submit` either places an order or never does."""
         await checkpoint()
         return self._ledger.report(placed.client_id)
 
@@ -129,32 +130,33 @@ class PaperBroker:
         return matched
 
     def _number(self, symbol: str, after: Mapping[str, str]) -> int:
-        """Return the number of the last fill that is known; a fill that this venue never made shows that it is another one."""
+        """Return the number of the last known fill; raise if this venue never made that fill, because it is then another
+        venue."""
         last, newest = after.get(symbol, "0"), self._ledger.books().fills
         if last.isdecimal() and int(last) <= newest:
             return int(last)
         raise HarnessMisuse(
             f"paper venue {self.name}: fills of {symbol} after {last!r}: expected a fill from 1 to {newest}; these "
-            "are not the books that the harness has traded on: give it their file (books in memory end with the program)"
+            "are not the books that the harness traded on: give it their file (books in memory end with the program)"
         )
 
 
 _OPENED: WeakValueDictionary[tuple[str, str], PaperBroker] = WeakValueDictionary()
-"""By file and owner, in this process."""
+"""Open brokers of this process, by file and owner."""
 
 
 class PaperBrokerLater(PaperBroker):
-    """A `PaperBroker` whose file is opened when a harness connects: what is only looked at, as a run file is, makes no file.
+    """A `PaperBroker` that opens its file when a harness connects, so that checking a run file creates no file.
 
-    Until then its books are in memory and nobody may trade there: they are for checking its arguments.
+    Before that its books are in memory, to validate its arguments, and cannot be traded on.
 
     Args:
         path: the venue's file.
-        owner: the harness that trades there. One that is made anew under that name takes the file over from the one before.
-        arguments: what else `PaperBroker` is called with.
+        owner: name of the harness that trades there. A new broker of the same owner takes the file over from the earlier one.
+        arguments: other arguments of `PaperBroker`.
 
     Raises:
-        HarnessMisuse: an argument is none that a venue can have.
+        HarnessMisuse: an argument is invalid.
     """
 
     def __init__(self, path: str | Path, cash: Decimal = Decimal(10_000), *, owner: str = "", **arguments: Any) -> None:

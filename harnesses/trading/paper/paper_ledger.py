@@ -1,7 +1,8 @@
-"""Where a simulated venue keeps its books: in memory, or in a small SQLite file of its own.
+"""Stores the books of a simulated venue: in memory, or in a small SQLite file of its own.
 
-The law: `write` is all or nothing, and when it returns, it is on disk (WAL, `synchronous=FULL`). A write that failed leaves
-open what is on disk, so that the ledger answers nothing any more until it is opened again.
+Invariant: `write` is atomic, and durable when it returns (WAL, `synchronous=FULL`). After a failed write the contents of the
+    disk
+are unknown, so the ledger refuses all calls until it is opened again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class MemoryLedger:
         self._fills: dict[str, list[Fill]] = {}
 
     def books(self) -> Books:
-        """Return the books as they were last written."""
+        """Return the last written books."""
         return self._books
 
     def report(self, client_id: str) -> OrderReport | None:
@@ -56,7 +57,7 @@ class MemoryLedger:
         return fills[bisect_right(fills, after, key=_number) :]
 
     def write(self, matched: Matched) -> None:
-        """Keep the books, and what is new."""
+        """Store the books and the new reports and fills."""
         self._books = matched.books
         self._reports.update((report.client_id, report) for report in matched.reports)
         for fill in matched.fills:
@@ -67,13 +68,13 @@ class MemoryLedger:
 
 
 class FileLedger:
-    """A ledger in a file, made if it is not there. Beside it lie SQLite's `-wal` and `-shm`, and `<file>.lock`.
+    """A ledger in a file, created if missing. Next to it are SQLite's `-wal` and `-shm` files, and `<file>.lock`.
 
     Args:
-        first: the books to begin with, if there are none yet.
+        first: the initial books of a new file.
 
     Raises:
-        BrokerUnavailable: another process, or another broker in this one, has it open; or it is no ledger.
+        BrokerUnavailable: another process, or another broker in this one, has it open; or it is not a ledger.
     """
 
     def __init__(self, path: Path, first: Books) -> None:
@@ -109,7 +110,7 @@ class FileLedger:
 
     def write(self, matched: Matched) -> None:
         with self._translated("cannot be written"):
-            self._broken = "was left in the middle of a write"
+            self._broken = "had a write interrupted"
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._db.execute("INSERT OR REPLACE INTO books VALUES (1, ?)", (_text(matched.books),))
@@ -136,7 +137,7 @@ class FileLedger:
             return None if found is None else str(found[0])
 
     def _prepare(self) -> None:
-        """Check that the file is ours, or make it."""
+        """Check the format of the file, or create it."""
         questions = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         application, version, tables = (self._db.execute(question).fetchone()[0] for question in questions)
         if tables and (application, version) != (_APPLICATION_ID, _VERSION):
@@ -155,7 +156,7 @@ class FileLedger:
 
     @contextmanager
     def _translated(self, what: str) -> Generator[None]:
-        """Turn SQLite's errors into ours."""
+        """Convert SQLite's errors to `BrokerUnavailable`."""
         self._check()
         try:
             yield
@@ -165,23 +166,23 @@ class FileLedger:
     def _check(self) -> None:
         if os.getpid() != self._pid:
             raise BrokerUnavailable(
-                f"the paper venue's file {self._path} is open in process {self._pid}, of which this is a fork"
+                f"the paper venue's file {self._path} is open in process {self._pid}, of which this process is a fork"
             )
         if self._broken:
             raise BrokerUnavailable(f"the paper venue's file {self._path} {self._broken}; open it again")
 
 
 Ledger: TypeAlias = MemoryLedger | FileLedger
-"""What remembers a simulated venue's books, reports and fills."""
+"""Stores a simulated venue's books, reports and fills."""
 
 
 def _locked(path: Path) -> int:
-    """Return the descriptor of the lock file, locked. It is the operating system's lock, which ends with the process."""
+    """Return the descriptor of the lock file, locked. The operating system releases the lock when the process ends."""
     beside = path.with_name(f"{path.name}.lock")
     try:
         descriptor = os.open(beside, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise BrokerUnavailable(f"the paper venue's file {path} cannot be made: {error}; check its folder") from error
+        raise BrokerUnavailable(f"the paper venue's file {path} cannot be created: {error}; check its folder") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

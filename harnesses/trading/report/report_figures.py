@@ -1,4 +1,4 @@
-"""What the steps of a trading harness come to: equity, trades, drawdown, turnover, fees, what held trading up. Pure."""
+"""Computes the figures of a report from recorded steps: equity, trades, drawdown, turnover, fees, trading restrictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ YEAR_S = 365.25 * 86_400
 
 
 class Recorded(Protocol):
-    """A step, or the record of one; what went in and came out as it was, or as the plain data that it is on disk."""
+    """A step, or its record; input and output may be objects or the plain data read from disk."""
 
     @property
     def input(self) -> Any: ...
@@ -39,7 +39,7 @@ class Point:
     time: datetime
     equity: float
     drawdown: float
-    """The part of the highest equity so far that is lost."""
+    """Loss from the highest equity so far, as a fraction."""
 
 
 @frozen
@@ -48,29 +48,29 @@ class TradeRow:
 
     fill: Fill
     wanted_by: Source | None
-    """Who wanted it; None if it was not ours."""
+    """Who wanted the order; None if it was not ours."""
     reason: str
-    """Why; empty if that is not known."""
+    """Why the order was wanted; empty if unknown."""
     gain: Decimal
-    """What the sale brought beyond the average cost of what was sold, less the fee; less the fee alone for a purchase."""
+    """Proceeds of a sale less the average cost of the units sold and the fee; for a purchase, minus the fee."""
 
 
 @frozen
 class Interval:
-    """A time in which not everything could be traded."""
+    """A period in which trading was restricted."""
 
     kind: str
     """`halted`, `reducing` or `latched`."""
     begin: datetime
     end: datetime
-    """Of the first step after it; of the last one of all if it is not over."""
+    """Time of the first step after it; of the last step if it has not ended."""
     why: str = ""
     is_over: bool = True
 
 
 @frozen
 class Figures:
-    """What it all comes to. Parts are of 1."""
+    """Totals over all steps. Fractions are of 1."""
 
     steps: int
     begin: datetime | None
@@ -78,25 +78,25 @@ class Figures:
     first_equity: Decimal
     last_equity: Decimal
     gain: Decimal
-    """The part of the first equity that was won, or lost if it is below 0."""
+    """Change of the equity as a fraction of the first equity; negative for a loss."""
     yearly_gain: float | None
-    """The same for a year, compounded; None for less than a month, which says nothing of a year."""
+    """The gain compounded to a year; None for less than a month, which is too short to tell."""
     max_drawdown: float
     drawdown: float
-    """Now."""
+    """Current loss from the highest equity, as a fraction."""
     turnover: Decimal
     """Units times price of all fills."""
     turns: float
-    """Turnover in parts of the mean equity."""
+    """Turnover divided by the mean equity."""
     fees: Decimal
     trades: int
     refused: int
-    """Orders, or parts of them, that were not placed."""
+    """Number of orders, or parts of orders, that were not placed."""
 
 
 @frozen
 class Account:
-    """All that a report shows."""
+    """The contents of a report."""
 
     figures: Figures
     points: tuple[Point, ...]
@@ -122,11 +122,11 @@ class _Reading:
     trades: list[TradeRow] = field(factory=list[TradeRow])
     intervals: list[Interval] = field(factory=list[Interval])
     held: dict[str, tuple[datetime, str]] = field(factory=dict[str, tuple[datetime, str]])
-    """Since when, and why, by kind."""
+    """Start and reason of each current restriction, by kind."""
 
 
 def account_of(steps: Iterable[Recorded]) -> Account:
-    """Return what recorded steps, oldest first, come to.
+    """Return the account computed from recorded steps, oldest first.
 
     Raises:
         HarnessMisuse: a step is not one of a trading harness.
@@ -181,7 +181,7 @@ def _read_fill(reading: _Reading, fill: Fill, wanted_by: Source | None) -> None:
 
 
 def _hold(reading: _Reading, output: TradingOutput) -> None:
-    """Note what holds trading up now, and what does no longer. The latch is off again when something could be done."""
+    """Update the current restrictions. The latch counts as released once anything could be done."""
     now: dict[str, str] = {}
     if output.latched:
         now["latched"] = output.latched
@@ -227,7 +227,7 @@ def _figures(reading: _Reading) -> Figures:
 
 
 def yearly(gain: float, seconds: float) -> float | None:
-    """Return a gain for a year, compounded; None for less than a month, which says nothing of a year."""
+    """Return a gain compounded to a year; None for less than a month, which is too short to tell."""
     if seconds < YEAR_S / 12 or gain <= -1:
         return None
     return float((1 + gain) ** (YEAR_S / seconds) - 1)

@@ -1,10 +1,10 @@
-"""A report of what a trading harness has done, from its recorded steps: pictures, tables and figures in a folder.
+"""Writes a report on a trading harness from its recorded steps: pictures, tables and figures in a folder.
 
     report(steps(reader, "paper"), "reports/paper")
 
-Works on a run that has ended and on one that goes on: it shows what is recorded. The picture (equity above, drawdown below,
-and when trading was held up shaded) needs the extra `report`. What agents write (reasons) is data: what could move a
-terminal's cursor, or be taken for a formula, is made harmless.
+Works on a finished run and on a running one. The picture (equity above, drawdown below, periods of restricted trading shaded)
+needs the extra `report`. Texts of agents (reasons) are untrusted: terminal control characters and spreadsheet formulas in them
+are neutralised.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ COLUMNS = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted_by
 _HEAD = ("time", "symbol", "side", "units", "price", "fee", "gain", "wanted by", "reason")
 _RIGHT = frozenset({"units", "price", "fee", "gain"})
 _FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes for a formula at the beginning of a cell. Source: OWASP, CSV Injection."""
+"""Characters with which a cell starts that a spreadsheet would run as a formula. Source: OWASP, CSV Injection."""
 
 
 def as_csv(trades: Iterable[TradeRow]) -> str:
-    """Return the trades as CSV, numbers exact."""
+    """Return the trades as CSV, with exact numbers."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -117,7 +117,7 @@ def _cell(text: str) -> str:
 
 
 _MOST_POINTS = 2000
-"""More than a picture has pixels for."""
+"""Maximum points drawn; more than a picture has pixels for."""
 _HEIGHT, _LOWER = 260, 110
 
 
@@ -125,9 +125,9 @@ def draw(title: str, account: Account) -> tuple[bytes, str]:
     """Return the picture as PNG and as SVG.
 
     Raises:
-        NotReady: what draws is not installed.
+        NotReady: the drawing library is not installed.
     """
-    altair, converter = (load_extra(name, "report", "a picture", "say picture=False") for name in ("altair", "vl_convert"))
+    altair, converter = (load_extra(name, "report", "a picture", "pass picture=False") for name in ("altair", "vl_convert"))
     spec = {**_chart(altair, title, account).to_dict(), "config": CONFIG}
     return converter.vegalite_to_png(spec, scale=2), converter.vegalite_to_svg(spec)
 
@@ -191,19 +191,19 @@ class Reader(Protocol):
 
 @frozen
 class Report:
-    """What was written."""
+    """Paths of the written files."""
 
     account: Account
     text: Path
-    """The figures, when trading was held up, and the trades."""
+    """Figures, periods of restricted trading, and trades."""
     trades: Path
-    """The trades as CSV, numbers exact."""
+    """Trades as CSV, with exact numbers."""
     pictures: tuple[Path, ...]
     """Equity and drawdown: PNG and SVG."""
 
 
 def steps(reader: Reader, name: str) -> Iterator[Any]:
-    """Yield the steps that are recorded of a harness, oldest first, page by page."""
+    """Yield the recorded steps of a harness, oldest first, reading page by page."""
     after = 0
     while page := reader.steps(name, after=after, limit=_PAGE):
         yield from page
@@ -213,14 +213,14 @@ def steps(reader: Reader, name: str) -> Iterator[Any]:
 def report(
     steps: Iterable[Recorded], directory: str | os.PathLike[str], *, title: str = "Trading", picture: bool = True
 ) -> Report:
-    """Write a report of `steps` to `directory`, which is made if it is not there; older reports there are replaced.
+    """Write a report of `steps` to `directory`, which is created if missing; older reports there are replaced.
 
     Args:
-        picture: whether to draw; that needs the extra `report`.
+        picture: whether to draw; needs the extra `report`.
 
     Raises:
         HarnessMisuse: the steps are not those of a trading harness. Nothing is written.
-        NotReady: what draws is not installed. Nothing is written.
+        NotReady: the drawing library is not installed. Nothing is written.
         OSError: the folder cannot be written to.
     """
     account = account_of(steps)

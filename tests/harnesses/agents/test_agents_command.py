@@ -161,7 +161,7 @@ async def test_what_a_program_says_is_kept_in_bounds(tmp_path):
     ("arguments", "says"),
     [
         ({"command": "claude -p"}, "expected a sequence of words"),
-        ({"command": []}, "expected a command, or a dialect"),
+        ({"command": []}, "expected a command or a dialect"),
         ({"command": ["true"], "limit_s": 0}, "limit_s"),
     ],
 )

@@ -71,7 +71,7 @@ async def test_a_conversation_that_is_lost_is_begun_anew_and_the_log_says_so(age
     result = await take_turn(agent, assigned(work, "recall", turn=2, session=str(work.parent / "lost")), log)
 
     assert result.message.splitlines()[0] == "0 before"
-    assert any("could not be resumed; a new one is begun" in line for line in log) == (name != "aider")
+    assert any("could not be resumed; starting a new one" in line for line in log) == (name != "aider")
 
 
 async def test_what_is_not_of_the_format_changes_nothing(agent, work):

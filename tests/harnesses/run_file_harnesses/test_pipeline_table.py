@@ -92,7 +92,7 @@ def test_the_stages_of_software_development_are_the_default(folder: Path) -> Non
         ({"tasks": "eight"}, "tasks: expected one of each-stage, plan, got 'eight'"),
         ({"agents": {"scripted": "x.toml"}}, "agents: expected a table with one of command, dialect, function"),
         ({"agents": "claude"}, "did you mean 'claude_code'?"),
-        ({"agents": 3}, "agents: expected an agent, or a table of agents by whom they are for, got 3"),
+        ({"agents": 3}, "agents: expected an agent, or a table of agents by task id or name, got 3"),
         ({"validators": None}, "has nobody to judge it"),
         (
             {"evidence_policy": {"needed": "seen"}},

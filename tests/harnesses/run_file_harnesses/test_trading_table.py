@@ -79,7 +79,7 @@ async def test_a_function_says_what_only_code_can(
     await make(tmp_path, strategy={"function": "own_strategy:missing"} | {"function": "harnesses.trading:rsi_strategy"}).run()
 
     assert "own_strategy has no 'missing'" in mistakes(tmp_path, strategy={"function": "own_strategy:missing"})
-    assert "own_strategy:make has failed: HarnessMisuse" in mistakes(
+    assert "own_strategy:make failed: HarnessMisuse" in mistakes(
         tmp_path, strategy={"function": "own_strategy:make", "arguments": {"stake": 0.1}}
     )
 
@@ -115,7 +115,7 @@ def test_secrets_are_in_the_environment(tmp_path: Path, monkeypatch: pytest.Monk
         ({"risk": {}}, "unknown key 'risk': expected one of feed, broker, strategy, cash, limits"),
         ({"broker": "papers"}, "broker: expected 'paper', or a table with one of paper, exchange, function, got 'papers'"),
         ({"broker": {"paper": True, "fees": {"rate": -1}}}, "broker: fees: Fees: rate: expected a number from 0 up, was -1"),
-        ({"broker": "paper", "cash": 3}, "cash: expected none, for the broker has what there is at first"),
+        ({"broker": "paper", "cash": 3}, "cash: expected none, because the broker knows the initial cash"),
         ({"period_s": "fast"}, "period_s: expected a number, was 'fast'"),
         ({"initial_state": {}}, "unknown key 'initial_state'"),
     ],

@@ -152,7 +152,7 @@ async def test_an_order_that_the_limits_forbid_is_recorded_with_the_reason(autoj
     harness = await ran(feed([100]), strategy=always(Side.SELL, 1))
 
     (refusal,) = harness.step_history[-1].output.refused
-    assert (refusal.by, refusal.source, refusal.reason) == (Source.RISK, Source.STRATEGY, "only 0 units to sell")
+    assert (refusal.by, refusal.source, refusal.reason) == (Source.RISK, Source.STRATEGY, "only 0 units available to sell")
 
 
 async def test_an_order_that_the_venue_refuses_is_recorded_with_its_reason_and_the_harness_goes_on(autojump_clock):
@@ -502,7 +502,7 @@ async def test_an_order_that_is_never_taken_counts_as_refused(autojump_clock):
     harness = await ran(feed([100]), Unsure(9, False), plan(d0=[order(Side.BUY, 1)]))
 
     (refusal,) = harness.step_history[-1].output.refused
-    assert (refusal.by, refusal.reason) == (Source.VENUE, "not taken in 3 tries: no answer")
+    assert (refusal.by, refusal.reason) == (Source.VENUE, "not accepted in 3 attempts: no answer")
 
 
 async def test_an_order_of_which_nobody_can_say_what_became_of_it_is_asked_for_until_somebody_can(autojump_clock):
@@ -581,7 +581,9 @@ async def test_books_that_differ_start_nothing_and_say_what_and_the_way_out(auto
         await harness.run()
 
     message = str(raised.value)
-    assert message.startswith(f"to go on with the venue's: `orchestrator trading adopt {harness.name}`, then start it again")
+    assert message.startswith(
+        f"to continue with the venue's account: `orchestrator trading adopt {harness.name}`, then start again"
+    )
     assert message.endswith("cash: expected 9400.00, was 577.00; A: expected 6 units, was 2")
     assert harness.current_step == 0
 
@@ -669,7 +671,7 @@ async def test_a_position_that_has_lost_too_much_is_sold_and_its_symbol_left_alo
         (1, Side.SELL, Source.RISK),
         (4, Side.BUY, Source.STRATEGY),
     ]
-    assert outputs(harness)[1].refused[0].reason == "it is being sold: the limits want it so"
+    assert outputs(harness)[1].refused[0].reason == "it is being sold already, because of a limit"
 
 
 async def test_too_many_stop_losses_stop_entries(autojump_clock):

@@ -17,8 +17,8 @@ ORDER = Order("A", Side.BUY, Decimal(1))
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"feed": ReplayFeed}, "feed: expected a feed, such as .*, was <class .*; make one of it"),
-        ({"feed": None}, "feed: expected a feed, such as .*, was None; it needs the method next_slice"),
+        ({"feed": ReplayFeed}, "feed: expected a feed, such as .*, was <class .*; create one"),
+        ({"feed": None}, "feed: expected a feed, such as .*, was None; add the method next_slice"),
         ({"broker": "paper"}, "broker: expected a broker, such as PaperBroker.*, was 'paper'"),
         ({"strategy": "x"}, "strategy: expected a Strategy or None, was 'x'"),
         ({"strategy": rsi_strategy}, "strategy: expected a Strategy or None, was <function"),

@@ -239,7 +239,7 @@ def test_cash_that_an_open_order_needs_is_reserved_with_its_fee() -> None:
     books = accept(seen("100"), order(BUY, "90", limit="90"), rules).books
 
     assert reserved_cash(books) == Dec("8181.00")
-    with pytest.raises(OrderRefused, match=r"order b is refused: cash: expected at most 1819\.00, which no other order needs"):
+    with pytest.raises(OrderRefused, match=r"order b was refused: cash: expected at most 1819\.00, which is not reserved"):
         accept(books, order(BUY, "19", id="b"), rules)
     assert accept(books, order(BUY, "18", id="b"), rules).fills
     assert reserved_cash(cancel(books, "a").books) == 0
@@ -249,7 +249,7 @@ def test_units_that_an_open_order_is_to_sell_are_reserved() -> None:
     books = accept(seen("100", held="10"), order(SELL, "7", limit="110"), PLAIN).books
 
     assert reserved_units(books, "A") == Dec(7)
-    with pytest.raises(OrderRefused, match="A to sell: expected at most 3, which no other order needs, was 4"):
+    with pytest.raises(OrderRefused, match="A to sell: expected at most 3, which is not reserved, was 4"):
         accept(books, order(SELL, "4", id="b"), PLAIN)
     assert accept(books, order(SELL, "3", id="b"), PLAIN).fills
 
@@ -380,10 +380,10 @@ def test_an_order_that_is_open_already_is_not_placed_again() -> None:
         (order(BUY, "10", limit="10.03"), r"limit_price: expected a multiple of 0\.05 above 0, was 10\.03"),
         (order(BUY, "10", stop="-1"), r"stop_price: expected a multiple of 0\.05 above 0, was -1"),
         (order(BUY, "10", limit="40"), r"units times price: expected 500 or more, was 400"),
-        (order(BUY, "200"), r"cash: expected at most 10000, which no other order needs, was 20000\.00; order less"),
-        (order(SELL, "20"), r"A to sell: expected at most 10, which no other order needs, was 20; order less"),
-        (order(BUY, "10", symbol="C"), r"symbol: expected one that the venue has, was 'C'"),
-        (order(BUY, "10", symbol="B"), r"price: expected one of B to go by, but none has been seen yet"),
+        (order(BUY, "200"), r"cash: expected at most 10000, which is not reserved, was 20000\.00; order less"),
+        (order(SELL, "20"), r"A to sell: expected at most 10, which is not reserved, was 20; order less"),
+        (order(BUY, "10", symbol="C"), r"symbol: expected one of the venue's, was 'C'"),
+        (order(BUY, "10", symbol="B"), r"price: expected a known price of B, but none has been seen yet"),
     ],
 )
 def test_what_the_venue_does_not_take_is_refused_with_the_reason(placed: PlacedOrder, why: str) -> None:
@@ -391,7 +391,7 @@ def test_what_the_venue_does_not_take_is_refused_with_the_reason(placed: PlacedO
         name: Instrument(name, lot=Dec(5), tick=Dec("0.05"), min_units=Dec(10), min_notional=Dec(500)) for name in ("A", "B")
     }
 
-    with pytest.raises(OrderRefused, match=f"^order a is refused: {why}"):
+    with pytest.raises(OrderRefused, match=f"^order a was refused: {why}"):
         accept(seen("100", held="10"), placed, Rules(coarse))
 
 

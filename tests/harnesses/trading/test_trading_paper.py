@@ -79,7 +79,7 @@ async def test_what_became_of_an_order_can_be_asked_by_its_id(broker: PaperBroke
 async def test_a_refused_order_was_never_placed(broker: PaperBroker) -> None:
     await broker.observe(slice_(1))
 
-    with pytest.raises(OrderRefused, match="order a is refused: cash"):
+    with pytest.raises(OrderRefused, match="order a was refused: cash"):
         await broker.submit(order("a", Side.BUY, "1000"))
 
     assert await broker.find(order("a", Side.BUY, "1000")) is None
@@ -272,7 +272,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
         PaperBroker(path=path)
     with pytest.raises(BrokerUnavailable, match=r"notes\.txt cannot be opened: file is not a database"):
         PaperBroker(path=text)
-    with pytest.raises(BrokerUnavailable, match="cannot be made"):
+    with pytest.raises(BrokerUnavailable, match="cannot be created"):
         PaperBroker(path=tmp_path / "nowhere" / "venue.db")
 
 
@@ -291,7 +291,7 @@ async def test_after_a_write_that_failed_nothing_is_answered_until_the_file_is_o
             lambda: broker.submit(order("a", Side.BUY, "10")),
         ]
         for ask in asked:
-            with pytest.raises(BrokerUnavailable, match="was left in the middle of a write; open it again"):
+            with pytest.raises(BrokerUnavailable, match="had a write interrupted; open it again"):
                 await ask()
 
     with closing(PaperBroker(path=path)) as again:

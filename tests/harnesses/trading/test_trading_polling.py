@@ -327,7 +327,7 @@ async def test_failures_in_a_row_end_in_an_error_that_names_them_and_no_secret(s
 
     assert str(caught.value) == (
         f"feed http://127.0.0.1:{server.port}/A, symbol A is not available: expected bars, was status 500, 3 times in a "
-        "row; check the server, or bear more with max_failures"
+        "row; check the server, or raise max_failures"
     )
 
 
@@ -395,7 +395,7 @@ async def test_an_error_that_says_nothing_is_told_by_the_one_behind_it(serve):
 async def test_a_refusal_is_an_error_at_once(serve, status):
     server = await serve(Reply("who are you?", status=status))
 
-    with pytest.raises(FeedUnavailable, match=rf"symbol A refuses: expected status 200, was {status}: 'who are you\?'"):
+    with pytest.raises(FeedUnavailable, match=rf"symbol A refused: expected status 200, was {status}: 'who are you\?'"):
         await feed(server).next_slice(None)
 
 

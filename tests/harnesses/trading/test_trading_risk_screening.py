@@ -80,7 +80,9 @@ def test_a_sale_is_cut_to_what_is_held_and_not_being_sold():
     screening = run(order(Side.SELL, 9), exposures={"A": held(10, selling=Decimal(4))})
 
     assert units(screening) == [6]
-    assert [(one.order.units, one.by, one.reason) for one in screening.refused] == [(3, Source.RISK, "only 6 units to sell")]
+    assert [(one.order.units, one.by, one.reason) for one in screening.refused] == [
+        (3, Source.RISK, "only 6 units available to sell")
+    ]
 
 
 def test_two_sales_do_not_sell_the_same_units():
@@ -172,9 +174,11 @@ def test_what_the_venue_would_not_take_is_refused_before_it_is_sent():
     exposures = {"A": evolve(held(), instrument=small)}
 
     assert (
-        run(order(Side.BUY, "0.009"), exposures=exposures).refused[0].reason.startswith("0.009 units are less than the 0.01 ")
+        run(order(Side.BUY, "0.009"), exposures=exposures)
+        .refused[0]
+        .reason.startswith("0.009 units are less than the minimum of 0.01")
     )
-    assert run(order(Side.BUY, "0.4"), exposures=exposures).refused[0].reason == "4 is less than the 5 that the venue takes"
+    assert run(order(Side.BUY, "0.4"), exposures=exposures).refused[0].reason == "4 is less than the minimum of 5"
 
 
 @pytest.mark.parametrize(("side", "price"), [(Side.BUY, "9.12"), (Side.SELL, "9.13")])
