@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("duckdb")
 pytest.importorskip("duckdb_ext")
 
+from orchestrator.analysis.sources.source_reading import KINDS
 from orchestrator.analysis.sql.sql_columns import VIEWS
 from orchestrator.analysis.sql.sql_room import Room
-from tests.docs import api_pages
+from orchestrator.log import HEADER
+from tests.docs import api_pages, errors_page, log_page, metrics_page
+from tests.docs.error_remedies import REMEDIES
 from tests.docs.pages import DOCS, LOG, NAMES, generated
 from tests.docs.tables import answer, blocks
 from tests.docs.worked_questions import QUESTIONS
@@ -55,6 +60,33 @@ def test_every_public_name_is_on_a_page_of_the_api(package: str) -> None:
     shown = {api_pages.value_of(*place) for page in api_pages.PAGES.values() for place in api_pages.names_on(page)}
 
     assert [name for name in api_pages.public(package) if api_pages.value_of(package, name) not in shown] == []
+
+
+def test_every_class_of_errors_has_a_remedy() -> None:
+    assert {cls.__name__ for cls in errors_page.classes()} == set(REMEDIES)
+
+
+def test_every_label_of_a_metric_is_explained() -> None:
+    assert set(metrics_page.labels_of_all()) == set(metrics_page.LABELS)
+
+
+def test_every_kind_of_record_is_on_the_page_about_the_log() -> None:
+    assert list(HEADER) == log_page.HEADER_FIELDS
+    assert set(KINDS) <= set(log_page.KINDS) == set(log_page.samples())
+
+
+_JSON = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict, "any": object}
+
+
+@pytest.mark.parametrize("path", [log_page.RUN, log_page.SAMPLES], ids=lambda path: path.name)
+def test_a_line_of_the_log_has_the_fields_and_types_that_the_page_says(path: Path) -> None:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        fields = json.loads(line)
+        known = log_page.KINDS[fields["event"].removeprefix("harness.")].fields
+        own = {name: value for name, value in fields.items() if name not in HEADER}
+
+        assert log_page.ANY in known or set(own) <= set(known)
+        assert [name for name, value in own.items() if not isinstance(value, _JSON[known.get(name, ("any",))[0]])] == []
 
 
 def test_the_run_of_the_pages_tells_nothing_of_the_machine_that_recorded_it() -> None:

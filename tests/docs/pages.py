@@ -8,7 +8,16 @@ from pathlib import Path
 
 from orchestrator.analysis.sql.sql_room import Room
 from tests import ROOT
-from tests.docs import api_pages, questions_page, run_files_page, views_page
+from tests.docs import (
+    api_pages,
+    errors_page,
+    exit_codes_page,
+    log_page,
+    metrics_page,
+    questions_page,
+    run_files_page,
+    views_page,
+)
 
 DOCS = ROOT / "docs"
 LOG = DOCS / "reference" / "run.jsonl"
@@ -19,6 +28,10 @@ OF_THE_RUN: dict[str, Callable[[Room], str]] = {
 """Pages that show a recorded run."""
 OF_THE_CODE: dict[str, Callable[[], str]] = {
     "reference/run-file.md": run_files_page.page,
+    "reference/log.md": log_page.page,
+    "reference/metrics.md": metrics_page.page,
+    "reference/exit-codes.md": exit_codes_page.page,
+    "reference/errors.md": errors_page.page,
     **{f"reference/api/{name}.md": partial(api_pages.markdown, page) for name, page in api_pages.PAGES.items()},
 }
 """Pages that say what is in the code."""
