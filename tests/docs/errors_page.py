@@ -21,15 +21,15 @@ from tests.docs.tables import rows
 _HEAD = """\
 # Errors
 
-Every error that the project raises on purpose is an `OrchestratorError`. A message says what is wrong, with its place, what was
-expected, and what to do. The classes for the author of a harness are in `harnesses.errors`, those for a program that runs
+Every error that the project raises on purpose is an `OrchestratorError`. A message says what is wrong, with its place, what
+was expected, and what to do. The classes for the author of a harness are in `harnesses.errors`, those for a program that runs
 harnesses in `orchestrator.errors`, which has the first ones as well; the others are where the table says.
 
 An error that leaves `execute()` decides what becomes of the harness:
 
 | then | meaning |
 |---|---|
-| restarted | a crash: the [supervisor](../how-to/supervisors.md) starts another attempt, within `intensity` |
+| restarted | a crash: the [supervisor](../concepts/supervision.md) starts another attempt, within `intensity` |
 | fails | no restart can mend it: the outcome is `failed` at once |
 | blocked | a person has to act: the outcome is `blocked`; `orchestrator start NAME` continues |
 | budget spent | the outcome is `budget_spent` |

@@ -46,7 +46,7 @@ def _declared(cls: type) -> Iterator[tuple[str, str, str]]:
         for one in attrs.fields(cls):
             yield one.name.lstrip("_"), str(one.type), _default(one.default, one.default is attrs.NOTHING)
         return
-    types = {name: text for base in reversed(cls.__mro__) for name, text in base.__dict__.get("__annotations__", {}).items()}
+    types = {name: text for base in reversed(cls.__mro__) for name, text in inspect.get_annotations(base).items()}
     for field in msgspec.structs.fields(cls):
         made = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
         yield field.name, str(types[field.name]), _default(made, made is msgspec.NODEFAULT)

@@ -24,10 +24,10 @@ LABELS = {
     "source": "`program` or `store`: who gives the numbers",
     "harness": "name of the harness",
     "status": "where a harness is in its life, as `orchestrator status` shows it",
-    "activity": "what it is doing where the status does not say it: `hung`, `halted`, `waiting`, `waiting_for_approval`, `working`",
+    "activity": "what it is doing: `hung`, `halted`, `waiting`, `waiting_for_approval`, `working`",
     "part": "what the time of a step goes into: `work`, `agent`, `effects`, `waiting`, `commit`, `held`",
     "outcome": "how an effect ended: `confirmed`, `refused`, `unknown`, `not_done`",
-    "event": "of approvals `requested`, `approved`, `denied`, `reopened`, `used`; of ends the kind of [event](log.md#lifecycle)",
+    "event": "of an approval `requested`, `approved`, `denied`, `reopened`, `used`; of an end the [event](log.md#lifecycle)",
     "pool": "the budget: `harness/NAME`, a pool, a supervisor, or the run",
     "resource": "`steps`, `turns`, `tool_calls`, `tokens`, `money`, `working_time_s`",
 }
@@ -55,7 +55,7 @@ def page() -> str:
 
 
 def _row(family: Family, is_stored: bool) -> tuple[str, ...]:
-    labels = ", ".join(f"`{label}`" for label in family.labels) or "–"
+    labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
     return f"`{family.name}`", family.kind, _unit(family), labels, family.help + ("" if is_stored else " *program*")
 
 
