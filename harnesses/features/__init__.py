@@ -1,4 +1,4 @@
-"""A list of features, worked until every one is proven."""
+"""A harness that works on a list of features until a validator has proven each of them."""
 
 from harnesses.features.errors import (
     ChatFailed,

@@ -1,7 +1,6 @@
-"""Text from agents, validators and people: whether it can be kept, cut to size, and made inert. Pure.
+"""Prepares text from agents, validators and people for storing and showing: bounded, without secrets, inert. No I/O.
 
-The law: what is kept of a text, and what is shown of it, is bounded and without secrets; and nothing of it can act on who
-shows it.
+Invariant: a stored or shown text is bounded and contains no secrets, and nothing in it takes effect where it is shown.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from harnesses.features.feature_record import MAX_TEXT
 from harnesses.redaction.redactor import redact_text
 
 _LOOKED_AT = 4
-"""Times as much is searched for secrets as is kept."""
+"""Factor: this many times the kept length is searched for secrets."""
 _NOT_HELD = re.compile(r"[\x00\ud800-\udfff]")
 _MARKUP = re.compile(
     r"[\\`*\[\]<|~#$@]"
-    r"|(?<![^\W_])_|_(?![^\W_])"  # within a word it is a letter
+    r"|(?<![^\W_])_|_(?![^\W_])"  # `_` within a word is harmless
     r"|&(?=#?\w{1,40};)"
     r"|\{(?=[{%#:])"  # templates
-    r"|:(?=//|[a-z0-9_+-]{1,50}:)"  # addresses, and names of pictures
+    r"|:(?=//|[a-z0-9_+-]{1,50}:)"  # URLs and emoji names
     r"|(?<=\bwww)\.",
     re.IGNORECASE,
 )
@@ -30,54 +29,54 @@ _BLOCK = re.compile(r"^(?:[-+=>]|\d{1,9}[.)])")
 
 
 def storable(text: str) -> str:
-    """Return `text` as one that a file can hold: halves of characters are written out, `\\ud800`."""
+    """Return `text` in a form that can be encoded as UTF-8: lone surrogates are escaped, such as `\\ud800`."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def is_storable(value: object) -> TypeGuard[str]:
-    """Return whether a value is a text that a file can hold, and a program can be handed."""
+    """Return whether a value is a string that can be encoded as UTF-8 and passed to a program."""
     return isinstance(value, str) and _NOT_HELD.search(value) is None
 
 
 def says_something(value: object) -> TypeGuard[str]:
-    """Return whether a value is a text that can be stored and is not blank."""
+    """Return whether a value is a storable string that is not blank."""
     return is_storable(value) and bool(value.strip())
 
 
 def last_part(text: str, most: int = MAX_TEXT) -> str:
-    """Return at most the last `most` characters: a traceback ends with what went wrong."""
+    """Return at most the last `most` characters: the end of a traceback has the error."""
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
 
 
 def kept_part(text: str, most: int = MAX_TEXT) -> str:
-    """Return what is kept of a text of an agent or a validator: its last part, without secrets, as a file can hold it."""
+    """Return the last part of a text of an agent or a validator, storable and without secrets."""
     looked_at = text[-_LOOKED_AT * most :]
     if len(looked_at) < len(text) and "\n" in looked_at[: len(looked_at) - most]:
-        # What says that the first words are secret may be cut off.
+        # Cutting first could remove the words by which a secret is recognised.
         looked_at = looked_at.partition("\n")[2]
     return last_part(redact_text(storable(looked_at)), most)
 
 
 def cut_list(lines: Sequence[str], most: int) -> list[str]:
-    """Return at most `most` lines, and how many more there are."""
+    """Return at most `most` lines, and the number of the remaining ones."""
     more = len(lines) - most
     return [*lines[:most], *([f"and {more} more"] if more > 0 else [])]
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """Return `text` inert, on one line, and cut to its first `most` characters."""
+    """Return `text` inert, on one line, cut to its first `most` characters."""
     flat = inert(" ".join(text[: 4 * most].split()))
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
 def first_line(text: str, most: int = 200) -> str:
-    """Return the first line of `text` that says something, inert and cut to size."""
+    """Return the first non-blank line of `text`, inert and cut to `most` characters."""
     start = text[:MAX_TEXT].lstrip()
     return one_line(start.partition("\n")[0], most)
 
 
 def gist(text: str, most: int = 200) -> str:
-    """Return the line that says most: the first; of a traceback, and of a text whose beginning is cut off, the last."""
+    """Return the most informative line: the first, but the last of a traceback or of a text whose beginning is cut off."""
     start = text[:MAX_TEXT].lstrip()
     if start.startswith(("…", "Traceback (")):
         return one_line(text[-MAX_TEXT:].rstrip().rpartition("\n")[2], most)
@@ -85,11 +84,11 @@ def gist(text: str, most: int = 200) -> str:
 
 
 def plain(text: str, most: int = 200) -> str:
-    """Return `text` on one line, written so that Markdown shows it as it is: no markup, no links, no breaks in tables."""
+    """Return `text` on one line, escaped so that Markdown shows it literally: no markup, no links, no table breaks."""
     marked = _MARKUP.sub(_as_entity, one_line(text, most))
     return _BLOCK.sub(lambda match: f"{match.group()[:-1]}&#{ord(match.group()[-1])};", marked)
 
 
 def _as_entity(match: re.Match[str]) -> str:
-    """Write a character as an entity: unlike a backslash, it cannot be undone by one that stands before it."""
+    """Return a character as an entity; unlike a backslash escape, a preceding backslash cannot undo it."""
     return f"&#{ord(match.group())};"

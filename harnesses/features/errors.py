@@ -1,15 +1,15 @@
-"""What can go wrong with a feature list, in six kinds.
+"""Errors of the feature harness, of six kinds.
 
     HarnessError
     └── FeatureError
-        ├── InvalidRequest      what was asked for cannot be: a blank objective, two features with one id, a policy
-        ├── MemoryFailed        what was stored is not what is read, or cannot be written
+        ├── InvalidRequest      the request is invalid: a blank objective, two features with one id, a bad policy
+        ├── MemoryFailed        the stored data are inconsistent, or cannot be written
         ├── ChatFailed          the agent's turn failed
-        ├── ValidationFailed    the validator, or the selector, failed; not: the work was found wanting
-        ├── HealthCheckFailed   the surroundings are not fit to work in
+        ├── ValidationFailed    the validator or the selector failed (a rejected work is not an error)
+        ├── HealthCheckFailed   the environment is not fit to work in
         └── NotReady            something that the work needs is missing
 
-The law: the text begins with the kind, and the original error is the cause.
+Invariant: the message begins with the kind, and the original error is the cause.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harnesses.errors import NotReady as SomethingMissing
 
 
 class FeatureErrorKind(StrEnum):
-    """The six kinds, for those who handle all of them in one place."""
+    """The six kinds of error, for callers that handle all of them in one place."""
 
     INVALID_REQUEST = "InvalidRequest"
     MEMORY = "Memory"
@@ -33,7 +33,7 @@ class FeatureErrorKind(StrEnum):
 
 
 class FeatureError(HarnessError):
-    """The feature harness cannot go on."""
+    """The feature harness cannot continue."""
 
     kind: ClassVar[FeatureErrorKind]
 
@@ -42,36 +42,36 @@ class FeatureError(HarnessError):
 
 
 class InvalidRequest(FeatureError, NoRestart):
-    """What was asked for cannot be: the caller's mistake. Nothing was changed."""
+    """The request is invalid, which is the caller's mistake. Nothing was changed."""
 
     kind = FeatureErrorKind.INVALID_REQUEST
 
 
 class MemoryFailed(FeatureError):
-    """What was stored is not what is read, or cannot be written."""
+    """The stored data are inconsistent, or cannot be written."""
 
     kind = FeatureErrorKind.MEMORY
 
 
 class ChatFailed(FeatureError):
-    """The agent's turn failed: it raised, or its stream ended before it was complete."""
+    """The agent's turn failed: it raised an error, or its stream ended before the turn was complete."""
 
     kind = FeatureErrorKind.CHAT
 
 
 class ValidationFailed(FeatureError):
-    """The validator or the selector failed; this says nothing about the work that was to be judged."""
+    """The validator or the selector failed; this says nothing about the work."""
 
     kind = FeatureErrorKind.VALIDATION
 
 
 class HealthCheckFailed(FeatureError):
-    """The surroundings are not fit to work in."""
+    """The environment is not fit to work in."""
 
     kind = FeatureErrorKind.HEALTH_CHECK
 
 
 class NotReady(FeatureError, SomethingMissing):
-    """Something that the work needs is missing. The harness is blocked until a person has seen to it."""
+    """Something that the work needs is missing. The harness is blocked until an operator fixes this."""
 
     kind = FeatureErrorKind.NOT_READY

@@ -1,4 +1,4 @@
-"""A feature, what is known of it, and what a validator says. Nouns."""
+"""Values: a feature, its progress, the result of an agent's turn, and a validator's verdict."""
 
 from __future__ import annotations
 
@@ -16,96 +16,96 @@ def _texts(texts: Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Feature:
-    """Something to be brought about, and whether it is. All but `passes` is its specification, which is locked."""
+    """A goal to achieve, and whether it is achieved. All fields except `passes` are its specification, which is locked."""
 
     id: str
     description: str
     category: str = field(default="functional", kw_only=True)
     steps: tuple[str, ...] = field(default=(), converter=_texts, kw_only=True)
-    """How one sees that it works; at least one."""
+    """Steps that verify that it works; at least one."""
     passes: bool = field(default=False, kw_only=True)
-    """Whether a validator has proven it. Nothing else sets it."""
+    """Whether a validator has proven it. Only a verdict sets it."""
     priority: int = field(default=0, kw_only=True)
-    """Higher goes first; among equals the order of the list decides."""
+    """Features with a higher number are worked first; equal ones in the order of the list."""
     depends_on: tuple[str, ...] = field(default=(), converter=_texts, kw_only=True)
-    """Ids of the features that have to pass before this one is worked."""
+    """Ids of the features that must pass before this one is worked."""
     required: bool = field(default=True, kw_only=True)
-    """Whether the work is incomplete without it."""
+    """Whether the list is incomplete until it passes."""
 
 
 class FeatureStatus(StrEnum):
-    """Where a feature stands. There is no word for "being worked": only what has ended is on record."""
+    """Status of a feature. There is no "in progress", because only finished tries are recorded."""
 
     PENDING = "pending"
     PASSED = "passed"
     BLOCKED = "blocked"
-    """Its tries are used up; it needs a person."""
+    """Its tries are used up; a person must decide."""
 
 
 @frozen(kw_only=True)
 class Verdict:
-    """What a validator found."""
+    """The result of a validation."""
 
     passed: bool
     evidence: str
-    """What it saw: commands, exit codes, the end of their output."""
+    """What was observed: commands, exit codes, the end of their output."""
     validator: str = ""
-    """Which one, in a few words."""
+    """Short description of the validator."""
     commit: str | None = None
-    """What was judged, where that is a commit."""
+    """The validated commit, if the work is a commit."""
     duration_s: float = 0.0
 
 
 @frozen(kw_only=True)
 class TurnResult:
-    """What an agent hands in at the end of a turn: its word, and its work."""
+    """The result of an agent's turn: its message and its work."""
 
     message: str = ""
-    """What it says. It is never believed."""
+    """The agent's message; never used as evidence."""
     artifact: str | None = None
-    """The work itself, where that is a text, such as source code."""
+    """The work itself, if it is a text such as source code."""
     session: str | None = None
-    """What the agent knows this conversation by, so that the next turn can go on with it."""
+    """The agent's id of the conversation, so that the next turn can resume it."""
     stop_reason: str = "end_turn"
     tokens: int = 0
-    """All that were used in the turn."""
+    """Total tokens used in the turn."""
     usage: Usage | None = None
-    """What was used in the turn: tokens by kind, tool calls, money. Within a harness it is what was charged for it."""
+    """Usage of the turn: tokens by kind, tool calls, money. Within a harness, the usage charged for the turn."""
     base: str | None = None
-    """The commit that the work began from, where it is done in a repository."""
+    """The commit that the work started from, if it is done in a repository."""
     commit: str | None = None
-    """The commit that holds the work."""
+    """The commit that contains the work."""
     branch: str | None = None
-    """The branch that holds the commit."""
+    """The branch that contains the commit."""
     touched: tuple[str, ...] = field(default=(), converter=_texts)
-    """Paths that the work changes."""
+    """Paths that the work changed."""
 
 
 @frozen(kw_only=True)
 class Standing:
-    """What is known of one feature beside its specification."""
+    """The progress of one feature."""
 
     feature_id: str
     status: FeatureStatus = FeatureStatus.PENDING
     turns: int = 0
-    """Tries that have ended since it became pending."""
+    """Number of finished tries since it became pending."""
     tries: int = 0
-    """Tries that have ended, all told: it never goes back, so that no two tries have one number."""
+    """Number of finished tries in total; never reset, so that each try has its own number."""
     interruptions: int = 0
-    """Tries that were cut off; they do not count as tries."""
+    """Number of interrupted tries; these do not count as tries."""
     set_backs: int = 0
-    """How often it passed and was found not to pass any more."""
+    """How often it passed and was later found not to pass."""
     verified_at: int = 0
-    """The version of the whole work at which a validator saw it pass last."""
+    """Version of the whole work at which a validator last saw it pass."""
     last_failure: str | None = None
-    """Why the last try failed, or why it was set back or blocked: the next try is told."""
+    """Why the last try failed, or why it was set back or blocked; included in the next prompt."""
     session: str | None = None
-    """The agent's, of the last try."""
+    """The agent's conversation id of the last try."""
     prompt: str | None = None
-    """What its agent is asked instead of the usual words, if a person has ordered that."""
+    """A prompt set by a person, used instead of the default one."""
     evidence: Verdict | None = None
-    """What proves that it passes."""
+    """The verdict that proves it."""
     accepted: TurnResult | None = None
-    """The work that passed."""
+    """The accepted work."""
     accepted_at: int = 0
-    """The version of the whole work that it made, when it was accepted last."""
+    """Version of the whole work created by its last acceptance."""

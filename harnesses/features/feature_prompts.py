@@ -1,6 +1,6 @@
-"""What an agent is asked, in words. Pure.
+"""Builds the prompt for an agent's turn. No I/O.
 
-The law: what came from agents and validators is fenced, bounded, and said to be data.
+Invariant: text that came from agents and validators is fenced, bounded, and labelled as data.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from harnesses.features.feature import Feature, Standing
 from harnesses.features.feature_record import Assignment, FeatureState, ProgressEntry
 
 MAX_HEALTH = 1_000
-"""Characters of what the health check saw that an agent is told."""
+"""Maximum characters of the health check's output in a prompt."""
 MAX_ENTRIES = 5
-"""Progress entries that an agent is told, the latest ones."""
+"""Maximum progress entries in a prompt, the latest ones."""
 
 
 def prompt(
@@ -27,43 +27,43 @@ def prompt(
     progress: Sequence[ProgressEntry] = (),
     health: str = "",
 ) -> str:
-    """Return the task of one turn in words.
+    """Return the prompt for one turn.
 
     Args:
-        turn: which try at the feature, from 1.
-        last_failure: why the try before failed.
-        progress: what happened lately, oldest first.
-        health: what the health check saw.
+        turn: number of the try at the feature, from 1.
+        last_failure: why the previous try failed.
+        progress: recent progress, oldest first.
+        health: output of the health check.
     """
     parts = [
         f"Objective: {objective}",
-        "Work on this one feature only, and leave everything in order for whoever comes next.",
+        "Work on this one feature only, and leave everything in order for the next turn.",
         f"Feature: {feature.id}\nCategory: {feature.category}\n{feature.description}",
         "It works if:\n" + "\n".join(f"- {step}" for step in feature.steps),
     ]
     if last_failure is not None:
-        said = "The last try was not accepted" if turn > 1 else "It was worked before, and is not accepted"
-        parts.append(f"This is try {turn}. {said}. Find out why before you change anything. This was seen:")
+        said = "The last try was not accepted" if turn > 1 else "The feature was accepted before, but no longer passes"
+        parts.append(f"This is try {turn}. {said}. Find out why before you change anything. The evidence:")
         parts.append(_fenced("last failure", last_part(last_failure)))
     if progress:
         lines = "\n".join(one_line(entry.summary) for entry in progress[-MAX_ENTRIES:])
-        parts.append("What happened lately:")
+        parts.append("Recent progress:")
         parts.append(_fenced("progress", lines))
     if health:
-        parts.append("The surroundings, as they were found:")
+        parts.append("Output of the health check:")
         parts.append(_fenced("health check", last_part(health, MAX_HEALTH)))
-    parts.append("Whether it works is judged by others, by running it; what you say about it is not looked at.")
+    parts.append("The work is validated by running it; your own statements about it are not used as evidence.")
     return "\n\n".join(parts)
 
 
 def assignment(
     state: FeatureState, feature: Feature, standing: Standing, *, turn: int, health: str, words: str | None
 ) -> Assignment:
-    """Return what an agent is asked.
+    """Return the assignment for an agent's turn.
 
     Args:
-        turn: which try all told, from 1.
-        words: the prompt, if it is not the usual one.
+        turn: number of the try in total, from 1.
+        words: prompt used instead of the default one; None uses the default.
     """
     objective = "" if state.manifest is None else state.manifest.current_objective
     usual = prompt(
@@ -88,7 +88,7 @@ def assignment(
 
 
 def _fenced(name: str, text: str) -> str:
-    """Put text between two lines that do not occur in it."""
+    """Put text between two fence lines that do not occur in it."""
     shown = inert(text)
     fence = "~~~~"
     while fence in shown:

@@ -1,7 +1,7 @@
-"""What is on record of a feature list that is being worked: manifest, state, and the input and output of a step. Nouns.
+"""Values stored for a feature list: manifest, state, and the input and output of a step.
 
-The law: everything that the harness decides, it decides from `FeatureState`. Everything in it is frozen, so that looking at
-it costs nothing and a step stores only what has changed.
+Invariant: the harness bases every decision on `FeatureState`. All values are frozen, so that reading costs nothing and a step
+stores only what has changed.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class InitStep:
 
     @classmethod
     def command(cls, program: str, *args: str) -> InitStep:
-        """Make a step that runs a program."""
+        """Return a step that runs a program."""
         return cls(program=program, args=args)
 
     @classmethod
     def in_shell(cls, script: str, shell: Shell | str = Shell.SH) -> InitStep:
-        """Make a step that runs a script in a shell."""
+        """Return a step that runs a script in a shell."""
         return cls(shell=Shell(shell), script=script)
 
 
 @frozen
 class InitPlan:
-    """What is run to get bearings. An empty plan runs nothing; it is not the default plan."""
+    """Commands that inspect the environment before a run. An empty plan runs nothing; it is not the default plan."""
 
     steps: tuple[InitStep, ...] = field(default=(), converter=tuple[InitStep, ...])
 
@@ -62,56 +62,56 @@ DEFAULT_PLAN = InitPlan(
 
 @frozen(kw_only=True)
 class SessionManifest:
-    """What the work is, as it was agreed at its beginning."""
+    """Description of the work, fixed when the list is initialised."""
 
     session_id: str
     """The durable name of the harness."""
     current_objective: str
     active_branch: str = DEFAULT_BRANCH
-    """Where accepted work goes."""
+    """Branch that receives accepted work."""
     init_plan: InitPlan = DEFAULT_PLAN
     last_known_good_commit: str | None = None
-    """The last commit at which every accepted feature was proven; None where there is no repository."""
+    """The last commit at which every accepted feature was proven; None without a repository."""
     schema_version: int = SCHEMA_VERSION
     harness_version: str = HARNESS_VERSION
     locks: tuple[str, ...] = ()
-    """The hash of each feature's specification, in the order of the list."""
+    """Hashes of the features' specifications, in the order of the list."""
     metadata: tuple[tuple[str, str], ...] = ()
 
 
 @frozen(kw_only=True)
 class InitializerRequest:
-    """What a feature harness is asked to set up. An empty feature list stands for the starter skeleton of six."""
+    """A request to set up a feature list. An empty list is replaced by six starter features."""
 
     current_objective: str
     feature_list: tuple[object, ...] = field(default=(), converter=tuple[object, ...])
     active_branch: str = DEFAULT_BRANCH
     init_plan: InitPlan | None = None
-    """None stands for the default plan."""
+    """None uses the default plan."""
     progress_summary: str = DEFAULT_SUMMARY
     metadata: tuple[tuple[str, str], ...] = ()
 
 
 @frozen(kw_only=True)
 class InitializerResult:
-    """What there is after an initialisation."""
+    """The result of an initialisation."""
 
     session_id: str
     created: bool
-    """False if it was there already; then nothing was changed."""
+    """False if the list existed already; then nothing was changed."""
     schema_version: int
     harness_version: str
     feature_count: int
 
 
 MAX_PROGRESS = 20
-"""Progress entries and run outcomes held in the state, the latest ones; all of them are in the steps."""
+"""Maximum progress entries and run outcomes kept in the state, the latest ones; the steps contain all of them."""
 MAX_TEXT = 4_000
-"""Characters of a message or of evidence that are kept, the last ones: a traceback ends with what went wrong."""
+"""Maximum characters kept of a message or of evidence; the last ones, because the end of a traceback has the error."""
 MAX_TOUCHED = 100
-"""Paths of an accepted piece of work that are kept in the state."""
+"""Maximum paths of an accepted work kept in the state."""
 MAX_PATH = 1_000
-"""Characters of a path, or of what a conversation is known by; longer ones are not kept."""
+"""Maximum characters of a path or of a conversation id; longer ones are dropped."""
 
 
 class RunStatus(StrEnum):
@@ -120,12 +120,12 @@ class RunStatus(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    """It was stopped, cancelled or killed; the next one goes on with its limits."""
+    """It was stopped, cancelled or killed; the next run continues with its counts and limits."""
 
 
 @frozen(kw_only=True)
 class ProgressEntry:
-    """A sentence about what happened, for people and for the next turn."""
+    """One line of progress, for people and for the next prompt."""
 
     run: int
     summary: str
@@ -134,7 +134,7 @@ class ProgressEntry:
 
 @frozen(kw_only=True)
 class RunCounts:
-    """What a run has done so far, held against the policy's limits."""
+    """Counts of a run, compared with the policy's limits."""
 
     number: int
     """From 1."""
@@ -142,16 +142,16 @@ class RunCounts:
     turns: int = 0
     retries: int = 0
     features: tuple[str, ...] = ()
-    """Ids of the features that were worked, in order, each once."""
+    """Ids of the features worked in this run, in order, each once."""
     validated: tuple[str, ...] = ()
-    """Those that passed, and pass still."""
+    """Ids of the features that passed in this run and still pass."""
     rechecked: int = 0
-    """Passing features that were judged anew since its last turn."""
+    """Number of passing features rechecked since the run's last turn."""
 
 
 @frozen(kw_only=True)
 class RunOutcome:
-    """The hand-off of a run: what came of it. Counts and ids include those of the interrupted runs that it goes on with."""
+    """The result of a run. Counts and ids include those of the interrupted runs that it continues."""
 
     run: int
     status: RunStatus
@@ -163,62 +163,62 @@ class RunOutcome:
     processed_feature_ids: tuple[str, ...] = ()
     validated_feature_ids: tuple[str, ...] = ()
     no_pending_features: bool = False
-    """Whether nothing was left to work."""
+    """Whether no pending feature was left."""
 
 
 @frozen(kw_only=True)
 class FeatureState:
-    """Everything a feature harness needs to go on."""
+    """The complete state of a feature harness."""
 
     manifest: SessionManifest | None = None
-    """None until it is initialised."""
+    """None until the list is initialised."""
     features: tuple[Feature, ...] = ()
     standings: tuple[Standing, ...] = ()
-    """One for each feature, in the same order."""
+    """Progress of each feature, in the order of the list."""
     version: int = 0
-    """Counts the pieces of work that were accepted."""
+    """Number of accepted works."""
     run: RunCounts | None = None
-    """The run that has begun and has not been handed off."""
+    """The current run; None between runs."""
     runs: tuple[RunOutcome, ...] = ()
-    """The last `MAX_PROGRESS`, oldest first."""
+    """Outcomes of the last `MAX_PROGRESS` runs, oldest first."""
     progress: tuple[ProgressEntry, ...] = ()
-    """The last `MAX_PROGRESS`, oldest first."""
+    """The last `MAX_PROGRESS` entries, oldest first."""
 
 
 class IterationKind(StrEnum):
-    """What a step is about."""
+    """The kind of a step."""
 
     INITIALIZE = "initialize"
     AMEND = "amend"
-    """The list was changed by its owner: new features, or changed ones."""
+    """The list was changed by its owner: features were added or changed."""
     RECOVER = "recover"
-    """What a program that ended in the middle has left is handed off."""
+    """A run left open by a program that ended was handed off."""
     ORDERS = "orders"
-    """A person's words were followed."""
+    """Messages from people were processed."""
     BEARINGS = "bearings"
-    """Nothing but the health check, which failed."""
+    """Only the health check was run, and it failed."""
     TURN = "turn"
     """One try at one feature."""
     RECHECK = "recheck"
-    """A passing feature was judged anew. What was quick, and passes still, is told with the next step of another kind."""
+    """A passing feature was rechecked. Quick rechecks that still pass are reported with the next step of another kind."""
     CLOSE = "close"
-    """Nothing was left to do but to hand off."""
+    """Only the hand-off was left."""
 
 
 class IterationStatus(StrEnum):
-    """What came of a step."""
+    """The result of a step."""
 
     DONE = "done"
     PASSED = "passed"
     NOT_VALIDATED = "not_validated"
-    """The validator said no."""
+    """The validator rejected the work."""
     CHAT_FAILED = "chat_failed"
-    """The agent raised."""
+    """The agent raised an error."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
-    """The health check, the validator or the merge raised."""
+    """The health check, the validator or the merge raised an error."""
     SET_BACK = "set_back"
-    """It passed, and does not any more."""
+    """A passing feature no longer passes."""
 
 
 @frozen(kw_only=True)
@@ -229,9 +229,9 @@ class Iteration:
     run: int
     feature_id: str | None = None
     turn: int = 0
-    """Which try at this feature, from 1; 0 if it is not one."""
+    """Number of the try at this feature, from 1; 0 if the step is not a try."""
     last_failure: str | None = None
-    """What the agent was told of the try before."""
+    """The failure of the previous try, as shown to the agent."""
     streamed: bool = False
 
 
@@ -244,36 +244,36 @@ class IterationResult:
     result: TurnResult | None = None
     verdict: Verdict | None = None
     health: Verdict | None = None
-    """What the health check saw, with the first step of a run."""
+    """Result of the health check, in the first step of a run."""
     ended: RunOutcome | None = None
-    """The hand-off of the run, if it ended with this step."""
+    """The outcome of the run, if it ended with this step."""
     rechecked: tuple[str, ...] = ()
-    """Features that were judged anew since the step before, and pass still."""
+    """Ids of features that were rechecked since the previous step and still pass."""
     duration_s: float = 0.0
 
 
 @frozen(kw_only=True)
 class Assignment:
-    """What an agent is asked."""
+    """The task for one turn of an agent."""
 
     feature: Feature
     turn: int
-    """Which try, from 1."""
+    """Number of the try, from 1."""
     prompt: str
-    """All of it in words: the objective, where the work stands, the feature, and why the last try failed."""
+    """The complete prompt: objective, progress, feature, and the failure of the last try."""
     objective: str
     last_failure: str | None = None
     session: str | None = None
-    """The conversation of the last try, to be resumed; of one that failed too, where its error has named it as `session`."""
+    """The conversation of the last try, to be resumed; after a failed try, the `session` of its error."""
     progress: tuple[ProgressEntry, ...] = ()
     health: str = ""
-    """What the health check saw."""
+    """Output of the health check."""
     directory: str | None = None
-    """Where to work: the absolute path of a worktree, where there is one."""
+    """Working directory: the absolute path of a worktree, if there is one."""
     writable: tuple[str, ...] = ()
-    """Where the agent may write besides: what whoever made the directory says, such as the repository of the worktree."""
+    """Additional writable paths, chosen by the creator of the directory, such as the repository of the worktree."""
     readable: tuple[str, ...] = ()
-    """Where it may read, and not write, although it could not in its sandbox, or could write."""
+    """Paths that are read-only for the agent although its sandbox would hide them or make them writable."""
     branch: str | None = None
     base: str | None = None
-    """The commit that the directory is at."""
+    """The commit checked out in the directory."""

@@ -1,6 +1,6 @@
-"""What a validator is, and those that judge any kind of work: all that are asked, and one that accepts everything.
+"""The protocol of validators, and two general ones: a combination of several, and one that accepts everything.
 
-An error that a validator raises is its own: it says nothing about the work.
+An error raised by a validator is its own failure and says nothing about the work.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ WorkT_contra = TypeVar("WorkT_contra", contravariant=True)
 
 
 class OutcomeValidator(Protocol[WorkT_contra]):
-    """Judges work. Never the agent that did it."""
+    """Validates work. It is never the agent that did the work."""
 
     async def validate(self, feature: Feature, work: WorkT_contra) -> Verdict:
-        """Return what was found. It must leave the work as it is."""
+        """Return the verdict. Must not change the work."""
         ...
 
 
 class AcceptAll:
-    """Accepts everything; made by `accept_all`."""
+    """Accepts everything; created by `accept_all`."""
 
     proves = False
     """It runs nothing, so it proves nothing."""
@@ -36,18 +36,18 @@ class AcceptAll:
         return "accept_all()"
 
     async def validate(self, feature: Feature, work: object) -> Verdict:
-        """Return that it passes."""
+        """Return a passing verdict."""
         await trio.lowlevel.checkpoint()
-        return Verdict(passed=True, evidence="accepted without being looked at", validator="accept_all")
+        return Verdict(passed=True, evidence="accepted without validation", validator="accept_all")
 
 
 def accept_all() -> AcceptAll:
-    """Return a validator that accepts everything, for trying things out. No harness has it unless it is asked for."""
+    """Return a validator that accepts everything, for experiments. It is never a default."""
     return AcceptAll()
 
 
 class AllOf:
-    """Asks several validators, those that cost least first; the first no ends it. Made by `all_of`."""
+    """Asks several validators, the cheapest first, and stops at the first rejection. Created by `all_of`."""
 
     def __init__(self, validators: Sequence[OutcomeValidator[Any]]) -> None:
         parts = [part for one in validators for part in (one.validators if isinstance(one, AllOf) else (one,))]
@@ -56,12 +56,12 @@ class AllOf:
 
     @property
     def proves(self) -> bool:
-        """Whether one of them runs something."""
+        """Whether any of them runs something."""
         return any(map(proves, self.validators))
 
     @property
     def depends_on_feature(self) -> bool:
-        """Whether one of those that run something can say one thing of one feature and another of another."""
+        """Whether any of them that runs something may judge different features differently."""
         return any(map(depends_on_feature, self.validators))
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class AllOf:
         return AllOf([self, other])
 
     async def validate(self, feature: Feature, work: Any) -> Verdict:
-        """Return what the first one that refuses has found, or else what all have, with all evidence up to there."""
+        """Return the first rejection, or a combined pass, with all evidence so far."""
         found: list[Verdict] = []
         for validator in self.validators:
             found.append(check_verdict(await validator.validate(feature, work), f"validator {validator!r:.100}"))
@@ -83,40 +83,40 @@ class AllOf:
 def all_of(*validators: OutcomeValidator[WorkT]) -> OutcomeValidator[WorkT]:
     """Return a validator that accepts what all of `validators` accept.
 
-    Those that only look (`proves` is false) are asked before those that run something, and those that run everything
-    (`runs_everything`) last; the first that refuses ends it. A validator that is asked otherwise beside certain others has a
-    method `beside`, which is given them and returns what is asked in its place.
+    Validators that only inspect (`proves` is false) run before those that run something; those that run everything
+    (`runs_everything`) run last. The first rejection stops. A validator with a method `beside` is given the others and returns
+    the validator to use in its place.
     """
     if not validators:
-        raise InvalidRequest("all_of: expected one validator or more, was none; to accept everything, ask for accept_all()")
+        raise InvalidRequest("all_of: expected one validator or more, was none; to accept everything, use accept_all()")
     return AllOf(validators)
 
 
 def proves(validator: object) -> bool:
-    """Return whether a validator runs something; one that does not say so does."""
+    """Return whether a validator runs something; true unless it says otherwise."""
     return bool(getattr(validator, "proves", True))
 
 
 def depends_on_feature(validator: object) -> bool:
-    """Return whether a validator runs something that is about the feature; one that does not say so does."""
+    """Return whether a validator's verdict depends on the feature; true unless it says otherwise, or runs nothing."""
     return proves(validator) and bool(getattr(validator, "depends_on_feature", True))
 
 
 def _beside(validator: OutcomeValidator[Any], others: Sequence[object]) -> OutcomeValidator[Any]:
-    """Return what is asked in place of a validator where others are asked too."""
+    """Return the validator to use when others are used together with it."""
     beside: Callable[[Sequence[object]], OutcomeValidator[Any]] | None = getattr(validator, "beside", None)
     return validator if beside is None else beside(others)
 
 
 def _cost(validator: object) -> int:
-    """Return what comes before what: looking, running what the feature asks for, running everything."""
+    """Return the rank by cost: inspecting, running what the feature asks for, running everything."""
     if getattr(validator, "runs_everything", False):
         return 2
     return int(proves(validator))
 
 
 def _joined(found: Sequence[Verdict]) -> Verdict:
-    """Return what several have found. A refusal ends them, and is told first."""
+    """Return one verdict for several. A rejection is always the last of them, and its evidence comes first."""
     commits = {verdict.commit for verdict in found} - {None}
     passed = found[-1].passed
     told = found if passed else (found[-1], *found[:-1])

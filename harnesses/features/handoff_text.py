@@ -1,6 +1,6 @@
-"""The hand-off: where the work stands, for people and agents who come next. Pure.
+"""Formats the hand-off: the current progress of a feature list, for people and for later agents. No I/O.
 
-The laws: the same state gives the same bytes; text that came from agents can neither mark up nor act in it.
+Invariants: the same state gives the same bytes; text from agents cannot add markup or take effect.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from harnesses.features.feature_record import FeatureState, ProgressEntry, RunOu
 from harnesses.features.planning.next_move import stuck
 
 FORMAT = 1
-"""Of the JSON: goes up when the meaning of a field changes."""
+"""Version of the JSON format; increased when the meaning of a field changes."""
 
 
 class Rows:
-    """Rows as they were written last: of a long list, few change from one hand-off to the next.
+    """Cache of formatted rows: few rows of a long list change between two hand-offs.
 
-    Give the same one to each call. A value is known by its identity, which it keeps for as long as it is held here.
+    Pass the same object to each call. Values are compared by identity, which is safe because the cache keeps them alive.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Rows:
         self._now: dict[tuple[object, ...], tuple[tuple[object, ...], str]] = {}
 
     def written(self, write: Callable[..., str], values: Iterable[tuple[object, ...]]) -> list[str]:
-        """Return what `write` makes of each of the values, which are frozen."""
+        """Return the result of `write` for each of the values, which must be frozen."""
         rows: list[str] = []
         for value in values:
             key = (write, *map(id, value))
@@ -42,17 +42,17 @@ class Rows:
         return rows
 
     def turn_over(self) -> None:
-        """Forget what was not written since the last time."""
+        """Drop rows that were not used since the last call."""
         self._last, self._now = self._now, {}
 
 
 def as_json(state: FeatureState, *, cut_off: str | None = None, ended: str = "", rows: Rows | None = None) -> str:
-    """Return the hand-off as JSON, a line for each feature, run and entry.
+    """Return the hand-off as JSON, with one line for each feature, run and progress entry.
 
     Args:
-        cut_off: id of the feature that was being worked when the run was cut off.
-        ended: how the program ended, in a few words, where the state cannot know it.
-        rows: of the calls before, to be quicker.
+        cut_off: id of the feature that was being worked when the run was interrupted.
+        ended: short text on how the program ended, if the state does not have it.
+        rows: cache from earlier calls, for speed.
     """
     rows = rows or Rows()
     lists = {
@@ -67,7 +67,7 @@ def as_json(state: FeatureState, *, cut_off: str | None = None, ended: str = "",
 
 
 def as_markdown(state: FeatureState, *, cut_off: str | None = None, ended: str = "", rows: Rows | None = None) -> str:
-    """Return the hand-off as Markdown; arguments as of `as_json`."""
+    """Return the hand-off as Markdown; arguments as for `as_json`."""
     rows = rows or Rows()
     head = _head(state, cut_off, ended)
     counts = ", ".join(f"{number} {status}" for status, number in _counts(state).items())
@@ -164,7 +164,7 @@ def _counts(state: FeatureState) -> dict[str, int]:
 
 
 def _seen(standing: Standing) -> str:
-    """Return what speaks for or against a feature, on one line."""
+    """Return the evidence or the failure of a feature, on one line."""
     if standing.status is FeatureStatus.PASSED:
         return gist(standing.evidence.evidence) if standing.evidence else ""
     return gist(standing.last_failure or "")

@@ -1,4 +1,4 @@
-"""Health checks: whether the surroundings are fit to work in, with what was seen as evidence."""
+"""Health checks: whether the environment is fit to work in, with the output as evidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harnesses.features.feature_record import DEFAULT_PLAN, InitPlan, InitStep, 
 from harnesses.processes.bounded_command import run_bounded
 
 _TAIL = 2_000
-"""Bytes of the output of one command that are kept, the last ones."""
+"""Maximum bytes kept of the output of one command, the last ones."""
 _SHELLS: dict[Shell, tuple[str, ...]] = {
     Shell.BASH: ("bash", "-c"),
     Shell.SH: ("sh", "-c"),
@@ -26,30 +26,30 @@ _SHELLS: dict[Shell, tuple[str, ...]] = {
 
 
 class HealthCheck(Protocol):
-    """Looks whether the surroundings are fit to work in."""
+    """Checks whether the environment is fit to work in."""
 
     async def check(self, plan: InitPlan, directory: Path | None) -> Verdict:
-        """Return what was seen; `passed` is whether to go on. `directory` is where the work is done, if there is a place."""
+        """Return a verdict; `passed` is whether to continue. `directory` is the working directory, if there is one."""
         ...
 
 
 class NoHealthCheck:
-    """Finds everything well without looking."""
+    """A check that always passes."""
 
     async def check(self, plan: InitPlan, directory: Path | None) -> Verdict:
-        """Return that all is well."""
+        """Return a passing verdict."""
         await trio.lowlevel.checkpoint()
-        return Verdict(passed=True, evidence="not looked at", validator="no health check")
+        return Verdict(passed=True, evidence="not checked", validator="no health check")
 
 
 class CommandHealthCheck:
-    """Runs the commands of the init plan, one after the other, and stops at the first that fails.
+    """Runs the commands of the init plan one after the other, and stops at the first failure.
 
-    The default plan looks at a repository: where there is no directory to work in, it is not run.
+    The default plan inspects a repository, so it is skipped without a working directory.
 
     Args:
-        limit_s: seconds that each command may take.
-        env: the environment of the commands; None stands for this program's.
+        limit_s: maximum seconds for each command.
+        env: the environment of the commands; None uses this program's.
     """
 
     def __init__(self, *, limit_s: float = 60.0, env: Mapping[str, str] | None = None) -> None:
@@ -59,11 +59,11 @@ class CommandHealthCheck:
         self._env = dict(os.environ if env is None else env)
 
     async def check(self, plan: InitPlan, directory: Path | None) -> Verdict:
-        """Return each command, its exit code and the end of its output."""
+        """Return a verdict with each command, its exit code and the end of its output."""
         started = trio.current_time()
         passed, evidence = True, list[str]()
         if directory is None and plan == DEFAULT_PLAN:
-            evidence.append("no directory to work in: the default plan, which looks at a repository, was not run")
+            evidence.append("no working directory: the default plan, which inspects a repository, was not run")
         else:
             for step in plan.steps:
                 passed, seen = await self._run(step, directory)
@@ -82,12 +82,12 @@ class CommandHealthCheck:
         except (OSError, ValueError) as error:
             return False, f"{said}\ncould not be run: {error}"
         if ran.code is None:
-            return False, f"{said}\nkilled: not done within {self._limit_s} s\n{ran.tail}".rstrip()
+            return False, f"{said}\nkilled: not finished within {self._limit_s} s\n{ran.tail}".rstrip()
         return ran.code == 0, f"{said}\nexit code {ran.code}\n{ran.tail}".rstrip()
 
 
 def command_of(step: InitStep) -> tuple[str, ...]:
-    """Return the command line that a step of an init plan stands for."""
+    """Return the command line for a step of an init plan."""
     if step.shell is not None:
         return (*_SHELLS[step.shell], step.script)
     return (step.program, *step.args)

@@ -1,12 +1,12 @@
-"""How much a run may do, and when it gives up. Pure.
+"""The limits of a run, and when it gives up. No I/O.
 
-    mode                 features a run           what else ends it
+    mode                 features per run         other limits that end it
     strict_incremental   exactly one              turns and retries of the run
     bounded_batch        `max_features_per_run`   turns and retries of the run
     unlimited_batch      all                      turns and retries of the run
 
-A turn is one try at one feature; a retry is a turn at a feature whose turn before has failed. Limits of a feature hold over
-all runs, those of a run hold within it: there the first turn at a feature is no retry.
+A turn is one try at one feature; a retry is a turn at a feature whose previous turn failed. Limits of a feature apply over all
+runs, those of a run only within it: the first turn of a run at a feature is not a retry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EnumT = TypeVar("EnumT", bound=StrEnum)
 
 
 class RunMode(StrEnum):
-    """How many features a run works."""
+    """How many features a run works on."""
 
     STRICT_INCREMENTAL = "strict_incremental"
     BOUNDED_BATCH = "bounded_batch"
@@ -30,17 +30,17 @@ class RunMode(StrEnum):
 
 
 class OnExhausted(StrEnum):
-    """What becomes of a feature whose tries are used up."""
+    """What happens to a feature whose tries are used up."""
 
     BLOCK = "block"
-    """It is blocked until a person decides, and the others are worked."""
+    """It is blocked until a person decides; work continues on the others."""
     STOP = "stop"
     """It stays pending, and the run ends."""
 
 
 @frozen(kw_only=True)
 class FailFast:
-    """What ends a run at once."""
+    """Failures that end a run at once."""
 
     on_health_check_error: bool = True
     on_chat_error: bool = False
@@ -65,7 +65,7 @@ def _member(kind: type[EnumT], name: str, given: str) -> EnumT:
 
 @frozen(kw_only=True)
 class RunPolicy:
-    """The limits of a run. Limits of None do not limit.
+    """The limits of a run. None means no limit.
 
     Raises:
         InvalidRequest: the limits contradict each other, or allow nothing at all.
@@ -73,19 +73,19 @@ class RunPolicy:
 
     mode: RunMode = field(default=RunMode.STRICT_INCREMENTAL, converter=_mode)
     max_features_per_run: int = 1
-    """Looked at by the first two modes."""
+    """Maximum features in a run; used by the first two modes."""
     max_turns_per_feature: int = 1
     max_turns_per_run: int | None = None
     max_retries_per_feature: int = 0
     retry_budget_per_run: int | None = None
     max_set_backs_per_feature: int = 3
-    """A feature that was set back more often is blocked: two features may break each other for ever."""
+    """A feature set back more often is blocked, because two features could break each other for ever."""
     fail_fast: FailFast = FailFast()
     on_exhausted: OnExhausted = field(default=OnExhausted.BLOCK, converter=_on_exhausted)
     recheck_sample: int = 1
-    """Passing features, those most at risk, that are judged anew before each new feature."""
+    """Number of passing features, those most at risk, that are rechecked before each new feature."""
     recheck_all_at_end: bool = True
-    """Whether each passing feature has to be seen to pass at the last version of the work."""
+    """Whether each passing feature must be seen to pass at the last version of the work."""
 
     def __attrs_post_init__(self) -> None:
         self.check()
@@ -102,12 +102,12 @@ class RunPolicy:
 
     @property
     def features_per_run(self) -> int | None:
-        """How many features a run may work; None if all."""
+        """Maximum features that a run may work; None for all."""
         return None if self.mode is RunMode.UNLIMITED_BATCH else self.max_features_per_run
 
     @property
     def tries_per_feature(self) -> int:
-        """How many tries a feature has before it is exhausted."""
+        """Maximum tries of a feature."""
         return min(self.max_turns_per_feature, self.max_retries_per_feature + 1)
 
     def _check_number(self, name: str, least: int) -> None:
@@ -118,7 +118,7 @@ class RunPolicy:
             return
         if type(given) is not int or given < least:
             raise InvalidRequest(
-                f"run policy has an unusable {name}: expected a whole number of at least {least}, was {given!r}; correct it"
+                f"run policy has an invalid {name}: expected a whole number of at least {least}, was {given!r}; correct it"
             )
 
 

@@ -1,9 +1,9 @@
-"""Agents that say what they are doing while they do it.
+"""Streaming agents, which report the events of a turn as they happen.
 
     text_delta*  tool_call_delta*  tool_started  tool_finished  message_complete  …  turn_complete
 
-The law: a turn ends with `turn_complete`, which carries its result; a stream that ends without one has failed. Observers
-see each event once, in order, and can neither break nor delay the turn.
+Invariants: a turn ends with `turn_complete`, which has its result; a stream that ends without it has failed. Observers receive
+each event once, in order, and can neither break nor delay the turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FeatureAgent: TypeAlias = Agent[FeatureState, Assignment, TurnResult]
 
 
 class TurnEventKind(StrEnum):
-    """What an agent may say on its way."""
+    """The kind of an event of a turn."""
 
     TEXT_DELTA = "text_delta"
     TOOL_CALL_DELTA = "tool_call_delta"
@@ -32,42 +32,42 @@ class TurnEventKind(StrEnum):
     TOOL_FINISHED = "tool_finished"
     MESSAGE_COMPLETE = "message_complete"
     TOOL_ROUND_LIMIT = "tool_round_limit"
-    """It wanted more rounds of tools than it may have."""
+    """The agent reached the maximum number of tool rounds."""
     TURN_COMPLETE = "turn_complete"
-    """The last one."""
+    """The last event of a turn."""
 
 
 @frozen(kw_only=True)
 class TurnEvent:
-    """Something that happened in a turn."""
+    """An event of a turn."""
 
     kind: TurnEventKind
     text: str = ""
-    """The new part of the text, of a tool call's arguments, or all of a message; of a tool that is finished, what it said."""
+    """The new part of the text or of a tool call's arguments; the whole message; or the output of a finished tool."""
     tool: str = ""
     call_id: str = ""
     error: str = ""
-    """Why the tool failed."""
+    """Error of a failed tool."""
     rounds: int = 0
-    """How many rounds of tools there may be, for `tool_round_limit`."""
+    """Maximum number of tool rounds, for `tool_round_limit`."""
     result: TurnResult | None = None
-    """Of the turn, with `turn_complete`."""
+    """The result of the turn, for `turn_complete`."""
 
     @classmethod
     def complete(cls, result: TurnResult) -> TurnEvent:
-        """Make the event that ends a turn."""
+        """Return the event that ends a turn."""
         return cls(kind=TurnEventKind.TURN_COMPLETE, result=result)
 
 
 TurnObserver: TypeAlias = Callable[[Assignment, TurnEvent], object]
-"""Is told of each event of a turn, on a thread of its own."""
+"""Called with each event of a turn, on a separate thread."""
 TurnStream: TypeAlias = Callable[[AgentRun[FeatureState, Assignment]], AsyncIterator[TurnEvent]]
 
 
 class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
     """An agent whose function is an async generator of `TurnEvent`.
 
-    Where nobody asks for the stream, it is an agent like any other.
+    Without an observer, it behaves like any other agent.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class StreamingAgent(Agent[FeatureState, Assignment, TurnResult]):
 
 
 def observe(agent: FeatureAgent, tell: Callable[[TurnEvent], None]) -> FeatureAgent:
-    """Return an agent that does what `agent` does, and tells of each event on its way; a plain agent has only the last one."""
+    """Return an agent that behaves like `agent` and reports its events; a plain agent reports only the last one."""
 
     async def run(run: AgentRun[FeatureState, Assignment]) -> TurnResult:
         if isinstance(agent, StreamingAgent):
@@ -101,10 +101,10 @@ async def _consume(
     """Return the result that ends a stream.
 
     Raises:
-        ChatFailed: it has ended without one.
+        ChatFailed: the stream ended without one.
     """
     events = stream(run)
-    # Only generators have to be closed; an iterator of another kind may have nothing to close.
+    # Only generators must be closed; other iterators may not have a close method.
     async with aclosing(cast(Any, events)) if isinstance(events, AsyncGenerator) else nullcontext():
         async for event in events:
             if tell is not None:

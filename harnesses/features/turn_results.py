@@ -1,7 +1,8 @@
-"""What comes of asking an agent and a validator, as values that can be put on record. Pure.
+"""The results of asking an agent and a validator, as values that can be recorded. No I/O.
 
-The law: an error of theirs is a result like any other; so what has been done is on disk once it is done, and a program that
-was killed after that does not ask, and pay, again. Errors that are orders to the harness itself are no results: they pass.
+Invariant: an error is a result like any other; so a result is on disk as soon as it exists, and a program killed after that
+    does
+not ask and pay again. Errors meant for the harness itself are not results; they are raised.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ from harnesses.features.feature_record import MAX_PATH
 
 WORK, JUDGE = "work", "judge"
 _LONG = 100
-"""Characters of an id in the key of an effect; a key has at most 200."""
+"""Maximum characters of an id in the key of an effect; a key has at most 200."""
 
 
 NounT = TypeVar("NounT", TurnResult, Verdict)
 _Field: TypeAlias = tuple[str, Callable[[Any], bool], Callable[[Any], Any]]
-"""What is expected, whether a value is that, and how it is kept."""
+"""A description of the expected value, a check for it, and how it is stored."""
 
 
 @frozen(kw_only=True)
 class Worked:
-    """What came of asking the agent: a result, or why there is none."""
+    """The result of asking the agent: a result, or why there is none."""
 
     result: TurnResult | None = None
     error: str = ""
-    """What it raised."""
+    """The agent's error."""
     session: str | None = None
-    """The conversation in which it raised that, if the error has named it."""
+    """The conversation in which it failed, if the error names it."""
     cut_off: str = ""
-    """Why it did not come to its end."""
+    """Why it was interrupted."""
     duration_s: float = 0.0
 
 
 @frozen(kw_only=True)
 class Judged:
-    """What came of asking the validator: a verdict, or what it raised."""
+    """The result of asking the validator: a verdict, or its error."""
 
     verdict: Verdict | None = None
     error: str = ""
@@ -55,26 +56,25 @@ class Judged:
 
 @frozen
 class Try:
-    """A try that is on record as an effect of the step being made."""
+    """A try that is recorded as an effect of the step being made."""
 
     feature_id: str
     turn: int
     done: bool
-    """Whether the agent has come to its end; else it was cut off."""
+    """Whether the agent has finished; otherwise it was interrupted."""
 
 
 def effect_key(verb: str, feature_id: str, number: int) -> str:
-    """Return what the effect of working, or judging, a feature is called."""
+    """Return the key of the effect of working on, or validating, a feature."""
     if len(feature_id) > _LONG:
         feature_id = f"{feature_id[:_LONG]}…{sha256(feature_id.encode(errors='backslashreplace')).hexdigest()[:12]}"
     return f"{verb} {feature_id} {number}"
 
 
 def find_try(effects: tuple[Effect, ...]) -> Try | None:
-    """Return the try that an earlier attempt at this step has begun; None if it has begun none.
+    """Return the try that an earlier attempt at this step has begun; None if there is none.
 
-    One that was cut off, and has done something that is on record by itself, counts as done: it is taken up again, so that
-    what it has done is not done twice.
+    An interrupted try whose actions are recorded by themselves counts as done: it is resumed, so that no action is repeated.
     """
     begun = next((effect for effect in effects if effect.key.startswith(f"{WORK} ")), None)
     if begun is None or begun.outcome not in (*OPEN, EffectOutcome.CONFIRMED):
@@ -84,25 +84,25 @@ def find_try(effects: tuple[Effect, ...]) -> Try | None:
 
 
 def check_result(result: object) -> TurnResult:
-    """Return what an agent has handed in, as it can be stored.
+    """Return an agent's result in the form in which it can be stored.
 
     Raises:
-        HarnessMisuse: it is no `TurnResult`, or a field of it is not of its type.
+        HarnessMisuse: it is not a `TurnResult`, or one of its fields has the wrong type.
     """
     return _check(result, TurnResult, _RESULT, "the agent")
 
 
 def check_verdict(verdict: object, who: str = "the validator") -> Verdict:
-    """Return what a validator has found, as it can be stored.
+    """Return a validator's verdict in the form in which it can be stored.
 
     Raises:
-        HarnessMisuse: it is no `Verdict`, or a field of it is not of its type.
+        HarnessMisuse: it is not a `Verdict`, or one of its fields has the wrong type.
     """
     return _check(verdict, Verdict, _VERDICT, who)
 
 
 def _check(given: object, noun: type[NounT], fields: Mapping[str, _Field], who: str) -> NounT:
-    """Return a plain `noun`: one of a class of its own may hold what cannot be stored, or read back."""
+    """Return a plain `noun`; a subclass may hold values that cannot be stored or read back."""
     if not isinstance(given, noun):
         name = noun.__name__
         raise HarnessMisuse(f"{who} returned {given!r:.200}: expected a {name}; have its function return one")
@@ -110,13 +110,13 @@ def _check(given: object, noun: type[NounT], fields: Mapping[str, _Field], who: 
     for name, (expected, fits, keep) in fields.items():
         value = getattr(given, name)
         if not fits(value):
-            raise HarnessMisuse(f"{who} returned an unusable {name}: expected {expected}, was {value!r:.200}; correct it")
+            raise HarnessMisuse(f"{who} returned an invalid {name}: expected {expected}, was {value!r:.200}; correct it")
         kept[name] = keep(value)
     return noun(**kept)
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error as it is kept: its type, and what it says."""
+    """Return an error as stored text: its type and its message."""
     error = unwrap_group(error)
     try:
         said = str(error)
@@ -126,20 +126,21 @@ def describe_error(error: BaseException) -> str:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the one error that a nursery has wrapped in a group; a group of several as it is."""
+    """Return the single error in a nursery's exception group; a group of several unchanged."""
     while len(inside := _inside(error)) == 1:
         error = inside[0]
     return error
 
 
 def as_cause(error: Exception) -> Exception:
-    """Return the error to name as a cause: the one in a group, if it is alone there."""
+    """Return the error to use as a cause: the single one in a group, or the error itself."""
     inner = unwrap_group(error)
     return inner if isinstance(inner, Exception) else error
 
 
 def find_order(error: Exception) -> Exception | None:
-    """Return the error that is meant for the harness, not for the try: it waits for a person, or its budget is spent."""
+    """Return the error in it that is meant for the harness (it waits for a person, or its budget is spent); None if there is
+    none."""
     if isinstance(error, ExceptionGroup):
         found = cast(ExceptionGroup[Exception], error).subgroup((Waiting, BudgetExhausted))
         return None if found is None else find_order(found.exceptions[0])
@@ -147,7 +148,7 @@ def find_order(error: Exception) -> Exception | None:
 
 
 def find_session(error: BaseException) -> str | None:
-    """Return the conversation in which an agent has failed, if its error names it as `session`: it can be gone on with."""
+    """Return the conversation in which an agent failed, if its error names it as `session`, so that it can be resumed."""
     session: object = getattr(unwrap_group(error), "session", None)
     return _whole(session) if isinstance(session, str) else None
 
@@ -159,7 +160,7 @@ def _inside(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def _whole(text: str | None) -> str | None:
-    """Keep what stands for something else as it is, or not at all."""
+    """Return an identifier unchanged if it can be stored completely, otherwise None."""
     return storable(text) if is_storable(text) and len(text) <= MAX_PATH else None
 
 

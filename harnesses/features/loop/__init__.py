@@ -1,1 +1,1 @@
-"""The loop of `FeatureHarness`, and its collaborators: each does one part of making a step."""
+"""The loop of `FeatureHarness`, and the collaborators that make the parts of a step."""

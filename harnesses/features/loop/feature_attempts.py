@@ -1,10 +1,10 @@
-"""Attempts at features: the agent is asked, its work is judged, and taken in.
+"""Tries at features: asks the agent, has its work validated, and accepts it.
 
     once(work) ──TurnResult──► once?(judge) ──Verdict──► accept ──► the draft of a step
 
-The law: what an agent has done is on record once it is done, so that a program which was killed goes on with it, and neither
-asks nor pays twice. Orders to the harness itself (wait for a person, the budget is spent) pass; every other error of the agent
-is a result.
+Invariant: an agent's result is recorded as soon as it exists, so that a program that was killed continues from it and neither
+asks nor pays twice. Errors meant for the harness itself (waiting for a person, budget spent) are re-raised; every other error
+of the agent is a result.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _MAX_DELAY_S = 30.0
 
 @frozen(kw_only=True)
 class Capabilities:
-    """What attempts may do with the running harness, and no more."""
+    """The functions of the running harness that `FeatureAttempts` may use."""
 
     state: Callable[[], FeatureState]
     now: Callable[[], datetime]
     stopping: Callable[[], bool]
     hear: Callable[[], Awaitable[object]]
-    """Takes the messages that have come; the state may be another one then."""
+    """Processes new messages, which may change the state."""
     ask: Ask
     unless_stopped: UnlessStopped
     once: Once
@@ -65,11 +65,11 @@ class Capabilities:
 
 @define
 class FeatureAttempts:
-    """Makes attempts at features, one after the other, and judges anew those that pass.
+    """Makes tries at features, one after the other, and rechecks features that pass.
 
     Args:
-        prompts: what the agent is asked instead of the usual words, by feature id.
-        delay_s: before a turn that follows a failed one of the agent.
+        prompts: prompts used instead of the default ones, by feature id.
+        delay_s: seconds before a turn that follows a failed turn of the agent.
     """
 
     harness: Capabilities
@@ -79,16 +79,16 @@ class FeatureAttempts:
     prompts: Mapping[str, str] = field(factory=dict[str, str])
     delay_s: float = 0.0
     working: str | None = field(default=None, init=False)
-    """The feature being worked."""
+    """Id of the feature being worked."""
     _failures: int = field(default=0, init=False)
-    """Turns in a row in which the agent has failed."""
+    """Number of consecutive failed turns of the agent."""
     _cause: Exception | None = field(default=None, init=False)
-    """What the agent, or the validator, has raised last."""
+    """The last error of the agent or the validator."""
 
     # a try
 
     async def turn(self, feature_id: str, turn: int, *, taken_up: bool = False) -> StepDraft:
-        """Have a feature worked and judged, or go on where a program was killed that did so."""
+        """Have a feature worked and validated, or continue a try that a killed program has left."""
         opens = self._state.run is None
         if opens and (refused := await self._begin(taken_up=taken_up)) is not None:
             return refused
@@ -111,7 +111,7 @@ class FeatureAttempts:
         return await self._worked(feature_id, turn, work, taken_up=taken_up)
 
     async def _worked(self, id: str, turn: int, work: Worked, *, taken_up: bool) -> StepDraft:
-        """Have the work judged, and take it in if it passes."""
+        """Have the work validated, and accept it if it passes."""
         assert work.result is not None
         judge = partial(self._judge, work.result)
         if self.workplace.acts_on_verdicts:
@@ -122,14 +122,14 @@ class FeatureAttempts:
             took_s = work.duration_s + judged.duration_s
             return self._not_judged(IterationKind.TURN, id, judged, turn=turn, result=work.result, duration_s=took_s)
         if taken_up:
-            # What a person says may be what an acceptance that has failed is waiting for.
+            # A new message may resolve what a failed acceptance was waiting for.
             await self.harness.hear()
         commit = await self._accept(id, turn, work.result, judged.verdict) if judged.verdict.passed else None
         self._failures = 0
         return self._after(id, turn, work, judged, commit)
 
     def _after(self, id: str, turn: int, work: Worked, judged: Judged, commit: str | None) -> StepDraft:
-        """Return the step of a try that was judged."""
+        """Return the step of a validated try."""
         verdict = judged.verdict
         assert verdict is not None
         return StepDraft(
@@ -146,10 +146,10 @@ class FeatureAttempts:
         )
 
     async def _accept(self, id: str, turn: int, result: TurnResult, verdict: Verdict) -> str | None:
-        """Put the work where it belongs; return the new last known good commit, where there is one.
+        """Accept the work at the workplace; return the new last known good commit, if there is a repository.
 
         Raises:
-            MemoryFailed: the workplace has raised what is not an error of this project.
+            MemoryFailed: the workplace raised an error that is not one of this project.
         """
         feature, _ = self._find(id)
         try:
@@ -159,10 +159,10 @@ class FeatureAttempts:
         except Exception as error:
             if (order := find_order(error)) is not None:
                 raise order from error.__cause__
-            raise MemoryFailed(f"feature {id!r}: its work cannot be put where it belongs: {describe_error(error)}") from error
+            raise MemoryFailed(f"feature {id!r}: its work cannot be accepted: {describe_error(error)}") from error
 
     def _not_worked(self, id: str, turn: int, work: Worked) -> StepDraft:
-        """Count a try in which the agent has failed."""
+        """Return the step of a try in which the agent failed."""
         now = self.harness.now()
         state = finish_turn(self._opened(), self.policy, id, error=work.error, session=work.session, now=now)
         self._failures += 1
@@ -178,9 +178,10 @@ class FeatureAttempts:
         )
 
     async def _halt(self, id: str, turn: int, error: HarnessError, *, opens: bool) -> StepDraft:
-        """Hand off a try that waits for a person, or for money; then the error is raised.
+        """Hand off a try that waits for a person or for budget; `error` is raised after the step.
 
-        What was done stays on record by itself: then there is nothing to hand off, and it is taken up again.
+        If the agent's work is recorded by itself, no hand-off is needed: the error is raised at once and the try resumed
+        later.
         """
         begun = find_try(self.harness.effects())
         if (begun is not None and begun.done) or (begun is None and opens):
@@ -191,7 +192,7 @@ class FeatureAttempts:
         return self._interrupt(id, describe_error(error), turn=turn, then=error)
 
     async def recover(self, begun: Try | None) -> StepDraft:
-        """Hand off what an attempt has left that ended in the middle."""
+        """Hand off a try or run that an earlier attempt left unfinished."""
         if begun is not None:
             await self._settle(begun)
         id = None if begun is None else begun.feature_id
@@ -199,21 +200,21 @@ class FeatureAttempts:
         return StepDraft(kind=IterationKind.RECOVER, status=IterationStatus.INTERRUPTED, state=state, feature_id=id)
 
     async def _settle(self, begun: Try) -> None:
-        """Settle that a try was cut off."""
+        """Record that a try was interrupted."""
         await self.harness.settle(effect_key(WORK, begun.feature_id, begun.turn), _not_done)
 
     async def _pause(self) -> bool:
-        """Wait before an agent that has failed is asked again; return False if the harness is to stop instead."""
+        """Wait before the next turn of a failing agent; return False if the harness should stop instead."""
         try:
             await self.harness.unless_stopped(trio.sleep, retry_delay(self.delay_s, self._failures))
         except Stopping:
             return False
         return True
 
-    # a feature that passes
+    # rechecks
 
     async def recheck(self, id: str) -> StepDraft:
-        """Look whether a feature that passes still does."""
+        """Check whether a passing feature still passes."""
         opens = self._state.run is None
         if opens and (refused := await self._begin()) is not None:
             return refused
@@ -234,7 +235,7 @@ class FeatureAttempts:
             duration_s=judged.duration_s,
         )
 
-    # effects: what comes of asking, as values
+    # effects: the results of asking, as values
 
     async def _work(self, feature_id: str, turn: int) -> Worked:
         """Ask the agent. A stop cancels it."""
@@ -252,7 +253,7 @@ class FeatureAttempts:
             return Worked(error=said, session=find_session(error), duration_s=_since(started))
 
     async def _judge(self, result: TurnResult, feature_id: str, turn: int) -> Judged:
-        """Ask the validator. A stop lets it come to its end."""
+        """Ask the validator. A stop waits until it has finished."""
         return await self._verdict_of(self.workplace.judge, self._find(feature_id)[0], result)
 
     async def _verdict_of(self, judge: Callable[..., Awaitable[Any]], *args: object) -> Judged:
@@ -265,7 +266,7 @@ class FeatureAttempts:
             return Judged(error=said, duration_s=_since(started))
 
     def _words_unless_order(self, error: Exception) -> str:
-        """Return an error in words; raise the one in it that is meant for the harness."""
+        """Return the text of an error; raise the error in it that is meant for the harness, if any."""
         if (order := find_order(error)) is not None:
             raise order from error.__cause__
         return describe_error(error)
@@ -275,12 +276,12 @@ class FeatureAttempts:
         words = standing.prompt or self.prompts.get(feature_id)
         return assignment(self._state, feature, standing, turn=turn, health=self.checks.evidence, words=words)
 
-    # the beginning and the end of a run
+    # start and end of a run
 
     async def _begin(self, *, taken_up: bool = False) -> StepDraft | None:
-        """Begin a run; return the step that ends it, if it should not go on."""
+        """Begin a run; return the step that ends it if the run cannot continue."""
         failure = await self.checks.begin(self._state, self.harness.now())
-        # A first try that was made already is taken in all the same.
+        # A try that has already been made is processed even if the health check fails now.
         if failure is None or taken_up or not self.policy.fail_fast.on_health_check_error:
             return None
         return self.fail(IterationKind.BEARINGS, failure)
@@ -288,7 +289,7 @@ class FeatureAttempts:
     def _interrupt(
         self, id: str | None, why: str, *, turn: int = 0, duration_s: float = 0.0, then: Exception | None = None
     ) -> StepDraft:
-        """Hand off the run because it is cut off."""
+        """Hand off the run because it was interrupted."""
         return StepDraft(
             kind=IterationKind.CLOSE if id is None else IterationKind.TURN,
             status=IterationStatus.INTERRUPTED,
@@ -300,17 +301,17 @@ class FeatureAttempts:
         )
 
     def _not_judged(self, kind: IterationKind, id: str, judged: Judged, **told: Any) -> StepDraft:
-        """Hand off the run because the validator has failed; that says nothing about the work."""
+        """Hand off the run because the validator failed, which says nothing about the work."""
         error = self._caused(ValidationFailed(f"feature {id!r}: the validator failed: {judged.error}"))
         return self.fail(kind, error, feature_id=id, **told)
 
     def fail(self, kind: IterationKind, error: FeatureError, **told: Any) -> StepDraft:
-        """Hand off the run because it cannot go on; then `error` is raised."""
+        """Hand off the run because it cannot continue; `error` is raised after the step."""
         state = fail_run(self._opened(), str(error), self.harness.now())
         return StepDraft(kind=kind, status=IterationStatus.FAILED, state=state, then=error, **told)
 
     def _caused(self, error: FeatureError) -> FeatureError:
-        """Give an error its cause: what was raised, if that was in this attempt."""
+        """Set an error's cause to the error raised in this attempt, if there was one."""
         error.__cause__, self._cause = self._cause, None
         return error
 
@@ -328,8 +329,8 @@ class FeatureAttempts:
 
 
 def retry_delay(delay_s: float, failures: int) -> float:
-    """Return how long to wait before the next turn of an agent that has failed so many times in a row."""
-    # No number holds the doubles of a thousand failures; after twenty the longest delay is reached anyway.
+    """Return the seconds to wait before the next turn, after that many consecutive failures."""
+    # Doubling a thousand times would overflow; after twenty doublings the maximum is reached anyway.
     return min(_MAX_DELAY_S, delay_s * 2 ** min(failures - 1, 20)) if failures else 0.0
 
 

@@ -1,24 +1,24 @@
-"""`FeatureHarness`: works a list of features until every one is proven. The list is its state, a try is a step.
+"""`FeatureHarness`: works on a list of features until each one is proven. The list is its state; each try is a step.
 
     initialise ──► startup checks ──► recheck ──► agent ──TurnResult──► validator ──Verdict──► state ──► … ──► hand-off
                    (each run)         (a sample)  once
 
-What is next is decided from the state (`planning`); collaborators do it and return the draft of a step; the harness writes
-that and yields it. Who holds whom:
+`planning` decides the next move from the state; the collaborators carry it out and return the draft of a step; the harness
+writes the step and yields it. Ownership:
 
-    FeatureHarness ──► ListSetup ────────────────────► Workplace      where attempts happen: `CodingHarness` gives another one
+    FeatureHarness ──► ListSetup ────────────────────► Workplace      where tries happen: `CodingHarness` passes its own
                    ──► FeatureAttempts ──────────────► Workplace
                    │         └──► StartupChecks ─────► Workplace, StepWriter
                    ──► StepWriter ──► FeatureMessages ► Workplace
                    │         └──► Phases ──► ObserverThread
                    ──► FeatureShutdown ──────────────► Workplace, Phases, ObserverThread
 
-The laws:
+Invariants:
 
-    what is next is decided from the state, and what an agent has done is on record once it is done; so a program that was
-    killed goes on with it, and neither asks nor pays twice
-    a feature passes by a verdict, and by nothing else
-    a run that ends is handed off in the same step; one that could not be is handed off at the next start
+    the next move is decided from the state, and an agent's result is recorded as soon as it exists; so a program that was
+    killed continues from it, and neither asks nor pays twice
+    only a verdict makes a feature pass
+    a run that ends is handed off in the same step, or else at the next start
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from harnesses.features.turn_results import find_try
 from harnesses.step import Constraints
 
 _UNRECORDED_S = 0.5
-"""What was seen since the last step is recorded after so long, if not before."""
+"""Maximum seconds before rechecks since the last step are recorded."""
 _MOVED = {
     "accepting_acts": "acts_on_verdicts",
     "_do": "work",
@@ -85,12 +85,14 @@ _MOVED = {
     "_reject": "",
     "_cut_off": "",
 }
-"""What subclasses overrode in earlier versions and would not be called, and the method of `Workplace` in its place, if any."""
+"""Methods that subclasses overrode in earlier versions and that are no longer called, with the `Workplace` method that
+replaces
+each, if any."""
 AnswerT = TypeVar("AnswerT")
 
 
 class FeatureOptions(TypedDict, total=False):
-    """What a harness for another kind of work hands on to `FeatureHarness`, where each is described."""
+    """Options that a specialised harness passes on to `FeatureHarness`, which documents each."""
 
     health_check: HealthCheck | None
     selector: FeatureSelector | None
@@ -110,7 +112,7 @@ class FeatureOptions(TypedDict, total=False):
 
 @frozen(kw_only=True)
 class _Attempt:
-    """The collaborators, from one start of `execute()` to its end."""
+    """The collaborators of one attempt, from the start of `execute()` to its end."""
 
     messages: FeatureMessages
     writer: StepWriter
@@ -120,39 +122,39 @@ class _Attempt:
 
 
 class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
-    """Has an agent work one feature after the other, and a validator prove each.
+    """Has an agent work on one feature after the other, and a validator prove each.
 
-    One start works one run: as many features, turns and retries as its policy allows. It is complete when every required
-    feature passes, by evidence; else it ends as finished, and started again it begins the next run. If what is left is
-    blocked, it waits for a person.
+    One start works one run: as many features, turns and retries as its policy allows. The harness is complete when every
+    required feature passes by a verdict; otherwise it ends as finished, and the next start begins the next run. If everything
+    left is blocked, it waits for a person.
 
-    People can tell it to unblock, block or word a feature by message; see `loop.feature_messages`.
+    Messages can unblock a feature, block it or set its prompt; see `loop.feature_messages`.
 
     Args:
-        agent: does the work: it is given an `Assignment` and returns a `TurnResult`.
-        validator: judges the result; nothing else can make a feature pass. `accept_all()` has to be asked for.
-        objective: what the features are for.
-        features: an empty list stands for the starter skeleton of six.
-        policy: how much a run may do.
-        health_check: looks at the surroundings when a run begins; the default runs the init plan.
-        selector: says which feature is next; the default goes by priority, then by the order of the list.
-        init_plan: commands for the health check; the default ones look at a repository, if there is one.
-        active_branch: where accepted work goes, where there is a repository.
+        agent: does the work: takes an `Assignment` and returns a `TurnResult`.
+        validator: validates the result; nothing else can make a feature pass. Pass `accept_all()` to accept everything.
+        objective: the goal of the features.
+        features: an empty list is replaced by six starter features.
+        policy: the limits of a run.
+        health_check: checks the environment when a run begins; the default runs the init plan.
+        selector: chooses the next feature; the default uses the priority, then the order of the list.
+        init_plan: commands for the health check; the default ones inspect a repository, if there is one.
+        active_branch: branch that receives accepted work, if there is a repository.
         progress_summary: the first progress entry.
-        prompt_overrides: what the agent is asked instead of the usual words, by feature id.
-        stream: whether the observer is told what happens in a turn while it happens.
-        observer: is told so.
-        hooks: are told of the phases. Hooks and observer can neither break nor delay a run.
-        handoff: directory of its own for `HANDOFF.md` and `HANDOFF.json`. In the middle of a run they are written once a
-            second at most, but at once when it ends and when something is set back or blocked.
-        amend: whether a list that differs from the one being worked changes that, also if that is complete.
-        chat_delay_s: seconds before a turn that follows a failed one of the agent; doubled each time, up to half a minute.
-        metadata: kept in the manifest.
-        workplace: where attempts happen, who judges them, and what becomes of their work: its own validator judges, not
-            `validator`. By default the agent hands in a text.
+        prompt_overrides: prompts used instead of the default ones, by feature id.
+        stream: whether the observer receives the events of a turn as they happen.
+        observer: receives these events.
+        hooks: called when phases start and end. Hooks and observer can neither break nor delay a run.
+        handoff: directory for `HANDOFF.md` and `HANDOFF.json`, used by this harness only. During a run they are written at
+            most once a second, but at once when the run ends and when a feature is set back or blocked.
+        amend: whether a list that differs from the stored one replaces it, even when the stored one is complete.
+        chat_delay_s: seconds before a turn that follows a failed turn of the agent; doubled each time, at most half a minute.
+        metadata: stored in the manifest.
+        workplace: where tries happen, how they are validated and how their work is accepted; it uses its own validator instead
+            of `validator`. By default the agent submits a text.
 
     Raises:
-        InvalidRequest: the objective is blank, the list cannot be worked, or no validator was chosen.
+        InvalidRequest: the objective is blank, the list is invalid, or no validator was given.
         NotReady: there is no agent.
     """
 
@@ -211,27 +213,29 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         super().__init_subclass__(**keywords)
         own = cls.__mro__[: cls.__mro__.index(FeatureHarness)]
         if moved := sorted(_MOVED.keys() & {name for one in own for name in vars(one)}):
-            instead = f"`Workplace.{name}` does that" if (name := _MOVED[moved[0]]) else "nothing does that"
-            raise HarnessMisuse(
-                f"{cls.__qualname__}.{moved[0]} is not called any more: {instead}; extend it, and give it as `workplace`"
+            instead = (
+                f"override `Workplace.{name}` and pass that as `workplace`"
+                if (name := _MOVED[moved[0]])
+                else "nothing replaces it"
             )
+            raise HarnessMisuse(f"{cls.__qualname__}.{moved[0]} is no longer called: {instead}")
 
     def asked_agents(self) -> Sequence[FeatureAgent]:
-        # A workplace that does not ask the agent says what it costs in a way of its own, by `spending`.
+        # A workplace that does not ask the agent reports its costs itself, through `spending`.
         return (self._agent,) if self._workplace.asks_agent else ()
 
     def wrap_agent(self, wrap: Callable[[FeatureAgent], FeatureAgent]) -> None:
-        """Have `wrap(agent)` asked instead of the agent. Before it is started."""
+        """Replace the agent by `wrap(agent)`. Call it before the harness starts."""
         self._agent = wrap(self._agent)
 
     def limit_tries(self, most: int) -> None:
-        """Let a feature have at most so many tries, if its policy does not say fewer. Before it is started."""
+        """Limit the tries of each feature to `most`, unless the policy's limit is lower. Call it before the harness starts."""
         policy = self._policy
         self._policy = evolve(policy, max_turns_per_feature=min(most, policy.max_turns_per_feature))
 
     @property
     def initialized(self) -> InitializerResult:
-        """What the initialisation has given; `created` is whether it came in this attempt."""
+        """The result of the initialisation; `created` is whether it happened in this attempt."""
         return initializer_result(self.state, created=self._list.has_created)
 
     def is_complete(self) -> bool:
@@ -286,7 +290,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         return _Attempt(messages=messages, writer=writer, checks=checks, attempts=attempts, shutdown=shutdown)
 
     async def _next_step(self, attempt: _Attempt) -> StepDraft | None:
-        """Do what is next, and return the step of it; None at the end."""
+        """Make the next move and return its step; None at the end."""
         if self.state.manifest is None:
             return await self._initialise(attempt.writer)
         begun = find_try(self.effects)
@@ -311,7 +315,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         return draft
 
     async def _advance(self, attempt: _Attempt) -> StepDraft | None:
-        """Make the step that the state asks for."""
+        """Return the step for the next move that the state asks for."""
         await self._workplace.check(self.state)
         while True:
             try:
@@ -334,15 +338,16 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
                     return await attempt.attempts.turn(feature_id, turn)
 
     async def _is_kept_for_later(self, draft: StepDraft, writer: StepWriter) -> bool:
-        """Keep what was rechecked, and passes still, for the next step, unless the last one was long ago; lost, it is soon
-        seen again."""
+        """Keep a quick recheck that still passes for the next step, unless the last step was too long ago. If it is lost, it
+        is
+        simply repeated."""
         if draft.kind is not IterationKind.RECHECK or draft.status is not IterationStatus.PASSED:
             return False
         assert draft.feature_id is not None
         writer.note(rechecked=(draft.feature_id,))
         if draft.state.run is None:
             return False
-        # Others, and messages to this harness, have their turn although there is no step.
+        # Without a step, give other tasks and messages to this harness a turn.
         await trio.lowlevel.checkpoint()
         if self.stopping or trio.current_time() - writer.recorded_at >= _UNRECORDED_S:
             return False
@@ -356,14 +361,14 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         return written
 
     def _settle(self, attempt: _Attempt) -> None:
-        """Note that the last step is recorded, if it is."""
+        """Check whether the last step has been recorded."""
         if attempt.writer.settle(self.current_step):
             attempt.attempts.working = None
 
-    # what collaborators may do
+    # functions for the collaborators
 
     async def _hear(self, messages: FeatureMessages) -> bool:
-        """Take the messages that have come; return whether there are any."""
+        """Process new messages; return whether there are any."""
         before = self.state
         after = await messages.hear(before)
         if after is not before:
@@ -377,7 +382,7 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
         return await self.run_agent(agent, assignment)
 
     async def _unless_stopped(self, function: Callable[..., Awaitable[AnswerT]], *args: Any) -> AnswerT:
-        """Return what a function returns; raises `Stopping`, having cancelled it, as soon as the harness is to stop."""
+        """Return the result of a function; when the harness should stop, cancel it and raise `Stopping`."""
         answer: list[AnswerT] = []
 
         async def call() -> None:
@@ -389,10 +394,10 @@ class FeatureHarness(BaseHarness[FeatureState, Iteration, IterationResult]):
 
 def _check(agent: object, validator: object, policy: object, chat_delay_s: object) -> None:
     if not hasattr(agent, "run"):
-        raise NotReady(f"no agent was given: expected one to do the work, was {agent!r}; make an Agent")
+        raise NotReady(f"no agent was given: expected an agent, was {agent!r}; create an Agent")
     if not hasattr(validator, "validate"):
-        raise InvalidRequest(f"no validator was chosen: expected one, was {validator!r}; to try things out, accept_all()")
+        raise InvalidRequest(f"no validator was given: expected one, was {validator!r}; for experiments use accept_all()")
     if type(chat_delay_s) not in (int, float) or not 0 <= chat_delay_s < inf:  # type: ignore[operator]
         raise InvalidRequest(f"chat_delay_s: expected seconds, 0 or more, was {chat_delay_s!r}; correct it")
     if not isinstance(policy, RunPolicy | None):
-        raise InvalidRequest(f"policy: expected a RunPolicy, was {policy!r:.200}; make one")
+        raise InvalidRequest(f"policy: expected a RunPolicy, was {policy!r:.200}; create one")

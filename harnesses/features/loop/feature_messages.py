@@ -1,11 +1,11 @@
-"""Messages by which people direct a feature harness while it runs.
+"""Messages with which people control a running feature harness.
 
-    {"unblock": "id"}                                  it is tried again, with all its tries
-    {"block": "id", "reason": "…"}                     it is not tried
-    {"prompt": {"feature": "id", "text": "…"}}         its agent is asked this instead of the usual words; no text: as usual;
-                                                       of at most 20,000 characters
+    {"unblock": "id"}                                  the feature becomes pending again, with all its tries
+    {"block": "id", "reason": "…"}                     the feature is no longer worked
+    {"prompt": {"feature": "id", "text": "…"}}         sets the feature's prompt, of at most 20,000 characters; without text,
+                                                       restores the default prompt
 
-The law: every message has a short answer; one that cannot be followed changes nothing.
+Invariant: every message gets a short answer; a message that cannot be followed changes nothing.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from harnesses.features.planning.state_changes import block, unblock
 from harnesses.features.run_policy import RunPolicy
 
 MAX_PROMPT = 20_000
-"""Characters of a prompt by order: it is part of the state."""
+"""Maximum characters of a prompt set by message, because it is part of the state."""
 _KNOWN = 'expected {"unblock": "id"}, {"block": "id", "reason": "…"} or {"prompt": {"feature": "id", "text": "…"}}'
 _MAX_MESSAGES = 100
-"""Messages that are followed in one step."""
+"""Maximum messages processed in one step."""
 
 
 @define
 class FeatureMessages:
-    """Takes messages, to be followed with the next step.
+    """Receives messages, which are processed with the next step.
 
     Args:
         receive: returns the next message, or raises `trio.WouldBlock`.
-        workplace: follows messages of its own at once.
+        workplace: processes its own kinds of messages at once.
     """
 
     receive: Callable[[], object]
@@ -47,7 +47,7 @@ class FeatureMessages:
     _answers: list[str] = field(factory=list[str], init=False)
 
     async def hear(self, state: FeatureState) -> FeatureState:
-        """Take the messages that have come; return the state after those that the workplace has followed."""
+        """Receive the new messages; return the state after those that the workplace has processed."""
         while len(self._waiting) + len(self._answers) < _MAX_MESSAGES:
             try:
                 message = self.receive()
@@ -62,11 +62,11 @@ class FeatureMessages:
         return state
 
     def has_news(self) -> bool:
-        """Return whether there is something to follow, or to answer, with the next step."""
+        """Return whether there are messages to process or to answer with the next step."""
         return bool(self._waiting or self._answers)
 
     def follow(self, state: FeatureState, now: datetime) -> tuple[FeatureState, list[str]]:
-        """Return the state after the messages that have come, and what became of each."""
+        """Return the state after the received messages, and an answer for each."""
         answers, self._answers = self._answers, []
         messages, self._waiting = self._waiting, []
         for message in messages:
@@ -76,7 +76,7 @@ class FeatureMessages:
 
 
 def follow_message(state: FeatureState, policy: RunPolicy, order: object, now: datetime) -> tuple[FeatureState, str]:
-    """Return the state after a message, and what became of it in words."""
+    """Return the state after a message, and its answer."""
     try:
         return _follow(state, policy, order, now)
     except InvalidRequest as error:
@@ -94,14 +94,14 @@ def _follow(state: FeatureState, policy: RunPolicy, order: object, now: datetime
         case {"prompt": inner, **rest} if not rest:
             match _plain(inner):
                 case {"feature": str(id), "text": str(text), **rest} if not rest and text.strip():
-                    return _set_prompt(state, id, text), f"feature {id} is asked in other words"
+                    return _set_prompt(state, id, text), f"feature {id} has a new prompt"
                 case {"feature": str(id), **rest} if rest.keys() <= {"text"} and _is_blank(rest.get("text")):
-                    return _set_prompt(state, id, None), f"feature {id} is asked as usual"
+                    return _set_prompt(state, id, None), f"feature {id} has the default prompt again"
                 case _:
                     pass
         case _:
             pass
-    raise InvalidRequest(f"it is not known: {_KNOWN}")
+    raise InvalidRequest(f"unknown message: {_KNOWN}")
 
 
 def _plain(value: object) -> dict[str, object]:
@@ -114,7 +114,7 @@ def _is_blank(text: object) -> bool:
 
 def _look_up(state: FeatureState, feature_id: str) -> None:
     if not any(standing.feature_id == feature_id for standing in state.standings):
-        raise InvalidRequest(f"feature {one_line(feature_id)!r} is not there: expected an id of the list")
+        raise InvalidRequest(f"feature {one_line(feature_id)!r} does not exist: expected an id of the list")
 
 
 def _set_prompt(state: FeatureState, feature_id: str, text: str | None) -> FeatureState:

@@ -1,9 +1,7 @@
-"""The end of an attempt, and the hand-off files, written where people and agents find them. They are views: the record is in
-the store.
+"""Writes the hand-off files, and shuts an attempt down. The files are views for people and agents; the store has the record.
 
-The laws: what is shown of the work cannot stop it, and neither hides an error nor outlasts a cancellation by long; a reader
-sees a whole file, the old one or the new one, never a part; an older state never replaces a newer one; and a directory is that
-of one harness.
+Invariants: a failure to write never stops the work, hides an error or delays a cancellation for long; a reader sees a complete
+file, old or new, never a part; an older state never replaces a newer one; a directory belongs to one harness.
 """
 
 from __future__ import annotations
@@ -33,20 +31,20 @@ from harnesses.features.turn_results import describe_error
 from harnesses.files.safe_files import draft_of
 
 SELDOM_S = 1.0
-"""In the middle of a run files are written once in so many seconds."""
+"""Minimum seconds between two writes during a run."""
 _JSON, _MARKDOWN = "HANDOFF.json", "HANDOFF.md"
 _in_use: dict[Path, str] = {}
-"""Directories, and who writes to each."""
+"""Directories in use, and the harness that writes to each."""
 
 
 class HandoffFiles:
-    """The hand-off files of a harness, for as long as one attempt lasts: enter it for that time.
+    """The hand-off files of a harness: a context manager for one attempt.
 
     Args:
         session: the harness's durable name.
 
     Raises:
-        InvalidRequest: on entering; the directory is that of another harness.
+        InvalidRequest: on entering; the directory belongs to another harness.
     """
 
     def __init__(self, directory: Path, session: str) -> None:
@@ -72,13 +70,13 @@ class HandoffFiles:
         _in_use.pop(self._directory, None)
 
     async def show(self, state: FeatureState, *, cut_off: str | None = None, ended: str = "", at_once: bool = False) -> None:
-        """Write where the work stands, unless that was done a moment ago.
+        """Write the current progress, unless that was done less than `SELDOM_S` ago.
 
         Args:
-            at_once: also if it was.
+            at_once: write in any case.
 
         Raises:
-            OSError: it cannot be done.
+            OSError: the files cannot be written.
         """
         if not at_once and trio.current_time() < self._next_at:
             return
@@ -95,7 +93,7 @@ class HandoffFiles:
         self._last = state, cut_off, ended
 
     def write(self, number: int, texts: Mapping[str, str]) -> None:
-        """Write texts, unless later ones are there. A thread that was left to itself may come late."""
+        """Write the files, unless newer ones exist. An abandoned thread may come late."""
         with self._writing:
             if number > self._written:
                 write_all(self._directory, texts)
@@ -103,20 +101,20 @@ class HandoffFiles:
 
 
 def write_all(directory: Path, texts: Mapping[str, str]) -> None:
-    """Write files, by name, in `directory`, which is made if need be.
+    """Write files, by name, to `directory`, which is created if missing.
 
     Raises:
-        OSError: it cannot be done.
+        OSError: they cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         with draft_of(directory / name) as file:
-            os.fchmod(file.fileno(), 0o644)  # whatever the umask: others are to read it
+            os.fchmod(file.fileno(), 0o644)  # readable for others whatever the umask
             file.write(text.encode(errors="backslashreplace"))
 
 
 def _session_in(path: Path) -> str | None:
-    """Return the name of the harness that a file is the hand-off of, if it says so."""
+    """Return the name of the harness that a hand-off file belongs to; None if it has none."""
     try:
         said: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -126,34 +124,34 @@ def _session_in(path: Path) -> str | None:
 
 
 _LEAVING_S = 2.0
-"""For the hand-off files when the harness is cancelled."""
+"""Maximum seconds for writing the hand-off files on cancellation."""
 
 
 @define
 class FeatureShutdown:
-    """Shows where the work stands after each step, and closes what an attempt has opened."""
+    """Writes the hand-off files after each step, and closes what an attempt has opened."""
 
     name: str
     workplace: Workplace
     phases: Phases
     observers: ObserverThread
     how: str = ""
-    """How the attempt ends, if something has ended it."""
+    """How the attempt ended; empty if it ended normally."""
     _files: HandoffFiles | None = field(default=None, init=False)
     _directory: Path | None = field(default=None, init=False)
     _claims: ExitStack = field(factory=ExitStack, init=False)
 
     def claim(self, directory: Path | None) -> None:
-        """Take the directory of the hand-off files.
+        """Reserve the directory of the hand-off files.
 
         Raises:
-            InvalidRequest: it is that of another harness.
+            InvalidRequest: it belongs to another harness.
         """
         if directory is not None:
             self._files, self._directory = self._claims.enter_context(HandoffFiles(directory, self.name)), directory
 
     async def show(self, state: FeatureState, working: str | None, *, at_once: bool) -> None:
-        """Write the hand-off files. They are views: that they cannot be written is no reason to stop."""
+        """Write the hand-off files. A failure is logged and does not stop the work."""
         if self._files is None:
             return
         try:
@@ -164,10 +162,10 @@ class FeatureShutdown:
             )
 
     async def close(self, state: FeatureState, working: str | None) -> None:
-        """Do what is to be done at the end, however it came.
+        """Close everything at the end of an attempt, however it ended.
 
         Args:
-            working: the feature that was being worked.
+            working: id of the feature that was being worked.
         """
         self.phases.fail(self.how or "ended")
         with trio.move_on_after(_LEAVING_S, shield=True):
@@ -177,11 +175,11 @@ class FeatureShutdown:
         try:
             await self.workplace.close()
         except Exception:
-            get_logger(__name__).warning("harness %r could not tidy up", self.name, exc_info=True)
+            get_logger(__name__).warning("harness %r could not clean up", self.name, exc_info=True)
 
 
 def how_ended(error: BaseException, control: Control) -> str:
-    """Return how an attempt ends that an error has ended, in a few words; an empty text if it came to its end."""
+    """Return a short text on how an error ended the attempt; empty if it ended normally."""
     if isinstance(error, Exception):
         return describe_error(error)
     if isinstance(error, GeneratorExit) and control.failure is None:
@@ -189,5 +187,5 @@ def how_ended(error: BaseException, control: Control) -> str:
     why = control.failure or control.why_cancelled()
     if why is None:
         return "cancelled" if control.aborted else "stopped"
-    # Who cancels it from outside may not have said so yet.
+    # A cancellation from outside may arrive before its reason.
     return "cancelled" if isinstance(why, ScopeError) else describe_error(why)

@@ -1,6 +1,6 @@
-"""Writes the steps of a feature harness.
+"""Builds the steps of a feature harness.
 
-The law: a hand-off and what led to it are one step; a message is answered in the step that uses it up.
+Invariant: a hand-off and its reason are in the same step; a message is answered in the step that consumes it.
 """
 
 from __future__ import annotations
@@ -31,58 +31,58 @@ from harnesses.step import StepYield
 FeatureStep: TypeAlias = StepYield[Iteration, IterationResult]
 
 _SHOWN = 5
-"""Ids that a note names."""
+"""Maximum ids named in a note."""
 
 
 @frozen(kw_only=True)
 class StepDraft:
-    """What was done, and the state that it leads to."""
+    """The result of a move, and the state after it."""
 
     kind: IterationKind
     status: IterationStatus
     state: FeatureState
     note: str = ""
-    """If there is none, the step says what progress there was."""
+    """Summary of the step; if empty, the new progress entries are used."""
     feature_id: str | None = None
     turn: int = 0
     result: TurnResult | None = None
     verdict: Verdict | None = None
     duration_s: float = 0.0
     then: Exception | None = None
-    """Raised once the step is recorded."""
+    """Error raised after the step is recorded."""
 
 
 @frozen(kw_only=True)
 class Notes:
-    """What was seen since the last step, to be recorded with the next one."""
+    """Observations since the last step, to be recorded with the next one."""
 
     remark: str = ""
-    """Shown to whoever watches."""
+    """Remark shown to observers."""
     health: Verdict | None = None
     rechecked: tuple[str, ...] = ()
-    """Features that were judged anew and pass still."""
+    """Ids of features that were rechecked and still pass."""
 
 
 @frozen(kw_only=True)
 class Written:
-    """A step that is to be yielded."""
+    """A step that is ready to be yielded."""
 
     state: FeatureState
     step: FeatureStep
     summary: str
     ended: RunOutcome | None
-    """The hand-off that comes with it."""
+    """The outcome of the run that ends with this step."""
     matters: bool
-    """Whether people are to see it at once in the hand-off files."""
+    """Whether the hand-off files should be written at once."""
 
 
 def write_step(draft: StepDraft, before: FeatureState, notes: Notes, answers: Sequence[str], *, streamed: bool) -> Written:
-    """Return the step that a draft stands for.
+    """Return the step for a draft.
 
     Args:
-        before: the state of the last step.
-        answers: what became of the messages that the step uses up.
-        streamed: whether turns are.
+        before: the state after the last step.
+        answers: answers to the messages that the step consumes.
+        streamed: whether turns are streamed.
     """
     state, id = draft.state, draft.feature_id
     note = "; ".join(filter(None, (draft.note, _still_passing(notes.rechecked), *answers)))
@@ -117,7 +117,7 @@ def write_step(draft: StepDraft, before: FeatureState, notes: Notes, answers: Se
 
 
 def progress_note(before: FeatureState, after: FeatureState) -> str:
-    """Return the progress entries that were added. The list is bounded, so those at its front may be gone."""
+    """Return the new progress entries as text. The list is bounded, so entries at its front may have been dropped."""
     last = before.progress[-1] if before.progress else None
     fresh = list[ProgressEntry]()
     for entry in reversed(after.progress):
@@ -129,12 +129,12 @@ def progress_note(before: FeatureState, after: FeatureState) -> str:
 
 @define
 class StepWriter:
-    """Writes steps one after the other, and tells hooks of the phases that end with them.
+    """Builds steps one after the other, and tells the hooks about the phases that end with them.
 
     Args:
-        phases: are told when a step is recorded.
-        messages: are followed with each step.
-        streamed: whether turns are.
+        phases: told when a step is recorded.
+        messages: processed with each step.
+        streamed: whether turns are streamed.
     """
 
     phases: Phases
@@ -142,34 +142,34 @@ class StepWriter:
     streamed: bool
     notes: Notes = Notes()
     last: Written | None = None
-    """The step that was written last in this attempt."""
+    """The last step built in this attempt."""
     then: Exception | None = None
-    """Raised once that is recorded."""
+    """Error raised after the last step is recorded."""
     recorded_at: float = field(factory=trio.current_time)
-    """When the last step was on record, on Trio's clock."""
+    """When the last step was recorded, on Trio's clock."""
     _number: int = 0
-    """Of the last step, until it is known to be recorded."""
+    """Number of the last step, until it is known to be recorded."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the run was handed off. One that was cut off goes on, unless who has cut it off ends the attempt."""
+        """Whether the run was handed off. An interrupted run continues, unless the interruption ends the attempt."""
         over = None if self.last is None else self.last.ended
         return over is not None and over.status is not RunStatus.INTERRUPTED
 
     def note(self, *, remark: str = "", health: Verdict | None = None, rechecked: Iterable[str] = ()) -> None:
-        """Have something recorded with the next step."""
+        """Add observations to record with the next step."""
         notes = self.notes
         self.notes = Notes(
             remark=remark or notes.remark, health=health or notes.health, rechecked=(*notes.rechecked, *rechecked)
         )
 
     def write(self, draft: StepDraft, before: FeatureState, *, number: int, now: datetime, stopping: bool) -> Written:
-        """Return the step that a draft stands for; messages that have come are followed with it.
+        """Return the step for a draft; new messages are processed with it.
 
         Args:
-            before: the state of the last step.
-            number: of this one.
-            stopping: whether the harness is to stop: then there is no other step to hand off in.
+            before: the state after the last step.
+            number: number of this step.
+            stopping: whether the harness is stopping, so that this step is the last chance for a hand-off.
         """
         note = draft.note or progress_note(before, draft.state)
         state, answers = self.messages.follow(draft.state, now)
@@ -181,7 +181,7 @@ class StepWriter:
         return self.last
 
     def settle(self, current_step: int) -> bool:
-        """Note that the last step is on record if it is; return whether that is news."""
+        """Check whether the last step has been recorded; return whether that is new."""
         if self.last is None or not self._number or current_step < self._number:
             return False
         self._number, self.recorded_at = 0, trio.current_time()
@@ -195,4 +195,4 @@ class StepWriter:
 
 def _still_passing(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return f"judged anew, and passing still: {', '.join(ids[:_SHOWN])}{more}" if ids else ""
+    return f"rechecked and still passing: {', '.join(ids[:_SHOWN])}{more}" if ids else ""

@@ -1,4 +1,4 @@
-"""Where attempts at features are made, and what becomes of their work."""
+"""The workplace: where tries at features are made, and how their work is validated and accepted."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from harnesses.features.feature_record import Assignment, FeatureState, Initiali
 from harnesses.features.feature_validators import OutcomeValidator
 
 Ask: TypeAlias = Callable[[Assignment], Awaitable[TurnResult]]
-"""Has the agent take a turn, and returns what it hands in."""
+"""Runs one turn of the agent and returns its result."""
 Once: TypeAlias = Callable[..., Awaitable[Any]]
 """`BaseHarness.once`."""
 
 
 class Workplace:
-    """The agent hands in a text, and the validator judges that. Extend it for work of another kind.
+    """A workplace in which the agent submits a text and the validator validates it. Extend it for other kinds of work.
 
-    What it knows of the list it is given with each call; what it holds itself lasts from `open` to `close`.
+    Each call receives the list's state; the workplace's own state lasts only from `open` to `close`.
     """
 
     asks_agent = True
-    """Whether `work` asks the agent, so that limits of budgets are checked against what that one reports."""
+    """Whether `work` asks the agent, so that budget limits are checked against what the agent reports."""
     acts_on_verdicts = False
-    """Whether `accept` acts on the world. Then a verdict is on record before it is acted on; else a program that is killed
-    before its step is recorded has the work judged again when it is started again."""
+    """Whether `accept` acts on the outside world. If so, a verdict is recorded before it is acted on; if not, a program killed
+    before the step is recorded has the work validated again at the next start."""
 
     def __init__(self, validator: OutcomeValidator[Any]) -> None:
         self.validator = validator
 
     @property
     def handoff_directory(self) -> Path | None:
-        """Where hand-off files go if the harness names no directory; asked once it is open."""
+        """Directory of the hand-off files if the harness names none; read after `open`."""
         return None
 
     async def open(self, name: str, state: FeatureState) -> None:
-        """Get ready for the harness called `name`. Awaited once at each start, before anything else."""
+        """Prepare for the harness called `name`. Awaited once at each start, before everything else."""
 
     async def close(self) -> None:
-        """Tidy up. Awaited once at each end, also when cancelled; what it raises is logged."""
+        """Clean up. Awaited once at each end, on cancellation too; errors are logged."""
 
     # the list
 
@@ -50,46 +50,46 @@ class Workplace:
         return True
 
     async def complete(self, request: InitializerRequest, state: FeatureState) -> tuple[InitializerRequest, str]:
-        """Return the request with what only the place knows, such as the list; and a remark for people, or no text."""
+        """Return the request completed with what only the workplace knows, such as the list; and a remark, or ""."""
         return request, ""
 
     async def first_commit(self) -> str | None:
-        """Return the commit that the work begins at, where there is a repository."""
+        """Return the commit at which the work starts, if there is a repository."""
         return None
 
     async def follow(self, state: FeatureState, message: object) -> tuple[FeatureState, str] | None:
-        """Follow a message that only this class knows: return the state after it and an answer; None if it is not one."""
+        """Process a message that only this workplace knows: return the new state and an answer; None for any other message."""
         return None
 
     # a run and its attempts
 
     def inspected(self, state: FeatureState) -> AbstractAsyncContextManager[Path | None]:
-        """Give the directory in which the init plan is run, if there is one."""
+        """Provide the directory in which the init plan runs, if there is one."""
         return nullcontext(None)
 
     async def check(self, state: FeatureState) -> None:
-        """Raise `Waiting` if a person has to decide before anything else is done. Awaited before each decision."""
+        """Raise `Waiting` if a person must decide before the work continues. Awaited before each decision."""
 
     async def work(self, ask: Ask, assignment: Assignment) -> TurnResult:
-        """Have the agent take a turn, and return what it hands in. Cancelled when the harness is to stop."""
+        """Run one turn of the agent, and return its result. Cancelled when the harness should stop."""
         return await ask(assignment)
 
     async def judge(self, feature: Feature, result: TurnResult) -> Verdict:
-        """Have the work of a turn judged."""
+        """Return the verdict on the work of a turn."""
         return await self.validator.validate(feature, result)
 
     async def recheck(self, state: FeatureState, feature: Feature, standing: Standing) -> Verdict:
-        """Have a feature that passes judged anew."""
+        """Return a new verdict on a feature that passes."""
         return await self.judge(feature, standing.accepted or TurnResult())
 
     async def overtaken(self, state: FeatureState, result: TurnResult) -> Verdict | None:
-        """Return why work of an earlier program is not judged any more, if it is not."""
+        """Return a rejecting verdict if the work of an earlier program is outdated; None to validate it."""
         return None
 
     async def accept(self, once: Once, feature: Feature, turn: int, result: TurnResult, verdict: Verdict) -> str | None:
-        """Take in work that was proven; return the new last known good commit, where there is a repository.
+        """Accept proven work; return the new last known good commit, if there is a repository.
 
-        Awaited again if it did not come to its end: act through `once`, and set `acts_on_verdicts`. What it raises fails the
-        harness, and nothing that was done up to there is lost.
+        Awaited again if it was interrupted: act through `once`, and set `acts_on_verdicts`. An error fails the harness, and
+        nothing done so far is lost.
         """
         return None

@@ -1,7 +1,8 @@
-"""Calls observers and hooks on a thread of their own, so that they can neither break nor delay a run.
+"""Calls observers and hooks on a separate thread, so that they can neither break nor delay a run.
 
-The law: `notify` never waits and never raises. What they raise is logged; when `limit` calls wait, further ones are dropped. A
-phase starts once and then succeeds or fails, exactly one of them.
+Invariants: `notify` never waits and never raises. Errors of observers are logged; calls beyond `limit` waiting ones are
+    dropped.
+A phase starts once, and then either succeeds or fails once.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from attrs import frozen
 from harnesses.diagnostics.program_log import get_logger
 
 MAX_WAITING = 10_000
-"""Calls that may wait for their turn."""
+"""Maximum waiting calls."""
 _JOIN_S = 1.0
-"""What is still waiting when the program ends gets so long."""
+"""Maximum seconds to finish waiting calls when the program ends."""
 
 _Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 @frozen(kw_only=True)
 class CallCounts:
-    """How many calls went wrong."""
+    """Counts of unsuccessful calls."""
 
     failed: int
-    """Those that raised."""
+    """Number of calls that raised an error."""
     dropped: int
-    """Those that were not made because too many were waiting."""
+    """Number of calls dropped because too many were waiting."""
 
 
 class ObserverThread:
-    """Makes calls one after the other, in order, on a daemon thread that begins with the first of them."""
+    """Makes calls one after the other, in order, on a daemon thread that starts with the first call."""
 
     def __init__(self, limit: int = MAX_WAITING) -> None:
         self._waiting: Queue[_Call | None] = Queue(limit)
@@ -47,11 +48,11 @@ class ObserverThread:
 
     @property
     def counts(self) -> CallCounts:
-        """How many calls went wrong so far."""
+        """The counts of unsuccessful calls so far."""
         return CallCounts(failed=self._failed, dropped=self._dropped)
 
     def notify(self, function: Callable[..., object], *args: Any) -> None:
-        """Have `function(*args)` called soon."""
+        """Queue a call of `function(*args)`."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="harness observers", daemon=True)
             self._thread.start()
@@ -62,9 +63,9 @@ class ObserverThread:
             self._dropped += 1
 
     def close(self) -> None:
-        """Let the thread end when it has made the calls that wait. Does not wait for it."""
+        """Let the thread end after the waiting calls. Does not wait for it."""
         if self._thread is not None:
-            # A full queue has no room for the end either; then the daemon thread stays until the program ends.
+            # A full queue has no room for the end marker either; the daemon thread then remains until the program ends.
             with suppress(Full):
                 self._waiting.put_nowait(None)
 
@@ -73,7 +74,7 @@ class ObserverThread:
             function, args = call
             try:
                 function(*args)
-            except BaseException:  # the `SystemExit` of an observer is no more the end of the run than its errors are
+            except BaseException:  # a `SystemExit` from an observer must not end the run, like any other error
                 self._failed += 1
                 get_logger(__name__).warning("%r raised and was ignored", function, exc_info=True)
         atexit.unregister(self._finish)
@@ -85,33 +86,33 @@ class ObserverThread:
 
 
 class Phase(StrEnum):
-    """What a feature harness is doing."""
+    """A phase of a feature harness."""
 
     INITIALIZER = "initializer"
-    """Setting up the list."""
+    """Initialising the list."""
     TASK_ITERATION = "task_iteration"
-    """A run: from its first step to its hand-off."""
+    """A run, from its first step to its hand-off."""
 
 
 class PhaseHooks(Protocol):
-    """Wants to know of phases. `NoHooks` has empty ones to extend."""
+    """Called when phases start and end. Extend `NoHooks` to implement only some of the methods."""
 
     def on_phase_start(self, phase: Phase, harness: str, run: int) -> None:
-        """Know that a phase has started."""
+        """Handle the start of a phase."""
 
     def on_phase_success(self, phase: Phase, harness: str, run: int, elapsed_s: float) -> None:
-        """Know that it has come to a good end."""
+        """Handle the success of a phase."""
 
     def on_phase_failure(self, phase: Phase, harness: str, run: int, error: str, elapsed_s: float) -> None:
-        """Know that it has failed, or was cut off."""
+        """Handle the failure or interruption of a phase."""
 
 
 class NoHooks(PhaseHooks):
-    """Hooks that do nothing: extend it and write those that you need."""
+    """Hooks that do nothing; extend it and override the methods you need."""
 
 
 class Phases:
-    """Keeps track of the phase under way, and calls the hooks."""
+    """Tracks the current phase, and calls the hooks."""
 
     def __init__(self, hooks: PhaseHooks | None, thread: ObserverThread, harness: str) -> None:
         self._hooks = hooks
@@ -121,24 +122,24 @@ class Phases:
 
     @property
     def phase(self) -> Phase | None:
-        """The phase under way; None if there is none, or nobody to tell."""
+        """The current phase; None if there is none, or there are no hooks."""
         return None if self._current is None else self._current[0]
 
     def start(self, phase: Phase, run: int) -> None:
-        """Note that a phase starts, unless it is under way."""
+        """Start a phase, unless it is the current one."""
         if self._hooks is None or self._current is not None:
             return
         self._current = (phase, run, trio.current_time())
         self._notify("on_phase_start", phase, run)
 
     def succeed(self) -> None:
-        """Note that the phase under way has come to a good end."""
+        """End the current phase as successful."""
         if self._hooks is not None and self._current is not None:
             (phase, run, since), self._current = self._current, None
             self._notify("on_phase_success", phase, run, trio.current_time() - since)
 
     def fail(self, error: str) -> None:
-        """Note that the phase under way has failed."""
+        """End the current phase as failed."""
         if self._hooks is not None and self._current is not None:
             (phase, run, since), self._current = self._current, None
             self._notify("on_phase_failure", phase, run, error, trio.current_time() - since)
@@ -148,5 +149,5 @@ class Phases:
 
 
 def _call(hooks: object, hook: str, *args: object) -> None:
-    # Looked up here, on the thread of the hooks: that there is none is their trouble too.
+    # Looked up here, on the hooks' thread, so that a missing method is reported as an error of the hooks.
     getattr(hooks, hook)(*args)

@@ -1,4 +1,4 @@
-"""How an attempt begins: the list is set up or compared with the one that was agreed on, and the surroundings are checked."""
+"""The start of an attempt: initialises the list or compares it with the stored one, and checks the environment."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 @define
 class ListSetup:
-    """Sets up the list that was asked for, or compares it with the one being worked.
+    """Initialises the requested list, or compares it with the stored one.
 
     Args:
-        amend: whether a list that differs changes the one being worked.
+        amend: whether a different list changes the stored one.
     """
 
     request: InitializerRequest
     workplace: Workplace
     amend: bool
     is_compared: bool = field(default=False, init=False)
-    """Whether that was done in this attempt."""
+    """Whether the comparison was made in this attempt."""
     has_created: bool = field(default=False, init=False)
-    """Whether the list came in this attempt."""
+    """Whether the list was initialised in this attempt."""
 
     def begin_attempt(self) -> None:
         self.is_compared = self.has_created = False
 
     def is_complete(self, state: FeatureState, policy: RunPolicy) -> bool:
-        """Return whether all is done, also of what may have come to the list since."""
+        """Return whether everything is done, including features added to the list since."""
         if not is_complete(state, policy):
             return False
         if not self.amend or self.is_compared:
@@ -62,7 +62,7 @@ class ListSetup:
         return self.workplace.knows_list() and not (given and has_news(state, check_request(self.request)))
 
     async def initialise(self, state: FeatureState, name: str, now: Callable[[], datetime]) -> tuple[StepDraft, str]:
-        """Set up manifest, features and first progress entry, all in one step; return it, with a remark."""
+        """Create manifest, features and first progress entry, all in one step; return the step, and a remark."""
         request, remark = await self.workplace.complete(self.request, state)
         state = initialise(request, name, await self.workplace.first_commit(), now())
         self.is_compared = self.has_created = True
@@ -73,7 +73,7 @@ class ListSetup:
     async def compare(
         self, state: FeatureState, policy: RunPolicy, now: Callable[[], datetime]
     ) -> tuple[StepDraft | None, str]:
-        """Compare the list given with the one being worked; return a step, if it takes one, and a remark."""
+        """Compare the given list with the stored one; return a step if it changes something, and a remark."""
         if self.is_compared or not (self.request.feature_list or self.amend):
             return None, ""
         self.is_compared = True
@@ -84,20 +84,22 @@ class ListSetup:
         if self.amend and given and has_news(state, given):
             return StepDraft(kind=kind, status=done, state=amend(state, given, now()), note=said), remark
         if said and not self.amend:
-            remark = f"! the list given is not the one being worked ({said}): it is kept; to change it, amend=True"
+            remark = (
+                f"! the given list differs from the stored one ({said}): the stored one is kept; to change it, use amend=True"
+            )
         if is_complete(state, policy):
             return StepDraft(kind=kind, status=done, state=state, note="nothing new in the list"), remark
         return None, remark
 
 
 def has_news(state: FeatureState, given: Sequence[Feature]) -> bool:
-    """Return whether a list brings features, or specifications, that the one being worked does not have."""
+    """Return whether a list has features or specifications that the stored one does not have."""
     after = amend(state, given, _ANY_TIME).manifest
     return state.manifest is None or after is None or after.locks != state.manifest.locks
 
 
 UnlessStopped: TypeAlias = Callable[..., Awaitable[Any]]
-"""Returns what `function(*args)` returns; raises `Stopping`, having cancelled it, as soon as the harness is to stop."""
+"""Returns the result of `function(*args)`; when the harness should stop, cancels it and raises `Stopping`."""
 
 
 @define
@@ -105,9 +107,9 @@ class StartupChecks:
     """Begins the runs of one attempt.
 
     Args:
-        check: looks at the surroundings.
-        workplace: says where that is.
-        writer: records what was seen with the next step.
+        check: checks the environment.
+        workplace: provides its directory.
+        writer: records the result with the next step.
     """
 
     check: HealthCheck
@@ -115,17 +117,17 @@ class StartupChecks:
     writer: StepWriter
     unless_stopped: UnlessStopped
     has_begun: bool = field(default=False, init=False)
-    """Whether it has begun the open run."""
+    """Whether this attempt has begun the current run."""
     evidence: str = field(default="", init=False)
-    """What the health check has seen."""
+    """Output of the health check."""
     _began: datetime | None = field(default=None, init=False)
 
     async def begin(self, state: FeatureState, now: datetime) -> HealthCheckFailed | None:
-        """Begin a run; return why it should not go on, if it should not.
+        """Begin a run; return the error of the health check if it failed.
 
         Raises:
-            MemoryFailed: the list is not the one that was agreed on.
-            Stopping: the harness is to stop.
+            MemoryFailed: the list is not the one that was initialised.
+            Stopping: the harness should stop.
         """
         inspected = nullcontext(None) if isinstance(self.check, NoHealthCheck) else self.workplace.inspected(state)
         async with inspected as directory:
@@ -145,19 +147,19 @@ class StartupChecks:
 
 
 def check_agreed(state: FeatureState) -> SessionManifest:
-    """Return the manifest, having seen that the features are those that were agreed on.
+    """Return the manifest, after checking that the features match it.
 
     Raises:
-        MemoryFailed: they are not.
+        MemoryFailed: they do not match.
     """
     if state.manifest is None:
-        raise MemoryFailed("the feature list has no manifest: expected the one it was begun with; restore the stored state")
+        raise MemoryFailed("the feature list has no manifest: expected the one it was created with; restore the stored state")
     check_locks(state.manifest, state.features)
     return state.manifest
 
 
 async def inspect(check: HealthCheck, plan: InitPlan, directory: Path | None) -> tuple[Verdict, HealthCheckFailed | None]:
-    """Return what a health check sees; and the error that it is, if all is not well."""
+    """Return the verdict of a health check, and an error if it failed."""
     try:
         seen = check_verdict(await check.check(plan, directory), "the health check")
     except Exception as error:
@@ -167,6 +169,6 @@ async def inspect(check: HealthCheck, plan: InitPlan, directory: Path | None) ->
     if seen.passed:
         return seen, None
     return seen, HealthCheckFailed(
-        f"the surroundings are not fit to work in: expected the health check to pass, was:\n{seen.evidence}\n"
-        "Put them right and start again"
+        f"the environment is not fit to work in: expected the health check to pass, was:\n{seen.evidence}\n"
+        "Fix it and start again"
     )

@@ -1,1 +1,1 @@
-"""Decisions about a feature list: what is next, and what becomes of the state. Pure."""
+"""Decisions about a feature list: the next move, and the changes of the state. No I/O."""

@@ -1,8 +1,8 @@
-"""Feature lists: what a good one is, how it is locked, and what its owner changes of it later. Pure.
+"""Validates feature lists, locks their specifications, and applies their owner's later changes. No I/O.
 
-The laws: a list that was accepted can be worked to its end: ids are unique, every dependency is in the list, and none leads
-back to itself; and manifest, features and what is known of them are made together, so that there is no manifest without its
-features.
+Invariants: an accepted list can be completed: ids are unique, every dependency is in the list, and there is no cycle;
+    manifest,
+features and progress are created together, so that a manifest never exists without its features.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from harnesses.features.feature_record import (
 
 T = TypeVar("T")
 MAX_ID = 500
-"""Characters of an id: node ids of parametrised tests are long."""
+"""Maximum characters of an id; node ids of parametrised tests are long."""
 MAX_PRIORITY = 1_000_000
 
 
 def check_features(features: Iterable[object]) -> tuple[Feature, ...]:
-    """Return the features as they are to be stored.
+    """Return the features in the form in which they are stored.
 
     Raises:
-        InvalidRequest: the list is empty, or one of the features cannot be worked; it says which one, and why.
+        InvalidRequest: the list is empty, or a feature is invalid; the message says which, and why.
     """
     given = tuple(features)
     if not given:
-        raise InvalidRequest("the feature list is empty: expected at least one feature; there is nothing to work for")
+        raise InvalidRequest("the feature list is empty: expected at least one feature; add one")
     checked = tuple(_checked(feature, number) for number, feature in enumerate(given, start=1))
     places: dict[str, int] = {}
     for number, feature in enumerate(checked, start=1):
         if feature.id in places:
             raise InvalidRequest(
-                f"feature {number} has the id of feature {places[feature.id]}: expected an id of its own, "
+                f"feature {number} has the id of feature {places[feature.id]}: expected a unique id, "
                 f"was {feature.id!r}; rename one of them"
             )
         places[feature.id] = number
@@ -59,12 +59,12 @@ def check_features(features: Iterable[object]) -> tuple[Feature, ...]:
 
 
 def starter_features() -> tuple[Feature, ...]:
-    """Return the skeleton that stands for an empty list: six features, all pending."""
+    """Return the six starter features that replace an empty list, all pending."""
     return tuple(Feature(id, description, category=category, steps=steps) for id, category, description, steps in _STARTER)
 
 
 def lock(feature: Feature) -> str:
-    """Return the hash of a feature's specification: everything but `passes`."""
+    """Return the hash of a feature's specification: all fields except `passes`."""
     specification = (
         feature.id,
         feature.category,
@@ -78,10 +78,10 @@ def lock(feature: Feature) -> str:
 
 
 def check_locks(manifest: SessionManifest, features: Sequence[Feature]) -> None:
-    """See that the features are those that were agreed on.
+    """Check that the features match the manifest.
 
     Raises:
-        MemoryFailed: one is missing or too many, or its specification is not the one that was locked.
+        MemoryFailed: their number or one of their specifications has changed since the list was locked.
     """
     if len(manifest.locks) != len(features):
         raise MemoryFailed(
@@ -91,13 +91,13 @@ def check_locks(manifest: SessionManifest, features: Sequence[Feature]) -> None:
     for feature, locked in zip(features, manifest.locks, strict=True):
         if (seen := lock(feature)) != locked:
             raise MemoryFailed(
-                f"feature {feature.id!r} is not the one that was agreed on: expected a specification with the hash "
+                f"feature {feature.id!r} has changed since the list was locked: expected a specification with the hash "
                 f"{locked[:12]!r}, was {seen[:12]!r}; restore the stored state, or amend the list"
             )
 
 
 def differences(stored: Sequence[Feature], given: Sequence[Feature]) -> str:
-    """Return in what the specifications of two lists differ, in words; an empty text if in nothing."""
+    """Describe the differences between the specifications of two lists; empty if there are none."""
     before, after = {feature.id: feature for feature in stored}, {feature.id: feature for feature in given}
     said = [
         _named("new", [id for id in after if id not in before]),
@@ -110,7 +110,8 @@ def differences(stored: Sequence[Feature], given: Sequence[Feature]) -> str:
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value can name a feature: it is safe to show on one line, and to turn nothing around."""
+    """Return whether a value can be a feature's id: printable on one line, without characters that change the direction of
+    text."""
     return says_something(value) and len(value) <= MAX_ID and value == value.strip() and value.isprintable()
 
 
@@ -121,12 +122,12 @@ def is_priority(value: object) -> bool:
 
 def _checked(feature: object, number: int) -> Feature:
     if not isinstance(feature, Feature):
-        raise InvalidRequest(f"feature {number} is none: expected a Feature, was {feature!r:.80}; make one of it")
+        raise InvalidRequest(f"feature {number} is not a Feature: expected a Feature, was {feature!r:.80}; create one from it")
     for field, expected, fits in _RULES:
         given = getattr(feature, field)
         if not fits(given):
             raise InvalidRequest(
-                f"feature {number}, {feature.id!r:.80}, has an unusable {field}: expected {expected}, was {given!r:.200}; "
+                f"feature {number}, {feature.id!r:.80}, has an invalid {field}: expected {expected}, was {given!r:.200}; "
                 "correct it"
             )
     return feature
@@ -134,10 +135,10 @@ def _checked(feature: object, number: int) -> Feature:
 
 _RULES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("id", f"1 to {MAX_ID} printable characters, without space around them", is_id),
-    ("description", "a text that says something", says_something),
+    ("description", "a text that is not blank", says_something),
     ("category", "a text", is_storable),
-    ("steps", "at least one, each a text that says something", lambda given: bool(given) and all(map(says_something, given))),
-    ("passes", "False, as only a validator sets it", lambda given: given is False),
+    ("steps", "at least one text, none of them blank", lambda given: bool(given) and all(map(says_something, given))),
+    ("passes", "False, because only a validator sets it", lambda given: given is False),
     ("priority", f"a whole number between -{MAX_PRIORITY} and {MAX_PRIORITY}", is_priority),
     ("depends_on", "ids of features", lambda given: all(isinstance(id, str) for id in given)),
     ("required", "True or False", lambda given: isinstance(given, bool)),
@@ -150,18 +151,18 @@ def _check_dependencies(features: Sequence[Feature]) -> None:
         for other in feature.depends_on:
             if other not in needs:
                 raise InvalidRequest(
-                    f"feature {feature.id!r} depends on one that is not there: expected an id of the list, was {other!r}; "
-                    "add that feature, or take the dependency away"
+                    f"feature {feature.id!r} depends on a missing feature: expected an id of the list, was {other!r}; "
+                    "add that feature, or remove the dependency"
                 )
     if cycle := cycle_in(needs):
         raise InvalidRequest(
-            f"feature {cycle[0]!r} depends on itself: expected an order in which each can be worked, "
-            f"was {' -> '.join(cycle)!r}; take one of these dependencies away"
+            f"feature {cycle[0]!r} depends on itself: expected dependencies without a cycle, "
+            f"was {' -> '.join(cycle)!r}; remove one of these dependencies"
         )
 
 
 def cycle_in(needs: Mapping[T, Iterable[T]]) -> list[T]:
-    """Return ids that lead from one back to itself, that one first and last; nothing if there are none."""
+    """Return the ids of a dependency cycle, the first one repeated at the end; empty if there is none."""
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
@@ -219,25 +220,25 @@ _STARTER = (
 
 
 def check_request(request: InitializerRequest) -> tuple[Feature, ...]:
-    """Return the features that a request stands for.
+    """Return the validated features of a request.
 
     Raises:
-        InvalidRequest: the objective is blank, or the list cannot be worked.
+        InvalidRequest: the objective is blank, or the list is invalid.
     """
     if not request.current_objective.strip():
         raise InvalidRequest(
-            f"the request has no objective: expected a text that says something, was {request.current_objective!r}; "
+            f"the request has no objective: expected a text that is not blank, was {request.current_objective!r}; "
             "say what the features are for"
         )
     return check_features(request.feature_list) if request.feature_list else starter_features()
 
 
 def initialise(request: InitializerRequest, name: str, commit: str | None, now: datetime) -> FeatureState:
-    """Return the first state: manifest, features and first progress entry in one.
+    """Return the initial state: manifest, features and first progress entry.
 
     Args:
         name: the durable name of the harness.
-        commit: the commit that the work begins at, where there is a repository.
+        commit: the commit at which the work starts, if there is a repository.
 
     Raises:
         InvalidRequest: see `check_request`.
@@ -260,7 +261,7 @@ def initialise(request: InitializerRequest, name: str, commit: str | None, now: 
 
 
 def initializer_result(state: FeatureState, *, created: bool) -> InitializerResult:
-    """Return what there is after an initialisation."""
+    """Return the result of an initialisation."""
     manifest = manifest_of(state)
     return InitializerResult(
         session_id=manifest.session_id,
@@ -272,10 +273,11 @@ def initializer_result(state: FeatureState, *, created: bool) -> InitializerResu
 
 
 def amend(state: FeatureState, given: Sequence[Feature], now: datetime) -> FeatureState:
-    """Take a changed list: new features are added, changed ones are pending again, those that are gone are kept at the end.
+    """Return the state with a changed list: new features are added, changed ones become pending, missing ones are kept at the
+    end.
 
     Raises:
-        InvalidRequest: the list that comes of it cannot be worked.
+        InvalidRequest: the resulting list is invalid.
     """
     stored = {feature.id: (feature, standing) for feature, standing in zip(state.features, state.standings, strict=True)}
     pairs: list[tuple[Feature, Standing]] = []
@@ -292,7 +294,7 @@ def amend(state: FeatureState, given: Sequence[Feature], now: datetime) -> Featu
     features = tuple(feature for feature, _ in pairs)
     run = state.run
     if run is not None:
-        # What it did for features that are other ones now is forgotten.
+        # Forget the progress of features whose specification has changed.
         run = evolve(run, validated=tuple(id for id in run.validated if id not in afresh))
     changed = evolve(
         state,
@@ -312,7 +314,7 @@ def add_progress(state: FeatureState, summary: str, now: datetime) -> FeatureSta
 
 
 def manifest_of(state: FeatureState) -> SessionManifest:
-    """Return the manifest."""
+    """Return the manifest. Raises `NotReady` if the list is not initialised."""
     if state.manifest is None:
         raise HarnessMisuse("the feature list has no manifest: expected one, was none; initialise it first")
     return state.manifest

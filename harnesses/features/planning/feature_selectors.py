@@ -1,4 +1,4 @@
-"""Which feature is next, and which passing one is judged anew first: protocols and defaults. Pure."""
+"""Selectors: which feature is worked next, and which passing one is rechecked first; protocols and defaults. No I/O."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from harnesses.features.feature import Feature, FeatureStatus, Standing
 from harnesses.features.feature_record import FeatureState
 
 MOST_OVERLAP = 9
-"""Paths in common that count: with more of them a feature is not more at risk."""
+"""Maximum common paths that count; more do not increase the risk."""
 
 
 class FeatureSelector(Protocol):
-    """Says which feature is next. Pure: the same list gives the same answer."""
+    """Chooses the next feature. Deterministic: the same list gives the same answer."""
 
     def select(self, features: Sequence[Feature], standings: Sequence[Standing]) -> Feature | None:
-        """Return the next feature to work, one that is pending; None if none can be worked now.
+        """Return the next feature to work, which must be pending; None if none can be worked now.
 
         Args:
             features: the whole list, in order.
-            standings: one for each.
+            standings: progress of each feature, in the same order.
         """
         ...
 
 
 @frozen
 class FirstPending:
-    """The pending feature of the highest priority whose dependencies pass; among equals the first of the list.
+    """Selects the pending feature with the highest priority whose dependencies pass; the first of equal ones.
 
-    A feature that others wait for counts as much as the most important of them.
+    A feature inherits the highest priority among the features that depend on it.
     """
 
     def select(self, features: Sequence[Feature], standings: Sequence[Standing]) -> Feature | None:
@@ -48,7 +48,7 @@ class FirstPending:
 
 
 def _urgency(features: Sequence[Feature], waiting: Sequence[Feature], passing: set[str]) -> dict[str, int]:
-    """Return the priority of what is waited for, by id: its own, or that of who waits for it, whichever is higher."""
+    """Return priorities by id: a feature's own, or the highest of those waiting for it."""
     listed = {feature.id: feature for feature in features}
     urgency: dict[str, int] = {}
     for feature in sorted(waiting, key=attrgetter("priority"), reverse=True):
@@ -62,11 +62,11 @@ def _urgency(features: Sequence[Feature], waiting: Sequence[Feature], passing: s
 
 
 def most_at_risk(state: FeatureState, count: int = 1) -> tuple[str, ...]:
-    """Return the ids of the `count` passing features most at risk, the first one most; the same state gives the same ids.
+    """Return the ids of the `count` passing features most at risk, the riskiest first; the same state gives the same ids.
 
-    The risk is the number of versions since it was last seen to pass, times one plus how often it was set back plus how many
-    of the paths it has touched were touched since; among equals the order of the list decides. As the risk grows for as long
-    as a feature is not judged, none is passed over for ever.
+    The risk is the number of versions since the feature was last seen to pass, times one plus the number of its set-backs plus
+    the number of its paths that were touched since; equal ones keep the order of the list. The risk grows until a feature is
+    rechecked, so every feature gets its turn.
     """
     waiting = [one for one in state.standings if one.status is FeatureStatus.PASSED and one.verified_at < state.version]
     if not waiting or count < 1:

@@ -1,14 +1,15 @@
-"""What is next: decided from the state, the policy and the selector alone. Pure.
+"""Decides the next move of a feature harness from the state, the policy and the selector. No I/O.
 
-    move      when                                                                  what it leads to
+    move      when                                                                  result
     Turn      a feature can be worked                                               one try at it
-    Recheck   a passing feature was not seen to pass since the work has changed     a verdict on it
-    Close     the run has come to its end                                           the hand-off
-    Wait      what is left is blocked, or depends on what is blocked                a person decides
+    Recheck   a passing feature has not been seen to pass since the work changed    a verdict on it
+    Close     the run has ended                                                     the hand-off
+    Wait      everything left is blocked, or depends on blocked features            a person decides
     Done      nothing is left                                                       the end
 
-The laws: a selector can name only what can be worked; a feature that the run has begun is gone on with before another one is;
-and every turn, recheck and hand-off changes the state, so that no state comes twice.
+Invariants: a selector can only choose a feature that can be worked; a feature that the run has begun is continued before
+    another
+one is started; every turn, recheck and hand-off changes the state, so that no state occurs twice.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ _PASSED, _BLOCKED = FeatureStatus.PASSED, FeatureStatus.BLOCKED
 
 @frozen
 class ProgressCounts:
-    """Where a whole list stands."""
+    """Progress of a whole list."""
 
     workable: dict[str, Standing]
     """Pending features whose dependencies all pass, by id, in the order of the list."""
     waiting: tuple[str, ...]
-    """Pending features that cannot be worked before others pass."""
+    """Ids of pending features that depend on features which do not pass yet."""
     blocked: tuple[str, ...]
     stale: tuple[Standing, ...]
-    """Passing features that were not seen to pass at the present version of the work."""
+    """Passing features that have not been seen to pass at the current version of the work."""
     gate: bool
     """Whether there are required features, and each of them passes by a verdict."""
 
     @property
     def pending(self) -> int:
-        """How many features are pending."""
+        """Number of pending features."""
         return len(self.workable) + len(self.waiting)
 
     @property
     def stuck(self) -> bool:
-        """Whether the list is not complete, and nothing can be worked because of what is blocked."""
+        """Whether the list is incomplete and blocked features prevent all further work."""
         return not self.gate and not self.workable and bool(self.waiting or self.blocked)
 
     @property
@@ -59,7 +60,7 @@ class ProgressCounts:
 
 
 def count_progress(state: FeatureState) -> ProgressCounts:
-    """Look at the whole list."""
+    """Count the progress of the whole list."""
     passing = {feature.id for feature in state.features if feature.passes}
     workable: dict[str, Standing] = {}
     waiting: list[str] = []
@@ -84,36 +85,36 @@ def count_progress(state: FeatureState) -> ProgressCounts:
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 5
-"""Ids that a sentence names."""
+"""Maximum ids named in a message."""
 _WHY = 300
-"""Characters of a failure that a sentence shows."""
+"""Maximum characters of a failure in a message."""
 
 
 @frozen
 class Turn:
-    """Try a feature."""
+    """Make a try at a feature."""
 
     feature_id: str
     turn: int
-    """Which try since it became pending, from 1."""
+    """Number of the try since the feature became pending, from 1."""
     attempt: int
-    """Which try all told, from 1: no two tries that have ended have the same one, so branches are named after it."""
+    """Number of the try in total, from 1; unique among finished tries, so branches are named after it."""
     opens: bool = False
-    """Whether a run begins with it."""
+    """Whether it begins a run."""
 
 
 @frozen
 class Recheck:
-    """Judge a passing feature anew."""
+    """Recheck a passing feature."""
 
     feature_id: str
     opens: bool = False
-    """Whether a run begins with it."""
+    """Whether it begins a run."""
 
 
 @frozen
 class Close:
-    """Hand off the run: the open one, or the one that would go on with the counts of an interrupted one and may do nothing."""
+    """Hand off the current run, or the run that would continue an interrupted one but has reached its limits."""
 
     status: RunStatus
     note: str
@@ -121,12 +122,12 @@ class Close:
 
 @frozen
 class Wait:
-    """Let a person decide: no run is open, and what is left cannot be worked."""
+    """Wait for a person: no run is open, and nothing left can be worked."""
 
     feature_ids: tuple[str, ...]
-    """The blocked ones."""
+    """Ids of the blocked features."""
     reason: str
-    """Which ones, what waits for them, and what to do."""
+    """Which features are blocked, which depend on them, and what to do."""
 
 
 @frozen
@@ -138,11 +139,11 @@ Move = Turn | Recheck | Close | Wait | Done
 
 
 def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector) -> Move:
-    """Return what is next.
+    """Return the next move.
 
     Raises:
         NotReady: there is no feature list yet.
-        ValidationFailed: the selector failed, or named what cannot be worked, or nothing although something can be.
+        ValidationFailed: the selector failed, chose a feature that cannot be worked, or none although one can be.
     """
     if state.manifest is None or not state.features:
         raise NotReady("the feature harness has no feature list: expected one, was none; initialise it first")
@@ -167,7 +168,7 @@ def next_move(state: FeatureState, policy: RunPolicy, selector: FeatureSelector)
 def is_complete(state: FeatureState, policy: RunPolicy) -> bool:
     """Return whether the work is done and handed off.
 
-    It is if the list has a required feature, each required one passes by a verdict, and, with `recheck_all_at_end`, each
+    It is if the list has a required feature, each required one passes by a verdict and, with `recheck_all_at_end`, each
     passing one was seen to pass at the last version of the work.
     """
     survey = count_progress(state)
@@ -175,7 +176,7 @@ def is_complete(state: FeatureState, policy: RunPolicy) -> bool:
 
 
 def ending(state: FeatureState, policy: RunPolicy) -> Close | None:
-    """Return how the open run ends now; None if it goes on, or if none is open."""
+    """Return how the current run ends now; None if it continues, or if none is open."""
     if (run := state.run) is None:
         return None
     survey = count_progress(state)
@@ -183,13 +184,13 @@ def ending(state: FeatureState, policy: RunPolicy) -> Close | None:
 
 
 def stuck(state: FeatureState) -> Wait | None:
-    """Return what a person has to decide; None if the list is complete, or something can be worked."""
+    """Return what a person must decide; None if the list is complete, or a feature can be worked."""
     survey = count_progress(state)
     return _wait(state, survey) if survey.stuck else None
 
 
 def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
-    """Return the open run; if there is none, the one that begins next: it goes on with the counts of an interrupted one."""
+    """Return the current run; if there is none, the next one, which continues the counts of an interrupted run."""
     if state.run is not None:
         return state.run
     last = state.runs[-1] if state.runs else None
@@ -207,13 +208,13 @@ def next_run(state: FeatureState, now: datetime = _LONG_AGO) -> RunCounts:
 
 
 def _in_hand(survey: ProgressCounts, policy: RunPolicy, run: RunCounts) -> Standing | None:
-    """Return the feature that the run has tried last, if it is to be tried again."""
+    """Return the feature that the run tried last, if it must be tried again."""
     standing = survey.workable.get(run.features[-1]) if run.features else None
     return standing if standing is not None and 0 < standing.turns < policy.tries_per_feature else None
 
 
 def _limit(policy: RunPolicy, run: RunCounts, hand: Standing | None) -> str | None:
-    """Return the limit that keeps the run from another turn, in words."""
+    """Return the limit that prevents another turn of the run, in words; None if there is none."""
     if policy.max_turns_per_run is not None and run.turns >= policy.max_turns_per_run:
         return f"the run is at its limit of {_count(policy.max_turns_per_run, 'turn')}"
     if hand is not None:
@@ -224,9 +225,9 @@ def _limit(policy: RunPolicy, run: RunCounts, hand: Standing | None) -> str | No
 
 
 def _end(survey: ProgressCounts, policy: RunPolicy, run: RunCounts, limit: str | None) -> Close | None:
-    """Return how a run ends now.
+    """Return how a run ends now; None if it continues.
 
-    Required features that all pass do not end it while it may work others; a limit does not keep it from judging anew.
+    A run does not end when all required features pass while it may still work others; rechecks continue past its limits.
     """
     if survey.workable and limit is None:
         return None
@@ -253,8 +254,8 @@ def _select(state: FeatureState, survey: ProgressCounts, selector: FeatureSelect
     standing = survey.workable.get(chosen.id) if isinstance(chosen, Feature) else None
     if standing is None:
         raise ValidationFailed(
-            f"selector {type(selector).__name__} chose none that can be worked: expected a pending feature whose dependencies "
-            f"pass, such as {next(iter(survey.workable))!r}, was {named!r:.200}; correct it"
+            f"selector {type(selector).__name__} chose a feature that cannot be worked: expected a pending feature whose "
+            f"dependencies pass, such as {next(iter(survey.workable))!r}, was {named!r:.200}; correct it"
         )
     return standing
 
@@ -270,7 +271,7 @@ def _wait(state: FeatureState, survey: ProgressCounts) -> Wait:
 
 
 def _last_failure(state: FeatureState, survey: ProgressCounts) -> str:
-    """Return why the first blocked feature was not accepted last, if that is on record."""
+    """Return the last failure of the first blocked feature, as text; empty if none is recorded."""
     for one in state.standings:
         if one.feature_id in survey.blocked and one.last_failure:
             return f"; the last failure of {one_line(one.feature_id)}: {gist(one.last_failure, _WHY)}"

@@ -1,7 +1,8 @@
-"""What becomes of the state: one function for each thing that can happen. Pure.
+"""Computes the new state: one function for each thing that can happen. No I/O.
 
-The laws: a feature passes by a verdict that passed, and by nothing else; a run that ends is handed off in the same state as
-the step it ends with; lists and texts in the state are bounded.
+Invariants: only a passing verdict makes a feature pass; a run that ends is handed off in the state of the step with which it
+    ends;
+lists and texts in the state are bounded.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from harnesses.features.run_policy import OnExhausted, RunPolicy
 
 
 def open_run(state: FeatureState, now: datetime) -> FeatureState:
-    """Begin a run, if none is open. It goes on with the counts of the run before, if that was interrupted."""
+    """Begin a run, if none is open. It continues the counts of the previous run if that was interrupted."""
     return state if state.run is not None else evolve(state, run=next_run(state, now))
 
 
@@ -45,13 +46,13 @@ def finish_turn(
     commit: str | None = None,
     now: datetime,
 ) -> FeatureState:
-    """Return the state after a try has ended; the run is handed off in it if it ends with this try.
+    """Return the state after a try; if the run ends with this try, it is handed off too.
 
     Args:
-        result: what the agent handed in; None if it failed.
-        verdict: what the validator found.
-        error: why the agent failed, if it did; then there is no verdict.
-        session: the conversation in which it failed, if that is known; else the next try goes on with the one before.
+        result: the agent's result; None if it failed.
+        verdict: the validator's verdict.
+        error: the agent's error, if it failed; then there is no verdict.
+        session: the conversation in which it failed, if known; otherwise the next try resumes the previous one.
         commit: the new last known good commit, if the work was accepted and there is a repository.
     """
     if (verdict is None) == (error is None):
@@ -84,7 +85,7 @@ def finish_turn(
 
 
 def finish_recheck(state: FeatureState, policy: RunPolicy, feature_id: str, verdict: Verdict, now: datetime) -> FeatureState:
-    """Return the state after a passing feature was judged anew: it passes still, or it is set back and pending."""
+    """Return the state after a recheck: the feature still passes, or it is set back to pending."""
     run, at = _require_run(state), place_of(state, feature_id)
     before = state.standings[at]
     state = evolve(state, run=evolve(run, rechecked=run.rechecked + 1))
@@ -110,29 +111,30 @@ def finish_recheck(state: FeatureState, policy: RunPolicy, feature_id: str, verd
 
 
 def interrupt_run(state: FeatureState, feature_id: str | None, now: datetime, why: str = "") -> FeatureState:
-    """Hand off what was cut off. A try that was cut off is none: its number is given again, and limits go on with the run.
+    """Return the state after an interruption. An interrupted try does not count: its number is reused, and the run's limits go
+    on.
 
     Args:
-        feature_id: which one was worked; None if none was.
-        why: what cut it off, in a few words.
+        feature_id: the feature being worked; None if there was none.
+        why: short reason for the interruption.
     """
     state = open_run(state, now)
     note = f"interrupted{f' by {why}' if why else ''}"
     at = None if feature_id is None else place_of(state, feature_id)
     if at is not None and state.standings[at].status is FeatureStatus.PASSED:
-        note = f"{note}: feature {feature_id} was being judged anew, which is done again"
+        note = f"{note}: feature {feature_id} was being rechecked, which will be repeated"
     elif at is not None:
         standing = state.standings[at]
         state = _replace(state, at, evolve(standing, interruptions=standing.interruptions + 1))
-        note = f"{note}: feature {feature_id} was cut off in try {standing.turns + 1}, which is made again"
+        note = f"{note}: feature {feature_id} was interrupted in try {standing.turns + 1}, which will be repeated"
     return close_run(state, RunStatus.INTERRUPTED, note, now)
 
 
 def fail_run(state: FeatureState, error: str, now: datetime) -> FeatureState:
-    """Hand off a run that cannot go on: the health check, the validator or a merge failed. No try is counted.
+    """Return the state after a run that cannot continue: the health check, validator or merge failed. No try is counted.
 
     Args:
-        error: beginning with its kind, such as `str()` of a `FeatureError`.
+        error: text that begins with its kind, such as `str()` of a `FeatureError`.
     """
     return close_run(open_run(state, now), RunStatus.FAILED, f"Run failed: {last_part(error)}", now)
 
@@ -145,11 +147,11 @@ def unblock(state: FeatureState, feature_id: str, now: datetime) -> FeatureState
     """
     at = _find_with_status(state, feature_id, FeatureStatus.BLOCKED, "unblock")
     standing = evolve(state.standings[at], status=FeatureStatus.PENDING, turns=0, set_backs=0)
-    return add_progress(_replace(state, at, standing), f"feature {feature_id}: unblocked by order", now)
+    return add_progress(_replace(state, at, standing), f"feature {feature_id}: unblocked by message", now)
 
 
 def block(state: FeatureState, policy: RunPolicy, feature_id: str, reason: str, now: datetime) -> FeatureState:
-    """Block a pending feature; an open run that has nothing else to do is handed off with it.
+    """Block a pending feature; a current run that has nothing else to do is handed off.
 
     Raises:
         InvalidRequest: there is no such feature, or it is not pending.
@@ -157,12 +159,12 @@ def block(state: FeatureState, policy: RunPolicy, feature_id: str, reason: str, 
     at = _find_with_status(state, feature_id, FeatureStatus.PENDING, "block")
     why = last_part(reason)
     standing = evolve(state.standings[at], status=FeatureStatus.BLOCKED, last_failure=why or state.standings[at].last_failure)
-    state = add_progress(_replace(state, at, standing), f"feature {feature_id}: blocked by order{_because(why)}", now)
+    state = add_progress(_replace(state, at, standing), f"feature {feature_id}: blocked by message{_because(why)}", now)
     return _close_if_over(state, policy, now)
 
 
 def close_run(state: FeatureState, status: RunStatus, note: str, now: datetime) -> FeatureState:
-    """Hand off the run: its outcome, and a progress entry with the same note."""
+    """Hand off the run: add its outcome, and a progress entry with the same note."""
     run = next_run(state, now)
     outcome = RunOutcome(
         run=run.number,
@@ -181,7 +183,7 @@ def close_run(state: FeatureState, status: RunStatus, note: str, now: datetime) 
 
 
 def find_outcome(before: FeatureState, after: FeatureState) -> RunOutcome | None:
-    """Return the hand-off that came between two states; None if the run goes on."""
+    """Return the outcome that was added between two states; None if the run continues."""
     if not after.runs or (before.runs and before.runs[-1].run == after.runs[-1].run):
         return None
     return after.runs[-1]
@@ -230,7 +232,7 @@ def _close_if_over(state: FeatureState, policy: RunPolicy, now: datetime) -> Fea
 
 
 def _replace(state: FeatureState, at: int, standing: Standing, *, passes: bool | None = None) -> FeatureState:
-    """Replace what is known of one feature."""
+    """Return the state with the progress of one feature replaced."""
     standings = (*state.standings[:at], standing, *state.standings[at + 1 :])
     feature = state.features[at]
     if passes is None or feature.passes is passes:
@@ -244,21 +246,23 @@ def place_of(state: FeatureState, feature_id: str) -> int:
     for at, standing in enumerate(state.standings):
         if standing.feature_id == feature_id:
             return at
-    raise InvalidRequest(f"feature {feature_id!r} is not there: expected an id of the list, was {feature_id!r}; look it up")
+    raise InvalidRequest(
+        f"feature {feature_id!r} does not exist: expected an id of the list, was {feature_id!r}; correct the id"
+    )
 
 
 def _find_with_status(state: FeatureState, feature_id: str, status: FeatureStatus, order: str) -> int:
     at = place_of(state, feature_id)
     if (was := state.standings[at].status) is not status:
         raise InvalidRequest(
-            f"feature {feature_id!r} is not {status}: expected that to {order} it, was {str(was)!r}; leave it"
+            f"feature {feature_id!r} is not {status}: expected {status} to {order} it, was {str(was)!r}; leave it"
         )
     return at
 
 
 def _require_run(state: FeatureState) -> RunCounts:
     if state.run is None:
-        raise HarnessMisuse("no run is open: expected one that this belongs to, was none; call open_run() before")
+        raise HarnessMisuse("no run is open: expected one that this belongs to, was none; call open_run() first")
     return state.run
 
 
@@ -278,12 +282,12 @@ def _shorten_result(result: TurnResult) -> TurnResult:
 
 
 def _storable_session(session: str | None) -> str | None:
-    """Keep what a conversation is known by, whole or not at all."""
+    """Return a conversation id unchanged if it can be stored, otherwise None."""
     return session if session is None or len(session) <= MAX_PATH else None
 
 
 def _move_to_end(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
-    """Put an id at the end, once."""
+    """Move an id to the end of a list, or append it."""
     return (*(other for other in ids if other != id), id)
 
 

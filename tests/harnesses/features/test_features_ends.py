@@ -456,7 +456,7 @@ async def test_a_directory_of_another_harness_is_left_as_it_is(tmp_path):
 
 
 def test_a_subclass_that_overrides_what_is_not_called_any_more_is_refused():
-    with pytest.raises(HarnessMisuse, match=r"_accept is not called any more: .* `workplace`"):
+    with pytest.raises(HarnessMisuse, match=r"_accept is no longer called: .* `workplace`"):
 
         class Earlier(FeatureHarness):
             async def _accept(self, *args):

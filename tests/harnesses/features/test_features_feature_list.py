@@ -34,29 +34,29 @@ def test_a_list_that_can_be_worked_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (feature(""), "unusable id"),
-        (feature(" \t"), "unusable id"),
-        (feature("a\nb"), "unusable id"),
-        (feature("a\x1b[31m"), "unusable id"),
-        (feature("a\u202eb"), "unusable id"),
-        (feature("a\ud800"), "unusable id"),
-        (feature("a" * 501), "unusable id"),
-        (feature(7), "unusable id"),  # type: ignore[arg-type]
-        (feature("a", description=" "), "unusable description"),
-        (feature("a", description="\ud800"), "unusable description"),
-        (feature("a", description="a\0"), "unusable description"),
-        (feature("a", steps=()), "unusable steps"),
-        (feature("a", steps=("look", "\udfff")), "unusable steps"),
-        (feature("a", steps=("look", "  ")), "unusable steps"),
-        (feature("a", passes=True), "unusable passes"),
-        (feature("a", passes=1), "unusable passes"),
-        (feature("a", priority="high"), "unusable priority"),
-        (feature("a", priority=True), "unusable priority"),
-        (feature("a", priority=2**70), "unusable priority"),
-        (feature("a", required="no"), "unusable required"),
-        (feature("a", category=None), "unusable category"),
-        (feature("a", category="\ud800"), "unusable category"),
-        ({"id": "a"}, "is none"),
+        (feature(""), "invalid id"),
+        (feature(" \t"), "invalid id"),
+        (feature("a\nb"), "invalid id"),
+        (feature("a\x1b[31m"), "invalid id"),
+        (feature("a\u202eb"), "invalid id"),
+        (feature("a\ud800"), "invalid id"),
+        (feature("a" * 501), "invalid id"),
+        (feature(7), "invalid id"),  # type: ignore[arg-type]
+        (feature("a", description=" "), "invalid description"),
+        (feature("a", description="\ud800"), "invalid description"),
+        (feature("a", description="a\0"), "invalid description"),
+        (feature("a", steps=()), "invalid steps"),
+        (feature("a", steps=("look", "\udfff")), "invalid steps"),
+        (feature("a", steps=("look", "  ")), "invalid steps"),
+        (feature("a", passes=True), "invalid passes"),
+        (feature("a", passes=1), "invalid passes"),
+        (feature("a", priority="high"), "invalid priority"),
+        (feature("a", priority=True), "invalid priority"),
+        (feature("a", priority=2**70), "invalid priority"),
+        (feature("a", required="no"), "invalid required"),
+        (feature("a", category=None), "invalid category"),
+        (feature("a", category="\ud800"), "invalid category"),
+        ({"id": "a"}, "is not a Feature"),
     ],
 )
 def test_what_can_not_be_worked_is_refused_by_its_number(bad: object, said: str) -> None:
@@ -75,7 +75,7 @@ def test_two_features_of_one_id_are_refused_and_both_are_named() -> None:
 
 
 def test_a_dependency_that_is_not_there_is_named() -> None:
-    with pytest.raises(InvalidRequest, match=r"feature 'a' depends on one that is not there: .* 'z'"):
+    with pytest.raises(InvalidRequest, match=r"feature 'a' depends on a missing feature: .* 'z'"):
         check_features([feature("a", depends_on="z")])
 
 
@@ -158,7 +158,7 @@ def test_a_feature_that_is_not_the_one_agreed_on_is_named(change: dict[str, obje
     assert state.manifest is not None
     changed = (state.features[0], evolve(state.features[1], **change))  # type: ignore[arg-type]
 
-    with pytest.raises(MemoryFailed, match=f"Memory: feature '{change.get('id', 'a')}' is not the one"):
+    with pytest.raises(MemoryFailed, match=f"Memory: feature '{change.get('id', 'a')}' has changed since"):
         check_locks(state.manifest, changed)
 
 

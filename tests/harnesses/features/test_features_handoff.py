@@ -100,7 +100,7 @@ def test_it_is_said_what_was_cut_off_and_how_the_program_ended() -> None:
 
 
 def test_a_run_that_was_interrupted_is_told_by_its_outcome() -> None:
-    assert "interrupted: feature a was cut off in try 1" in as_markdown(interrupt_run(begun("a"), "a", NOW))
+    assert "interrupted: feature a was interrupted in try 1" in as_markdown(interrupt_run(begun("a"), "a", NOW))
 
 
 def test_the_same_state_gives_the_same_bytes() -> None:

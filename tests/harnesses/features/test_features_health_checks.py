@@ -60,7 +60,7 @@ async def test_a_command_that_does_not_end_is_killed():
     found = await seen(python("import time; time.sleep(60)"), limit_s=0.5)
 
     assert not found.passed
-    assert "killed: not done within 0.5 s" in found.evidence
+    assert "killed: not finished within 0.5 s" in found.evidence
 
 
 async def test_commands_are_run_in_the_directory_and_the_environment_given(tmp_path):

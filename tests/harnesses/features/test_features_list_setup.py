@@ -42,7 +42,7 @@ async def test_a_changed_list_is_taken_only_if_its_owner_says_so(amend):
     draft, remark = await setup("a", "c", amend=amend).compare(begun("a", "b"), unlimited(), lambda: NOW)
 
     assert (draft is not None) is amend
-    assert ("to change it, amend=True" in remark) is not amend
+    assert ("to change it, use amend=True" in remark) is not amend
     if draft is not None:
         assert draft.kind is IterationKind.AMEND
         assert [one.id for one in draft.state.features] == ["a", "c", "b"]

@@ -65,27 +65,27 @@ async def test_a_prompt_by_order_is_taken_back_by_one_without_text(autojump_cloc
 
     await ordered(work, {"prompt": {"feature": "a", "text": "only this"}}, {"prompt": {"feature": "a", **nothing}})
 
-    assert work.step_history[1].output.note.endswith("feature a is asked as usual")
+    assert work.step_history[1].output.note.endswith("feature a has the default prompt again")
     assert "Bring about a." in worker.asked[0].prompt
 
 
 @pytest.mark.parametrize(
     ("order", "says"),
     [
-        ({"unblock": "zebra"}, "'zebra' is not there"),
+        ({"unblock": "zebra"}, "'zebra' does not exist"),
         ({"unblock": "a"}, "is not blocked"),
-        ({"block": "zebra"}, "'zebra' is not there"),
-        ({"block": "a", "because": "x"}, "it is not known"),
-        ({"prompt": {"feature": "zebra", "text": "x"}}, "'zebra' is not there"),
-        ({"prompt": {"feature": "a", "text": 7}}, "it is not known"),
-        ({"prompt": {"feature": "a", "text": False}}, "it is not known"),
+        ({"block": "zebra"}, "'zebra' does not exist"),
+        ({"block": "a", "because": "x"}, "unknown message"),
+        ({"prompt": {"feature": "zebra", "text": "x"}}, "'zebra' does not exist"),
+        ({"prompt": {"feature": "a", "text": 7}}, "unknown message"),
+        ({"prompt": {"feature": "a", "text": False}}, "unknown message"),
         ({"prompt": {"feature": "a", "text": "p" * 20_001}}, "expected at most 20000 characters, was 20001"),
-        ({"prompt": {"feature": "z" * 9_000, "text": "x"}}, "is not there"),
-        ({"unblock": "z" * 9_000}, "is not there"),
-        ({"block": "z" * 9_000}, "is not there"),
-        ({"dance": True}, "it is not known"),
-        ("dance", "it is not known"),
-        (None, "it is not known"),
+        ({"prompt": {"feature": "z" * 9_000, "text": "x"}}, "does not exist"),
+        ({"unblock": "z" * 9_000}, "does not exist"),
+        ({"block": "z" * 9_000}, "does not exist"),
+        ({"dance": True}, "unknown message"),
+        ("dance", "unknown message"),
+        (None, "unknown message"),
     ],
 )
 async def test_an_order_that_can_not_be_followed_is_answered_and_changes_nothing(autojump_clock, order, says):

@@ -258,7 +258,9 @@ def test_a_selector_can_not_choose_what_can_not_be_worked(id: str | None) -> Non
     state, _ = played(state, unlimited(), [PASS])
     state = changes.block(state, unlimited(), "blocked", "", NOW)
 
-    with pytest.raises(ValidationFailed, match=r"Validation: selector Picky chose none .* such as 'b', was"):
+    with pytest.raises(
+        ValidationFailed, match=r"Validation: selector Picky chose a feature that cannot be worked.* such as 'b', was"
+    ):
         next_move(state, unlimited(), Picky(None if id is None else feature(id)))
 
 

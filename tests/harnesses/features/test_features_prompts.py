@@ -34,7 +34,7 @@ def test_a_later_try_is_told_which_one_it_is_and_why_the_last_one_failed() -> No
 def test_a_first_try_after_a_set_back_is_told_why() -> None:
     words = prompt("a clock", FEATURE, 1, last_failure="broken by another")
 
-    assert "It was worked before" in words
+    assert "The feature was accepted before, but no longer passes" in words
     assert "broken by another" in words
 
 
@@ -59,7 +59,7 @@ def test_what_others_have_said_can_not_leave_its_fence(said: str) -> None:
         mark = lines[start].split(" ")[0]
         end = lines.index(mark, start + 1)
         assert not any(mark in line for line in lines[start + 1 : end])
-    assert lines[-1].startswith("Whether it works is judged by others")
+    assert lines[-1].startswith("The work is validated by running it")
 
 
 def test_a_prompt_is_bounded_whatever_others_have_said() -> None:

@@ -69,7 +69,7 @@ async def test_what_is_seen_quickly_is_told_with_the_next_step(autojump_clock):
 
     assert told(work) == ["initialize done", "turn a1 passed", "turn b1 passed", "turn c1 passed", "recheck b passed"]
     assert [step.output.rechecked for step in work.step_history] == [(), (), (), ("a",), ("a", "b")]
-    assert "judged anew, and passing still: a, b" in work.step_history[-1].output.note
+    assert "rechecked and still passing: a, b" in work.step_history[-1].output.note
     assert work.step_history[-1].output.ended is not None
 
 

@@ -166,7 +166,7 @@ async def test_the_agent_gets_objective_feature_and_steps_in_words(autojump_cloc
 async def test_a_validator_has_to_be_chosen():
     with pytest.raises(TypeError, match="validator"):
         FeatureHarness(Worker().agent, objective="x")
-    with pytest.raises(InvalidRequest, match="no validator was chosen"):
+    with pytest.raises(InvalidRequest, match="no validator was given"):
         FeatureHarness(Worker().agent, None, objective="x")
 
 
@@ -213,7 +213,7 @@ async def test_a_selector_that_names_what_passes_already_does_not_loop_for_ever(
 
     work = harness(selector=First())
 
-    with pytest.raises(ValidationFailed, match="none that can be worked"):
+    with pytest.raises(ValidationFailed, match="a feature that cannot be worked"):
         await work.run()
 
     assert passing(work.state) == "a"
@@ -226,7 +226,7 @@ async def test_a_selector_that_names_what_is_no_feature_is_a_validation_error(au
 
     work = harness(selector=Naming())
 
-    with pytest.raises(ValidationFailed, match=r"selector Naming chose none that can be worked.*was 'a'"):
+    with pytest.raises(ValidationFailed, match=r"selector Naming chose a feature that cannot be worked.*was 'a'"):
         await work.run()
 
     assert work.state.runs[-1].status is RunStatus.FAILED

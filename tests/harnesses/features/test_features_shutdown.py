@@ -53,7 +53,7 @@ async def test_a_workplace_that_cannot_tidy_up_is_logged(caplog):
     with caplog.at_level(logging.WARNING):
         await shutdown(workplace=Stuck(Judge())).close(begun("a"), None)
 
-    assert "could not tidy up" in caplog.text
+    assert "could not clean up" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -66,5 +66,5 @@ async def test_no_place_is_made_where_nobody_looks():
 async def test_a_list_that_is_not_the_one_agreed_on_is_refused():
     state = Bench().state
 
-    with pytest.raises(MemoryFailed, match="is not the one that was agreed on"):
+    with pytest.raises(MemoryFailed, match="has changed since the list was locked"):
         await Bench().checks().begin(evolve(state, features=state.features[::-1]), NOW)

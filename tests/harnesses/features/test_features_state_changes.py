@@ -221,7 +221,7 @@ def test_a_try_that_was_cut_off_is_none_and_its_run_is_handed_off() -> None:
 
     assert after.run is None
     assert (after.runs[-1].status, after.runs[-1].turns) == (RunStatus.INTERRUPTED, 1)
-    assert after.runs[-1].note == "interrupted by kill -9: feature a was cut off in try 2, which is made again"
+    assert after.runs[-1].note == "interrupted by kill -9: feature a was interrupted in try 2, which will be repeated"
     assert (after.standings[0].interruptions, after.standings[0].turns) == (1, 1)
     assert next_move(after, unlimited(3), FirstPending()) == Turn("a", turn=2, attempt=2, opens=True)
 
@@ -239,7 +239,7 @@ def test_a_judgement_that_was_cut_off_is_no_interruption_of_a_try() -> None:
 
     assert statuses(after) == [PASSED, PENDING]
     assert after.standings == state.standings
-    assert "being judged anew" in after.runs[-1].note
+    assert "being rechecked" in after.runs[-1].note
 
 
 def test_interruptions_do_not_give_a_run_more_than_its_limit() -> None:
@@ -283,7 +283,7 @@ def test_a_pending_feature_can_be_blocked_and_the_run_ends_if_nothing_else_is_le
 def test_orders_that_make_no_sense_change_nothing_and_say_so() -> None:
     state, _ = played(begun("a", "b"), unlimited(), [PASS])
 
-    with pytest.raises(InvalidRequest, match="feature 'z' is not there"):
+    with pytest.raises(InvalidRequest, match="feature 'z' does not exist"):
         unblock(state, "z", NOW)
     with pytest.raises(InvalidRequest, match=r"feature 'b' is not blocked: .* was 'pending'"):
         unblock(state, "b", NOW)

@@ -32,7 +32,7 @@ def test_notes_and_answers_stand_beside_what_was_done():
 
     written = write_step(draft_of(state, note="done"), state, notes, ["a is blocked"], streamed=True)
 
-    assert written.summary == "! look; done; judged anew, and passing still: a, b; a is blocked"
+    assert written.summary == "! look; done; rechecked and still passing: a, b; a is blocked"
     assert (written.step.output.health, written.step.output.rechecked) == (seen, ("a", "b"))
     assert not written.step.input.streamed
 

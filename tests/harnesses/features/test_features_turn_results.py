@@ -96,7 +96,7 @@ def test_a_text_that_can_not_be_stored_is_written_out_or_left_out_where_it_stand
     ],
 )
 def test_a_result_with_a_field_of_another_type_is_refused_by_its_name(wrong):
-    with pytest.raises(HarnessMisuse, match=f"the agent returned an unusable {next(iter(wrong))}: expected"):
+    with pytest.raises(HarnessMisuse, match=f"the agent returned an invalid {next(iter(wrong))}: expected"):
         check_result(TurnResult(**wrong))
 
 
@@ -115,7 +115,7 @@ def test_a_result_with_a_field_of_another_type_is_refused_by_its_name(wrong):
     ],
 )
 def test_a_verdict_with_a_field_of_another_type_is_refused_by_its_name(wrong):
-    with pytest.raises(HarnessMisuse, match=f"the validator returned an unusable {next(iter(wrong))}: expected"):
+    with pytest.raises(HarnessMisuse, match=f"the validator returned an invalid {next(iter(wrong))}: expected"):
         check_verdict(Verdict(**{"passed": True, "evidence": "x", **wrong}))
 
 

@@ -48,7 +48,7 @@ async def test_the_first_that_refuses_ends_it():
 
 
 async def test_one_of_them_that_does_not_say_yes_or_no_has_failed():
-    with pytest.raises(HarnessMisuse, match="unusable passed: expected True or False, was 'no'"):
+    with pytest.raises(HarnessMisuse, match="invalid passed: expected True or False, was 'no'"):
         await judged(Says("one", [], passed="no"))
 
 
@@ -123,5 +123,5 @@ def test_none_at_all_is_refused():
 async def test_accept_all_accepts_and_says_that_it_has_not_looked():
     found = await accept_all().validate(FEATURE, TurnResult())
 
-    assert found == Verdict(passed=True, evidence="accepted without being looked at", validator="accept_all")
+    assert found == Verdict(passed=True, evidence="accepted without validation", validator="accept_all")
     assert not accept_all().proves

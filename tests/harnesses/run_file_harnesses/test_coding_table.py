@@ -237,7 +237,7 @@ def test_the_rest_is_read_as_well():
         ({"health_check": {"limit_s": 0}}, "health_check: limit_s: expected seconds above 0, was 0"),
         (
             {"policy": {"max_turns_per_feature": 0}},
-            "policy: run policy has an unusable max_turns_per_feature: expected a whole",
+            "policy: run policy has an invalid max_turns_per_feature: expected a whole",
         ),
         ({"policy": {"fail_fast": 7}}, "policy: fail_fast: expected a table, got 7; write one"),
         (
@@ -287,7 +287,7 @@ def test_all_mistakes_of_one_table_are_told_with_those_of_its_parts():
         "agent: env",
         "stream",
         "confirmations",
-        "policy: run policy has an unusable max_turns_per_feature",
+        "policy: run policy has an invalid max_turns_per_feature",
         "health_check: limit_s",
     ]
 
