@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from tests.docs.architecture_pages import write_architecture
 from tests.docs.log_samples import record as record_samples
 from tests.docs.pages import LOG, write
 from tests.docs.pictures import draw_all
@@ -13,4 +14,4 @@ if sys.argv[1:] == ["record"]:
     LOG.unlink(missing_ok=True)
     record(LOG)
     record_samples()
-print(*write(), *draw_all(), sep="\n")
+print(*write(), *write_architecture(), *draw_all(), sep="\n")
