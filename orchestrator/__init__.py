@@ -1,4 +1,4 @@
-"""Runs many harnesses side by side under one Trio nursery, and never loses a step."""
+"""Run many harnesses side by side under one Trio nursery without losing a step."""
 
 from orchestrator.errors import (
     AlreadyRunning,

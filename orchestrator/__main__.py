@@ -1,4 +1,4 @@
-"""`python -m orchestrator` is the `orchestrator` command."""
+"""Entry point of `python -m orchestrator`, which is the `orchestrator` command."""
 
 from __future__ import annotations
 

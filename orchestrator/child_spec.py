@@ -1,4 +1,4 @@
-"""What a harness is started with, and checks of the options that say so. Pure."""
+"""The options that a harness is started with, and their validation. Pure."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def restart_of(word: Restart | str) -> Restart:
 
 @frozen(kw_only=True)
 class ChildSpec:
-    """What a harness was started with: every life that it has in this program has the same.
+    """The options that a harness was started with; they apply to all its attempts in this program.
 
-    Raises, when made:
-        UsageError: a number of seconds is none, or `restart` is not one of its words.
+    Raises, on construction:
+        UsageError: a number of seconds is invalid, or `restart` is not one of its values.
     """
 
     name: str
@@ -40,32 +40,32 @@ class ChildSpec:
     deadline_s: float | None = None
     take_over: bool = False
     pools: tuple[str, ...] = ()
-    """The names of the pools that it is charged to, the nearest first."""
+    """Names of the pools that the harness is charged to, nearest first."""
     governor: Governor | None = None
     rule: ApprovalRule | None = None
-    """Says which of its effects need an approval."""
+    """Decides which of the harness's effects need approval."""
     ancestors: tuple[str, ...] = ()
-    """Who has started it, and who has started that one: names, oldest first."""
+    """Names of the harnesses that started this one, directly or indirectly, oldest first."""
 
     def __attrs_post_init__(self) -> None:
         check_seconds(grace_s=self.grace_s, step_timeout_s=self.step_timeout_s, deadline_s=self.deadline_s)
 
 
 def check_name(name: object) -> None:
-    """Refuse what is not a durable name.
+    """Raise if `name` is not a valid durable name.
 
     Raises:
-        UsageError: it is not text that a file or a command could take.
+        UsageError: it is not text that is safe as a file name and on a command line.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"name {name!r}: expected letters, digits, '.', '_' and '-', beginning with a letter or digit")
 
 
 def check_supervisor_name(name: object) -> None:
-    """Refuse what would make the pool of a supervisor that of another, nested one.
+    """Raise if `name` would make this supervisor's pool collide with that of a nested supervisor.
 
     Raises:
-        UsageError: it is no text, or has a `/` in it.
+        UsageError: it is not text, or contains `/`.
     """
     if not isinstance(name, str) or not name or "/" in name:
         raise UsageError(
@@ -75,20 +75,20 @@ def check_supervisor_name(name: object) -> None:
 
 
 def check_budget(subject: str, budget: object) -> None:
-    """Refuse what is not a budget.
+    """Raise if `budget` is not a `Budget`.
 
     Raises:
-        UsageError: naming what it was to be the budget of.
+        UsageError: names the subject that the budget was meant for.
     """
     if not isinstance(budget, Budget):
         raise UsageError(f"budget of {subject}: expected a Budget, was {budget!r:.200}")
 
 
 def check_seconds(**given: object) -> None:
-    """Refuse what is not a number of seconds, from 0 up; None stands for no limit.
+    """Raise if a value is neither a number of seconds from 0 up nor None, which means no limit.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: names the option.
     """
     for name, value in given.items():
         number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
@@ -97,10 +97,10 @@ def check_seconds(**given: object) -> None:
 
 
 def check_record_bytes(value: object) -> int:
-    """Return the bytes that one record may have.
+    """Return `value` as the limit on the size of one record, bytes.
 
     Raises:
-        UsageError: it is no such number.
+        UsageError: it is not a whole number in the allowed range.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not 1_000 <= value <= CEILING_BYTES:
         raise UsageError(f"max_record_bytes: expected a whole number from 1,000 to {CEILING_BYTES:,}, was {value!r:.100}")
@@ -108,10 +108,10 @@ def check_record_bytes(value: object) -> int:
 
 
 def intensity_of(restarts: int, period_s: float) -> Intensity:
-    """Return the intensity.
+    """Return the restart intensity made of these two numbers.
 
     Raises:
-        UsageError: one of the two is not a number that can be counted to.
+        UsageError: one of them is out of range.
     """
     check_seconds(period_s=period_s)
     try:

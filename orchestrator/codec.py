@@ -1,8 +1,8 @@
-"""Between values and the JSON on disk. The one place that knows the encoder.
+"""Conversion between values and the JSON on disk. The only module that knows the encoder.
 
-encode_step   a step to the body of its record           body of a record to a step    decode_step
-without_secrets   a record's body without the secrets in it
-encode        any value, checked first                   JSON to plain data            decode
+encode_step       step → body of its record              decode_step   body of its record → step
+without_secrets   body of a record → the same without secrets
+encode            any value, validated first → JSON      decode        JSON → plain data
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def encode(value: object) -> str:
-    """Return the JSON text of any storable value.
+    """Return any storable value as JSON.
 
     Raises:
-        Unstorable: with the path to what cannot be stored.
+        Unstorable: names the path to the value that cannot be stored.
     """
     return encode_private(detach(value))
 
 
 def encode_private(value: object) -> str:
-    """Return the JSON text of a value that `detach` has let pass already: a state, or something of our own."""
+    """Return as JSON a value that was validated already: a state that passed `detach`, or one of the project's own types."""
     try:
         return str(_encode(value), "utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -45,7 +45,7 @@ def encode_private(value: object) -> str:
 
 
 def decode(text: str | bytes) -> Any:
-    """Return JSON text as plain data."""
+    """Parse JSON into plain data."""
     return _decode(text)
 
 
@@ -62,15 +62,15 @@ def encode_step(
     """Return the body of a step's record.
 
     Args:
-        ticks: how far the tickers of the harness have come.
-        governance: what its governor keeps.
-        took_us: what its time went into, as JSON: `harnesses.timing.stopwatch`.
-        consumed: `seq`s of the messages that it has used up.
-        most: bytes that the body may have.
+        ticks: progress of the harness's tickers.
+        governance: state kept by the harness's governor.
+        took_us: durations of the step's parts, as JSON; see `harnesses.timing.stopwatch`.
+        consumed: `seq`s of the messages that the step consumed.
+        most: limit on the size of the body, bytes.
 
     Raises:
-        Unstorable: with the path to what cannot be stored, from `input`, `output` or `state`.
-        RecordTooLarge: with what is how large.
+        Unstorable: names the path to the value that cannot be stored, from `input`, `output` or `state`.
+        RecordTooLarge: names the parts and their sizes.
     """
     body: dict[str, Any] = {"input": step.input, "output": step.output, "delta": delta}
     summary = step.state_delta.summary
@@ -95,10 +95,10 @@ def encode_step(
 
 
 def without_secrets(text: str, names: Sequence[str] = ()) -> str:
-    """Return the JSON of an object without the secrets in it; the same text if there is none.
+    """Return a JSON object without its secrets; the same text if it has none.
 
     Args:
-        names: the fields that are looked at; all of them if none is named. The others stay byte for byte what they are.
+        names: fields to redact; all of them if empty. Other fields stay byte for byte the same.
     """
     if not may_hold_secret(text):
         return text
@@ -109,13 +109,13 @@ def without_secrets(text: str, names: Sequence[str] = ()) -> str:
 
 
 def with_fields(text: str, names: Sequence[str], value: object) -> str:
-    """Return the JSON of an object with `value` in the fields of these names that it has; in all of them if none is named."""
+    """Return a JSON object with `value` in those of the named fields that it has; in all its fields if no name is given."""
     fields = _fields(text)
     return str(_encode({**fields, **{name: value for name in names or fields if name in fields}}), "utf-8")
 
 
 def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, body: str | bytes) -> StepRecord:
-    """Return a record of a step; input and output as plain data."""
+    """Decode a step from its record; input and output are plain data."""
     try:
         data = _decode(body)
         return StepRecord(
@@ -126,18 +126,18 @@ def decode_step(harness: str, attempt: int, seq: int, step: int, time_us: int, b
             timestamp=datetime.fromtimestamp(time_us / 1e6, UTC),
             input=data["input"],
             output=data["output"],
-            # An encrypted delta, read without the key, is a text.
+            # Without the key, an encrypted delta is decoded as text.
             state_delta=StateDelta(modified(data["delta"] if isinstance(data["delta"], dict) else {}), data.get("summary")),
         )
     except _UNREADABLE as error:
         raise StoreCorrupt(
-            f"harness {harness!r}, step {step} cannot be read back: {error}; restore the store from a copy, it was changed "
-            "from outside"
+            f"harness {harness!r}, step {step} cannot be read back: {error}; it was changed by something else, restore the "
+            "store from a copy"
         ) from error
 
 
 def kept_of(body: str | bytes) -> dict[str, dict[str, Any]]:
-    """Return what is kept with a step for the next one, by its name: `ticks` and `governance`, where there is any."""
+    """Return what a step's record keeps for the next step: `ticks` and `governance`, those that are present."""
     text = str(body)
     if not any(f'"{name}"' in text for name in _KEPT):
         return {}

@@ -124,15 +124,15 @@ __all__ = [
 
 
 class StateChanged(UsageError):
-    """What is stored of a state does not fit its class, and no migration makes it fit. The record is as it was."""
+    """The stored state does not fit its class, and no migration converts it. The record is unchanged."""
 
 
 class AlreadyRunning(UsageError):
-    """A harness of that name runs in this orchestrator already."""
+    """A harness of that name is already running in this orchestrator."""
 
 
 class HarnessFailed(OrchestratorError):
-    """A harness crashed and is not started again. Its `__cause__` is what it raised."""
+    """A harness crashed and is not restarted. `__cause__` is the error that it raised."""
 
 
 class GaveUp(HarnessFailed):
@@ -140,11 +140,11 @@ class GaveUp(HarnessFailed):
 
 
 class StoreError(OrchestratorError):
-    """The store cannot do what was asked of it."""
+    """The store cannot carry out an operation."""
 
 
 class StoreUnusable(StoreError):
-    """The file cannot be used as a store. It was left as it is."""
+    """The file cannot be used as a store. It was left unchanged."""
 
 
 class StoreCorrupt(StoreError):
@@ -156,29 +156,29 @@ class StoreBusy(StoreError):
 
 
 class StoreLost(StoreError):
-    """The store failed while steps waited for it: none of those counts as recorded, and the group stops."""
+    """A commit failed while steps waited for it: none of them counts as recorded, and all harnesses stop."""
 
 
 class OwnershipError(OrchestratorError):
-    """Two processes want to run one harness."""
+    """Two processes tried to run the same harness."""
 
 
 class OwnedElsewhere(OwnershipError):
-    """A living process runs that harness; this one did not start it."""
+    """A living process runs that harness; this process did not start it."""
 
 
 class OwnershipLost(OwnershipError):
-    """Another process took the harness over; this one may not append to it any more."""
+    """Another process took the harness over; this process can no longer append to it."""
 
 
 class SystemTaskFailed(OrchestratorError):
-    """A `run_sync_soon` callback or a system task raised: Trio ends the program. Its `__cause__` is what that raised."""
+    """A `run_sync_soon` callback or a system task raised, so Trio ends the program. `__cause__` is the error it raised."""
 
     def __init__(self, text: str, told: str = "") -> None:
         super().__init__(text)
         self.told = told or text
-        """Who raised what, without what to do."""
+        """Which code raised which error, without the remedy."""
 
 
 class IllegalTransition(OrchestratorError):
-    """An event that may not follow the state a harness is in."""
+    """An event is not allowed in the status that a harness has."""

@@ -1,4 +1,4 @@
-"""What can happen to a harness. Values: they do not look around; the recorder stamps them."""
+"""Lifecycle events of a harness. Plain values: the recorder adds time and `seq`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from attrs import frozen
 from msgspec import Struct, field
 
 USUAL_CONTEXT = 10
-"""What `max_context_steps` of a harness is unless it is said: a record that does not say so either means the same."""
+"""Default of `max_context_steps`; also the meaning of a record without that field."""
 
 
 class Started(Struct, frozen=True, omit_defaults=True):
-    """An attempt began. Of its fields `max_context_steps` is on record only if it is not the usual one."""
+    """An attempt began. `max_context_steps` is recorded only if it differs from the default."""
 
     kind: ClassVar[str] = "started"
-    # What a factory makes is never left out: it always was on record.
+    # omit_defaults never omits a field with a default_factory, so this one is always recorded.
     after_step: int = field(default_factory=int)
-    """The last recorded step, from which the attempt goes on."""
+    """The last recorded step, after which the attempt continues."""
     max_context_steps: int = USUAL_CONTEXT
-    """How many of its last steps the harness looks back at: pruning leaves as many."""
+    """How many of its last steps the harness uses as context; pruning keeps at least as many."""
     paused: bool = False
-    """Whether it is held from its beginning, by a pause of before."""
+    """Whether the attempt starts paused, because of an earlier pause."""
 
 
 @frozen
@@ -34,7 +34,7 @@ class Paused:
 
 @frozen
 class Resumed:
-    """An operator let it go on."""
+    """An operator resumed the harness."""
 
     kind: ClassVar[str] = "resumed"
 
@@ -45,12 +45,12 @@ class Failed:
 
     kind: ClassVar[str] = "failed"
     error: str
-    """Class of the error."""
+    """Name of the error's class."""
     cause: str
-    """Its message."""
+    """The error message."""
     traceback: str = ""
     paused: bool = False
-    """Whether it was held, and is to be held when it goes on."""
+    """Whether the harness was paused, and starts paused next time."""
 
 
 @frozen
@@ -61,16 +61,16 @@ class Restarting:
     cause: str
     delay_s: float
     due: float
-    """Wall time of the next attempt, seconds since 1970: what a restarted program goes by."""
+    """Wall time of the next attempt, seconds since 1970; a restarted program uses it."""
     restarts: tuple[float, ...] = ()
-    """Wall times of the restarts that count against the intensity, oldest first, this one included."""
+    """Wall times of the restarts that count towards the intensity, oldest first, including this one."""
     paused: bool = False
-    """Whether it is to be held when it goes on."""
+    """Whether the next attempt starts paused."""
 
 
 @frozen
 class Completed:
-    """`is_complete()` was true."""
+    """`is_complete()` returned true."""
 
     kind: ClassVar[str] = "completed"
 
@@ -84,19 +84,19 @@ class Finished:
 
 @frozen
 class Stopped:
-    """It was told to stop, and did."""
+    """The harness was told to stop, and did."""
 
     kind: ClassVar[str] = "stopped"
     cause: str = ""
     paused: bool = False
-    """Whether it was held, and is to be held when it goes on."""
+    """Whether the harness was paused, and starts paused next time."""
     program_ended: bool = False
-    """Whether the whole program ended: then it goes on as it was, with its restarts counted and its back-off to run."""
+    """Whether the whole program ended. The next run then keeps the harness's restart count and its remaining back-off."""
 
 
 @frozen
 class GaveUp:
-    """It crashed more often than its intensity allows."""
+    """The harness crashed more often than its intensity allows."""
 
     kind: ClassVar[str] = "gave_up"
     cause: str
@@ -106,7 +106,7 @@ class GaveUp:
 
 @frozen
 class Blocked:
-    """It cannot go on until a person decides."""
+    """The harness cannot continue without human action."""
 
     kind: ClassVar[str] = "blocked"
     cause: str = ""
@@ -114,7 +114,7 @@ class Blocked:
 
 @frozen
 class BudgetSpent:
-    """It used up what it was given."""
+    """The harness used up its budget."""
 
     kind: ClassVar[str] = "budget_spent"
     cause: str = ""
@@ -122,19 +122,19 @@ class BudgetSpent:
 
 @frozen
 class Forked:
-    """It was made, with the steps of another harness up to one of them for its past; it has not been started yet."""
+    """The harness was created with steps of another one, up to a given step, as its history. It has not been started yet."""
 
     kind: ClassVar[str] = "forked"
     origin: str
-    """The name of the other one."""
+    """Name of the harness that was forked."""
     origin_step: int
-    """The last of its steps that came along; 0 if none did."""
+    """The last step that was copied; 0 if none was."""
     origin_seq: int = 0
-    """Of the record of that step."""
+    """`seq` of the record of that step."""
     origin_run: str = ""
-    """The life of the program that wrote that step."""
+    """The run that recorded that step."""
     origin_store: str = ""
-    """Where the other one is; empty if it is in the same store."""
+    """Path of the store that holds the forked harness; empty if it is the same store."""
     cause: str = ""
 
 
@@ -150,11 +150,11 @@ EARLIER_KINDS: Mapping[str, str] = {"exhausted": Finished.kind}
 
 
 def current_kind(kind: str) -> str:
-    """Return the kind of a record as it is shown: its current word, whatever version wrote the record."""
+    """Return the current word for the kind of a record, whichever version wrote the record."""
     return EARLIER_KINDS.get(kind, kind)
 
 
 def stored_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
-    """Return these kinds and the earlier words for them: what to look for among stored records."""
+    """Return these kinds together with their earlier words, for queries on stored records."""
     wanted = tuple(kinds)
     return (*wanted, *(earlier for earlier, kind in EARLIER_KINDS.items() if kind in wanted))

@@ -1,6 +1,6 @@
-"""Harnesses made from plain data: a class or function by its place, `package.module:attribute`, and what it is called with.
+"""Harnesses made from plain data: a factory, named `package.module:attribute`, and the arguments to call it with.
 
-The law: what is made now from values can be made again, by another start of the program, from the JSON of the same values.
+Invariant: a harness made from these values can be made again in another run, from the JSON of the same values.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _REMEDY = "define it at the top of a module that can be imported"
 
 
 def reference_of(factory: object) -> str:
-    """Return where a factory is found: `package.module:attribute`.
+    """Return the import reference of a factory: `package.module:attribute`.
 
     Raises:
-        HarnessMisuse: another start of the program could not import it.
+        HarnessMisuse: another run could not import it.
     """
     module, name = getattr(factory, "__module__", None), getattr(factory, "__qualname__", None)
     wanted = "expected a class, or a function that returns a harness, that another start of the program can import"
@@ -47,10 +47,10 @@ def reference_of(factory: object) -> str:
 
 
 def load_factory(reference: str) -> Factory:
-    """Return what `package.module:attribute` names.
+    """Import what `package.module:attribute` names.
 
     Raises:
-        HarnessMisuse: it cannot be imported, or is not there.
+        HarnessMisuse: it cannot be imported, or does not exist.
     """
     found: object = load_object(reference)
     if not callable(found):
@@ -59,7 +59,7 @@ def load_factory(reference: str) -> Factory:
 
 
 def find_loaded(reference: str) -> object:
-    """Return what `package.module:attribute` names in a module that is imported already; None if there is none."""
+    """Return what `package.module:attribute` names, without importing anything; None if its module is not loaded."""
     module_name, _, path = reference.partition(":")
     found: Any = sys.modules.get(module_name)
     for part in path.split("."):
@@ -68,17 +68,17 @@ def find_loaded(reference: str) -> object:
 
 
 def stored_arguments(factory: Factory, args: Sequence[object], named: Mapping[str, object]) -> list[Any]:
-    """Return arguments as plain data: a list of those by position, and a dict of those by name.
+    """Return arguments as plain data: a list of the positional ones and a dict of the keyword ones.
 
     Raises:
-        HarnessMisuse: the factory does not take them, or one would not come back as it is.
-        Unstorable: JSON cannot carry one.
+        HarnessMisuse: the factory does not accept them, or one would not be read back as the same value.
+        Unstorable: a value cannot be stored as JSON.
     """
     plain: list[Any] = decode(encode([list(args), dict(named)]))
     try:
         read = read_arguments(factory, plain)
     except TypeError as error:
-        raise HarnessMisuse(f"{_named(factory)} cannot be called so: {error}; pass what it takes") from error
+        raise HarnessMisuse(f"{_named(factory)} cannot be called with these arguments: {error}; pass valid ones") from error
     for key, given, back in (
         *((f"argument {place}", *pair) for place, pair in enumerate(zip(args, read[0], strict=True), 1)),
         *((f"argument {key!r}", value, read[1][key]) for key, value in named.items()),
@@ -92,11 +92,11 @@ def stored_arguments(factory: Factory, args: Sequence[object], named: Mapping[st
 
 
 def read_arguments(factory: Factory, plain: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return arguments from plain data, each as its parameter's annotation says.
+    """Convert plain data back to arguments, each to the type that its parameter is annotated with.
 
     Raises:
-        TypeError: the factory does not take them.
-        HarnessMisuse: one does not fit its type any more.
+        TypeError: the factory does not accept them.
+        HarnessMisuse: one no longer fits its type.
     """
     args, named = list(plain[0]), dict(plain[1])
     bound = inspect.signature(factory).bind(*args, **named)
@@ -109,10 +109,12 @@ def read_arguments(factory: Factory, plain: Sequence[Any]) -> tuple[list[Any], d
 
 
 def make_harness(factory: Factory, plain: Sequence[Any]) -> AnyHarness:
-    """Call a factory with stored arguments. What does not say that it makes a harness is not called: a store may be changed.
+    """Call a factory with stored arguments.
+
+    A factory whose annotation does not say that it returns a harness is not called, since a store may have been edited.
 
     Raises:
-        HarnessMisuse: it does not take them, raises, or makes no harness.
+        HarnessMisuse: it does not accept the arguments, raises, or returns no harness.
     """
     if not _makes_harness(factory):
         raise HarnessMisuse(
@@ -134,13 +136,13 @@ def make_harness(factory: Factory, plain: Sequence[Any]) -> AnyHarness:
 
 
 def _makes_harness(factory: Factory) -> bool:
-    """Return whether a factory is a harness class, or a function that says by its annotation that it returns a harness."""
+    """Return whether a factory is a harness class, or a function annotated to return a harness."""
     if isinstance(factory, type):
         return issubclass(factory, BaseHarness)
     function: Any = inspect.unwrap(factory)
     if not inspect.isfunction(function) or inspect.iscoroutinefunction(function):
         return False
-    # Its return alone: a parameter's type may be there for the type checker only.
+    # Only the return annotation: types of parameters may exist for the type checker alone.
     said: Any = SimpleNamespace(__annotations__={"return": function.__annotations__.get("return")})
     try:
         return _is_harness_type(get_type_hints(said, function.__globals__)["return"])
@@ -156,7 +158,7 @@ def _is_harness_type(said: Any) -> bool:
 
 
 def _places(bound: inspect.BoundArguments) -> dict[str, list[int]]:
-    """Return which parameter each argument that is given by position goes to."""
+    """Return, for each parameter, the positions of the positional arguments that it receives."""
     found: dict[str, list[int]] = {}
     place = 0
     for name, parameter in bound.signature.parameters.items():
@@ -170,7 +172,7 @@ def _places(bound: inspect.BoundArguments) -> dict[str, list[int]]:
 
 
 def _hints(factory: Factory) -> dict[str, Any]:
-    """Return the annotated types of the parameters; that of a state which a base class takes is what the class declares."""
+    """Return the annotated types of the parameters; for a state parameter of a base class, the declared state type."""
     try:
         hints = get_type_hints(cast(Any, factory).__init__ if isinstance(factory, type) else factory)
     except (NameError, TypeError, AttributeError):
@@ -180,7 +182,7 @@ def _hints(factory: Factory) -> dict[str, Any]:
 
 
 def _is_open(hint: Any) -> bool:
-    """Return whether a parameter takes the state of any class: `StateT`, or `StateT | HarnessConfig[StateT]`."""
+    """Return whether a parameter accepts a state of any class: `StateT`, or `StateT | HarnessConfig[StateT]`."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return any(isinstance(member, TypeVar) for member in members)
 
@@ -193,7 +195,7 @@ def _convert(value: Any, hint: Any, factory: Factory) -> Any:
     except (msgspec.ValidationError, ValueError) as error:
         raise HarnessMisuse(f"{_named(factory)}: {error}, for an argument of type {hint}; pass what it takes") from error
     except TypeError:
-        # A type that plain data cannot be read as: the value is what it is.
+        # Plain data cannot be converted to this type, so the value stays as it is.
         return value
 
 

@@ -1,4 +1,4 @@
-"""The user's handle on one harness: orders, messages, queries, and its steps."""
+"""`Handle`, the user's access to one harness: orders, messages, queries and steps."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from orchestrator.runtime.child import Child
 from orchestrator.store.store_protocol import Store
 
 _PAGE = 256
-"""Committed steps read at a time."""
+"""How many committed steps are read at a time."""
 
 
 class Order:
-    """An order that has been given. Await it for when it is recorded, or carried out; nobody needs to."""
+    """An order that was given. Awaiting it is optional, and returns when the order is recorded or carried out."""
 
     def __init__(self, wait: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._wait = wait
@@ -42,7 +42,7 @@ class Order:
 
 
 class Handle:
-    """One harness, as its operator sees it. Orders take effect at once; awaiting them waits for the record of it."""
+    """One harness as its operator sees it. Orders take effect at once; awaiting one waits until it is recorded."""
 
     __slots__ = ("_child", "_context")
 
@@ -60,99 +60,99 @@ class Handle:
 
     @property
     def status(self) -> Status:
-        """Where the harness is in its life."""
+        """Lifecycle status of the harness."""
         return self._child.record.status
 
     @property
     def current_step(self) -> int:
-        """The number of the last recorded step."""
+        """Number of the last recorded step."""
         return self._child.record.step
 
     @property
     def live(self) -> Live | None:
-        """What it is at now, and for how long; None while no attempt of it is under way."""
+        """Current activity and its duration; None while no attempt is running."""
         return self._child.doing
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt under way, or of the last one; from 1."""
+        """Number of the running attempt, or of the last one; counted from 1."""
         return self._child.record.attempt
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended; None while it has not."""
+        """How the harness ended; None while it has not ended."""
         return self._child.outcome
 
     async def wait(self) -> Outcome:
-        """Return how the harness ended, when it has."""
+        """Wait until the harness has ended, and return its outcome."""
         return await self._child.wait_done()
 
     def pause(self) -> Order:
-        """Hold the harness at its next step boundary, over restarts of it and of the program."""
+        """Pause the harness at its next step boundary. The pause outlasts restarts of the harness and of the program."""
         return recorded(self._child.orders.pause())
 
     def resume(self) -> Order:
-        """Let a held harness go on."""
+        """Let a paused harness continue."""
         return recorded(self._child.orders.resume())
 
     def stop(self, grace: float | None = None) -> Order:
-        """End the harness at its next step boundary or wait of its own; it can be resumed by starting it again.
+        """Stop the harness at its next step boundary, or at its next wait. Starting it again resumes it.
 
         Args:
             grace: seconds until it is cancelled; default is the orchestrator's.
 
-        Awaiting it waits for the end and gives the outcome.
+        Awaiting the order waits for the end and returns the outcome.
         """
         self._child.orders.stop(grace)
         return Order(self.wait)
 
     def send(self, message: object) -> Order:
-        """Put a message, any value that JSON can carry, in the harness's mailbox. Awaiting it waits for the disk.
+        """Put a message, any value that JSON can represent, into the harness's mailbox. Awaiting the order waits for the disk.
 
         Raises:
             HarnessMisuse: the harness does not accept messages of that type.
-            Unstorable: JSON cannot carry it.
+            Unstorable: the value cannot be stored as JSON.
         """
         return recorded(self._context.post.post(self.name, "", message))
 
     def check(self, message: object) -> None:
-        """Return if `send` would take a message; it is not sent.
+        """Raise if `send` would refuse a message; nothing is sent.
 
         Raises:
-            HarnessMisuse: the harness does not accept messages of that type; the error names those that it accepts.
-            Unstorable: JSON cannot carry it.
+            HarnessMisuse: the harness does not accept messages of that type; the error names the accepted types.
+            Unstorable: the value cannot be stored as JSON.
         """
         self._context.post.encoded(self.name, message)
 
     async def ask(self, message: object, *, timeout_s: float = ASK_TIMEOUT_S) -> Any:
-        """Return what the harness replies to a message, as plain data; the reply is on disk then.
+        """Send a request and return the harness's reply as plain data, once the reply is on disk.
 
         Raises:
-            AskTimeout: there is none in time; one that comes later is on record, and dropped.
+            AskTimeout: no reply came in time; a later one is recorded, then dropped.
             HarnessMisuse: the harness does not accept messages of that type.
-            MailboxFull: its mailbox has a limit, and no room.
+            MailboxFull: the mailbox is at its limit.
         """
         return await self._context.post.ask(self.name, message, timeout_s)
 
     def query(self, name: str, *args: Any) -> Any:
-        """Return what a method of the harness that is a `query` says of the state after the last recorded step.
+        """Call a `@query` method of the harness on the state after the last recorded step, and return its result.
 
-        It does not touch the step being made, and answers while the harness waits, is held or has ended.
+        The step in progress is not touched. It works while the harness waits, is paused or has ended.
 
         Raises:
-            UsageError: there is no such query, or the harness has not been taken up yet.
-            Exception: what the query raised.
+            UsageError: there is no such query, or the harness has not been loaded yet.
+            Exception: the query raised it.
         """
         if not self._child.record.is_restored:
-            raise UsageError(f"query {name!r}: harness {self.name!r} has not been taken up yet: expected a moment later")
+            raise UsageError(f"query {name!r}: harness {self.name!r} has not been loaded yet: expected a moment later")
         return ask_query(self._child.harness, name, args)
 
     def steps(self, after: int = 0) -> Steps:
         """Iterate over the committed steps from number `after + 1`, past and live, without gap or repeat.
 
-        The iteration ends when the harness has ended and its last step was given. Within a harness that is itself told to
-        stop by then, as all are when the program stops, it raises `Stopping` instead: the follower is stopped, not finished,
-        and goes on when it is started again.
+        The iteration ends when the harness has ended and its last step was returned. If the iterating code is itself a harness
+        that is being stopped by then, as all are when the program stops, it raises `Stopping` instead: the follower counts as
+        stopped, not finished, and continues when it is started again.
         """
         return Steps(self._child, self._context.recorder.store, after)
 
@@ -165,7 +165,7 @@ class Steps:
     _store: Store
     _after: int
     _missing: int = 0
-    """The last step of those that were looked for and are not in the store: pruned, or another run's."""
+    """Highest step number that was looked for and not found in the store: it was pruned, or another run has it."""
     _page: list[StepRecord] = field(factory=list[StepRecord])
 
     def __aiter__(self) -> Steps:
@@ -200,7 +200,7 @@ class Steps:
 
 
 def recorded(receipt: Receipt | None) -> Order:
-    """Return an order that is carried out when its record is on disk; there may be none to make."""
+    """Return an order that completes when its record is on disk, or at once if there is nothing to record."""
 
     async def wait() -> None:
         if receipt is None:
@@ -212,7 +212,7 @@ def recorded(receipt: Receipt | None) -> Order:
 
 
 def answered(receipt: Receipt) -> Order:
-    """Return an order that gives, when it is on disk, whether it has changed anything."""
+    """Return an order that completes when its record is on disk, and whose result is whether it changed anything."""
 
     async def wait() -> bool:
         return bool(await receipt)
@@ -221,19 +221,19 @@ def answered(receipt: Receipt) -> Order:
 
 
 _CONVERTED: tuple[type, ...] = (int, float, bool)
-"""What arguments are made, where they are annotated so, by the type or its name."""
+"""Types that query arguments are converted to where a parameter is annotated with the type or its name."""
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def ask_query(harness: BaseHarness[Any, Any, Any], name: str, args: Sequence[Any]) -> Any:
-    """Return what a query of a harness says of the state of its last recorded step, as a value of the caller's own.
+    """Call a query on a copy of the harness and return the result, detached from the harness.
 
-    It is asked of a copy of the harness, which `update_state` changes and nothing else. That has no surroundings, so it sends
-    nothing, spends nothing and waits for nothing; what it raises is raised for whoever asks, and for nobody else.
+    The copy has the state of the last recorded step and no runtime: it cannot send, spend or wait. Changes to its state and
+    errors that it raises do not reach the harness.
 
     Raises:
         UsageError: there is no such query, or it is a coroutine function.
-        Exception: what it raised.
+        Exception: the query raised it.
     """
     queries = queries_of(type(harness))
     if name not in queries:
@@ -241,15 +241,17 @@ def ask_query(harness: BaseHarness[Any, Any, Any], name: str, args: Sequence[Any
         raise UsageError(f"query {name!r:.100} of {type(harness).__name__}: {known}")
     method = queries[name]
     if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
-        raise UsageError(f"query {name!r} of {type(harness).__name__}: expected a plain method, was one that waits; use `ask`")
+        raise UsageError(
+            f"query {name!r} of {type(harness).__name__}: expected a plain method, was a coroutine function; use `ask`"
+        )
     return detach(method(_recorded_copy(harness), *_converted(name, method, args)))
 
 
 def _converted(name: str, method: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
-    """Return arguments as they are annotated, where that is int, float or bool: a command line has text and whole numbers.
+    """Convert arguments to int, float or bool where their parameters are annotated so; a command line passes text.
 
     Raises:
-        UsageError: one cannot be made that.
+        UsageError: a value cannot be converted.
     """
     _, *parameters = inspect.signature(method).parameters.values()
     by_place = [parameter for parameter in parameters if parameter.kind in _BY_PLACE]
@@ -270,7 +272,7 @@ def _made(name: str, parameter: inspect.Parameter, value: Any) -> Any:
 
 
 def _recorded_copy(harness: BaseHarness[Any, Any, Any]) -> BaseHarness[Any, Any, Any]:
-    """Return a copy of a harness that does not run, with the state of the last recorded step."""
+    """Return a copy of a harness that is not running, with the state of the last recorded step."""
     view = copy.copy(harness)
     view.become_recorded()
     return view

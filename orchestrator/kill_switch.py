@@ -1,10 +1,10 @@
-"""The kill switch for effects, which holds although the program's loop is wedged.
+"""The kill switch for effects. It works even while the program's event loop is blocked.
 
-It is a folder beside the store, looked at before every effect begins; whoever can write there can put it on, with a command
-or by hand. What is not there is off, and what cannot be looked at is on.
+It is a folder beside the store, checked before every effect. Anyone with write access can switch it on, by command or by
+hand. A missing file means off; a file that cannot be checked means on.
 
     run.db-latch/@all      no effect of any harness may begin
-    run.db-latch/NAME      none of that harness
+    run.db-latch/NAME      no effect of that harness may begin
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from harnesses.errors import Latched
 from orchestrator.errors import UsageError
 
 ALL = "@all"
-"""What the kill switch for all is called; no harness can be."""
+"""Name of the kill switch for all harnesses; not a valid harness name."""
 _LONGEST = 100
 _TRIES = 100
 _LONGEST_TEXT = 100_000
-"""Bytes of what is said of a kill switch."""
+"""Limit on the recorded text of a kill switch, bytes."""
 
 
 class KillSwitch:
     """The kill switch of one store.
 
     Args:
-        store: the store's file.
+        store: path of the store's file.
     """
 
     def __init__(self, store: str | Path) -> None:
@@ -43,17 +43,17 @@ class KillSwitch:
         self._folder = str(self.folder)
 
     def check(self, name: str) -> None:
-        """Return if an effect of the harness called `name` may begin.
+        """Raise if no effect of the harness `name` may begin.
 
         Raises:
-            Latched: it may not.
+            Latched: the kill switch is on.
         """
         try:
             os.lstat(self._folder)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise Latched(f"{self.folder} cannot be looked at: {error.strerror}; so no effect may begin") from error
+            raise Latched(f"{self.folder} cannot be read: {error.strerror}; so no effect may begin") from error
         for switch in (ALL, name):
             if self._is_on(switch):
                 whom = "all harnesses" if switch == ALL else repr(switch)
@@ -62,7 +62,7 @@ class KillSwitch:
                 raise Latched(f"the kill switch is on for {whom}{self._because(switch)}; {off} lifts it")
 
     def put_on(self, name: str = ALL, **said: str) -> None:
-        """Put it on, for one harness or for all. When this returns no further effect begins.
+        """Switch it on for one harness or for all. No further effect begins after this returns.
 
         Args:
             said: who did it and why; kept in the file.
@@ -75,7 +75,7 @@ class KillSwitch:
             ) from error
 
     def take_off(self, name: str = ALL) -> bool:
-        """Take it off; return whether it was on."""
+        """Switch it off; return whether it was on."""
         try:
             self._file(name).unlink()
         except FileNotFoundError:
@@ -89,7 +89,7 @@ class KillSwitch:
         return True
 
     def which(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return what is latched, `@all` or the name of a harness, and what was said of it."""
+        """Return which kill switches are on, by `@all` or harness name, with their recorded text."""
         try:
             files = sorted(self.folder.iterdir())
         except (FileNotFoundError, NotADirectoryError):
@@ -104,7 +104,7 @@ class KillSwitch:
 
     def _is_on(self, name: str) -> bool:
         try:
-            # Whatever is there by that name counts, also a link that leads nowhere.
+            # Any file of that name counts, even a dangling link.
             os.lstat(self._file(name))
         except FileNotFoundError:
             return False
@@ -117,7 +117,7 @@ class KillSwitch:
         return f" ({reason})" if reason else ""
 
     def _write(self, file: Path, said: Mapping[str, str]) -> None:
-        # In place, not by renaming: it counts from the moment it is there, whatever is in it.
+        # Written in place, not renamed into place: the file counts from the moment it exists, whatever it contains.
         with self._create(file) as out:
             out.write(inert_json(msgspec.json.encode(said).decode()).encode())
             out.flush()
@@ -129,9 +129,9 @@ class KillSwitch:
             os.close(folder)
 
     def _create(self, file: Path) -> BinaryIO:
-        """Open the file in its folder, which whoever takes another kill switch off may be removing at this moment."""
+        """Create the file in its folder, which a process that switches another one off may be removing at the same time."""
         for _ in range(_TRIES):
-            # Not `exist_ok`: that looks again, and fails if the folder has gone meanwhile.
+            # Not `exist_ok`: that checks again, and fails if the folder was removed in between.
             with suppress(FileExistsError):
                 self.folder.mkdir()
             with suppress(FileNotFoundError):
@@ -139,7 +139,7 @@ class KillSwitch:
         return self._open(file)
 
     def _open(self, file: Path) -> BinaryIO:
-        """Open the file anew. A link, a pipe or the like in its place is removed: nothing is written where it leads to."""
+        """Create the file anew. A link, pipe or the like in its place is removed first, so its target is never written to."""
         folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             with suppress(FileNotFoundError):
@@ -152,7 +152,7 @@ class KillSwitch:
 
 
 class MemoryKillSwitch(KillSwitch):
-    """The kill switch of a store that is not a file: in memory, for this run alone."""
+    """The kill switch of a store that is not a file: in memory, for this run only."""
 
     def __init__(self) -> None:
         super().__init__("memory")
@@ -176,7 +176,7 @@ class MemoryKillSwitch(KillSwitch):
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Return what a kill switch says; nothing if it was made by hand."""
+    """Return the recorded text of a kill switch; empty if the file was made by hand."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as said:
@@ -187,5 +187,5 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 Latch = KillSwitch
-"""Its earlier name."""
+"""Earlier name of `KillSwitch`."""
 NoLatch = MemoryKillSwitch

@@ -1,15 +1,15 @@
-"""Which event may follow which: one table, and a loop over it. Pure.
+"""The lifecycle of a harness as a table of allowed events. Pure.
 
 new ──Started──► running ◄──Resumed── paused            ends: completed
                   │   ▲ └───Paused────►                        finished    ─┐
                Failed └─Started─┐                              stopped      │ Started: a later
-                  ▼             │                              failed       ├ start goes on
+                  ▼             │                              failed       ├ start resumes it
                 failed ─Restarting─► backing_off               gave_up      │
                   └────GaveUp──► gave_up                       blocked      │
                                                                budget_spent ─┘
 
-A pause that is lifted during a back-off leads back to backing_off: no attempt is alive.
-From completed a harness is started again only if it says that there is more to do (`BaseHarness.reopens`).
+Resuming a pause during a back-off returns to backing_off, since no attempt is running.
+A completed harness is started again only if its `BaseHarness.reopens` returns true.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orchestrator.errors import IllegalTransition
 
 
 class Status(StrEnum):
-    """Where a harness is in its life."""
+    """Lifecycle status of a harness."""
 
     NEW = "new"
     RUNNING = "running"
@@ -53,15 +53,15 @@ _ENDS: Mapping[type[e.Event], Status] = {
     e.BudgetSpent: S.BUDGET_SPENT,
 }
 
-# What may end it between two attempts: an order, a past that cannot be taken up, too many restarts.
+# What can end a harness between two attempts: an order, a recorded past that cannot be loaded, too many restarts.
 _CUT: Mapping[type[e.Event], Status] = {e.Stopped: S.STOPPED, e.Failed: S.FAILED, e.GaveUp: S.GAVE_UP}
 
 TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
-    # Forked: it is made, with a past that is another's.
+    # Forked: created with a copy of another harness's steps.
     S.NEW: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Forked: S.NEW},
     # Started while running: the program was killed, and this is the next attempt.
     S.RUNNING: {**_ENDS, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Restarting: S.BACKING_OFF},
-    # A pause outlives attempts and programs; only Resumed and the ends lift it.
+    # A pause outlasts attempts and programs; only Resumed and the final events end it.
     S.PAUSED: {**_ENDS, e.Started: S.PAUSED, e.Resumed: S.RUNNING, e.Restarting: S.PAUSED},
     S.BACKING_OFF: {**_CUT, e.Started: S.RUNNING, e.Paused: S.PAUSED, e.Restarting: S.BACKING_OFF},
     S.FAILED: {**_CUT, e.Started: S.RUNNING, e.Restarting: S.BACKING_OFF},
@@ -70,7 +70,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[e.Event], Status]] = {
     S.GAVE_UP: {**_CUT, e.Started: S.RUNNING},
     S.BLOCKED: {**_CUT, e.Started: S.RUNNING},
     S.BUDGET_SPENT: {**_CUT, e.Started: S.RUNNING},
-    # Only a harness that says itself that there is more to do is started again.
+    # Only if the harness's `reopens()` returns true.
     S.COMPLETED: {**_CUT, e.Started: S.RUNNING},
 }
 
@@ -78,15 +78,15 @@ ENDED = frozenset({S.COMPLETED, S.FINISHED, S.STOPPED, S.FAILED, S.GAVE_UP, S.BL
 
 
 def may_follow(status: Status, event: e.Event) -> bool:
-    """Return whether `event` may follow."""
+    """Return whether `event` is allowed in `status`."""
     return type(event) in TRANSITIONS[status]
 
 
 def after(status: Status, kind: type[e.Event], *, backing_off: bool = False) -> Status | None:
-    """Return the status after an event of that kind; None if it may not follow.
+    """Return the status after an event of that class; None if the event is not allowed.
 
     Args:
-        backing_off: whether a restart is on record, and its attempt is not: a harness that is let go on then goes on waiting.
+        backing_off: whether a restart is recorded whose attempt has not begun; a resumed harness then returns to its back-off.
     """
     found = TRANSITIONS[status].get(kind)
     return S.BACKING_OFF if backing_off and found is not None and kind is e.Resumed else found
@@ -96,7 +96,7 @@ def follow(status: Status, event: e.Event, *, backing_off: bool = False) -> Stat
     """Return the status after `event`; see `after`.
 
     Raises:
-        IllegalTransition: `event` may not follow.
+        IllegalTransition: `event` is not allowed in `status`.
     """
     found = after(status, type(event), backing_off=backing_off)
     if found is None:
@@ -109,7 +109,7 @@ _FORGET = (e.Completed, e.GaveUp, e.Blocked, e.BudgetSpent)
 
 
 def remembers_restarts(event: e.Event) -> bool:
-    """Return whether restarts before `event` still count after it: they do until the harness itself has come to an end."""
+    """Return whether restarts before `event` still count after it. They do until the harness itself comes to an end."""
     if isinstance(event, e.Stopped):
         return event.program_ended
     return not isinstance(event, _FORGET)

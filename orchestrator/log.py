@@ -1,7 +1,7 @@
-"""Committed records as lines for people and tools: JSON lines in a file, coloured lines on a terminal.
+"""The log: committed records as JSON lines in a file, or as coloured lines on a terminal.
 
-The law: a line is written for every record and only for records. The follower reads the store from where the file ends, so
-lines that a crash kept out of the file are written at the next start, and a torn last line is written anew.
+Invariant: one line for every record, and none for anything else. The follower continues from the end of the file, so lines
+that a crash kept out of the file are written at the next start, and a truncated last line is written again.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from orchestrator.store.store_protocol import Store
 from orchestrator.text.terminal_text import one_line
 
 HEADER = ("timestamp", "level", "event", "run", "harness", "attempt", "step", "seq")
-"""What a line says of every record, whatever its kind."""
+"""Fields that every line has, whatever the kind of its record."""
 _PREFIX = "harness."
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SPECIAL = re.compile(rf'"(?:(?:{"|".join(HEADER)})_*|near|over)":')
-"""A field that is called like one of the header's, or that decides on the level."""
+"""Matches a field that has the name of a header field, or that affects the level."""
 _PAGE = 1000
 _TAIL_BYTES = 1 << 20
 _LEVELS = {"failed": "error", "gave_up": "error", "blocked": "error", "restarting": "warning", "budget_spent": "warning"}
 
 
 class LogFollower:
-    """Writes a line for every record of a store, past and to come.
+    """Writes a line for every record of a store, past and future.
 
     Args:
-        target: a path, to which lines are appended, or an open text file. A terminal gets lines for people. An open file, a
-            pipe, a device and `/dev/stdout` get what happens from now on.
-        processors: of structlog, for each line.
+        target: a path to append lines to, or an open text file. A terminal gets coloured lines. An open file, a pipe, a device
+            and `/dev/stdout` get only records from now on.
+        processors: structlog processors for each line.
     """
 
     def __init__(self, store: Store, target: str | Path | TextIO, processors: Sequence[Processor] = ()) -> None:
@@ -71,17 +71,17 @@ class LogFollower:
         self._put = line_writer(self._file, processors)
 
     async def run(self, recorder: Recorder) -> None:
-        """Write until the recorder has ended and its last record is written. Shielded: the log is whole.
+        """Write until the recorder has ended and its last record is written. Shielded, so that the log is complete.
 
-        A log that cannot be written any more is given up with a word on stderr: it cannot hurt the run, and the next run
-        writes the lines that are missing.
+        If the log can no longer be written, a message goes to stderr and it stops. The run is unaffected; the next run writes
+        the missing lines.
         """
         with self._scope:
             try:
                 await self._follow(recorder)
             except Exception as error:
                 said = f"{type(error).__name__}: {error}"
-                print(f"log: not written any further: {said}; the run goes on", file=sys.stderr, flush=True)
+                print(f"log: writing failed, no more lines: {said}; the run goes on", file=sys.stderr, flush=True)
             finally:
                 if self._ours:
                     with suppress(OSError):
@@ -98,16 +98,16 @@ class LogFollower:
             await recorder.wait_news(self._after)
 
     async def finish(self, seconds: float) -> None:
-        """Return when the last line is written, or has not been within so many seconds: real ones, whatever Trio's clock."""
-        # A thread of its own: harnesses may have taken all the others, and this is waited for under a shield.
+        """Wait until the last line is written, at most `seconds` of real time, whatever Trio's clock."""
+        # Its own limiter: harnesses may hold all threads of the default one, and this wait is shielded.
         own = trio.CapacityLimiter(1)
         if not self._ended.is_set() and not await trio.to_thread.run_sync(self._ended.wait, seconds, limiter=own):
-            print("log: nobody reads it; the lines that are missing come with the next run", file=sys.stderr, flush=True)
+            print("log: nobody reads it; the next run writes the missing lines", file=sys.stderr, flush=True)
             self._scope.cancel()
 
     async def _write_page(self) -> bool:
         if self._store.blocking or self._may_block:
-            # A pipe that nobody reads stops the log, and nothing else.
+            # In a thread, so that a pipe which nobody reads blocks the log and nothing else.
             return await trio.to_thread.run_sync(self._write, abandon_on_cancel=True)
         await trio.lowlevel.checkpoint()
         return self._write()
@@ -123,9 +123,9 @@ class LogFollower:
 
 
 def line(record: Record) -> dict[str, Any]:
-    """Return the fields of a record's line, in their order; `level` is the name of the logger's method.
+    """Return the fields of a record's line, in order. `level` is the name of a logger method.
 
-    Those of its own that are called as one of `HEADER` get an underscore, so that the record can be read back: `record_of`.
+    A field of the record that has the name of a header field gets a trailing underscore; `record_of` removes it.
     """
     own = decode(record.body)
     return {
@@ -142,10 +142,10 @@ def line(record: Record) -> dict[str, Any]:
 
 
 def record_of(fields: Mapping[str, Any]) -> Record:
-    """Return the record that a line tells of.
+    """Parse the fields of a line back into a record.
 
     Raises:
-        ValueError: it is no line of ours.
+        ValueError: it is not a line of this log format.
     """
     try:
         stamp = datetime.fromisoformat(fields["timestamp"])
@@ -160,7 +160,7 @@ def record_of(fields: Mapping[str, Any]) -> Record:
             run=str(fields["run"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"no line of a log: expected the fields {', '.join(HEADER)}, {error!r} is wrong") from error
+        raise ValueError(f"not a line of a log: expected the fields {', '.join(HEADER)}, {error!r} is wrong") from error
 
 
 def _own_name(name: str) -> str:
@@ -168,19 +168,18 @@ def _own_name(name: str) -> str:
 
 
 def line_writer(file: TextIO, processors: Sequence[Processor] = ()) -> Callable[[Record], None]:
-    """Return what writes the line of a record to an open text file: for people, if that is a terminal.
+    """Return a function that writes a record's line to an open text file, coloured if that is a terminal.
 
-    It has a structlog logger of its own: the application's configuration of structlog is not touched. Where nothing asks for
-    the fields of a line, its text is made of the record's, which is JSON already.
+    It uses a structlog logger of its own; the application's structlog configuration is unchanged. Where no processor needs the
+    fields of a line, its text is taken from the record's JSON without decoding it.
 
     Args:
-        processors: of structlog, which get the fields of each line before it is made text. One that raises `DropEvent` leaves
-            the line out.
+        processors: structlog processors, called with the fields of each line before rendering. `DropEvent` drops the line.
     """
     is_terminal = file.isatty()
     if not is_terminal and not processors:
         return lambda record: _print(file, _json_of(record))
-    import structlog  # takes 0.1 s, with rich and asyncio: too much for programs and commands that write no log
+    import structlog  # The import takes 0.1 s, with rich and asyncio: too much for programs and commands that write no log.
 
     logger: Any = structlog.wrap_logger(
         structlog.WriteLogger(file),
@@ -201,7 +200,7 @@ def _print(file: TextIO, text: str) -> None:
 
 
 def _json_of(record: Record) -> str:
-    """Return the JSON of a line without reading the record's body, unless its own fields have a say in the header's."""
+    """Return the JSON of a line without decoding the record's body, unless a field of the body affects the header."""
     if _SPECIAL.search(record.body):
         return _safe(encode(line(record)))
     header = encode(line(evolve(record, body="{}")))
@@ -214,8 +213,8 @@ def _json(logger: Any, method: str, fields: MutableMapping[str, Any]) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return the JSON of a line without secrets, and without characters that act on who shows it."""
-    # Of a record, its text is without secrets already; not its state, messages, and what effects were given.
+    """Return the JSON of a line without secrets, and without characters that could control a terminal."""
+    # A record's text is redacted already; states, messages and arguments of effects are not.
     return inert_json(encode(redact(decode(text))) if may_hold_secret(text) else text)
 
 
@@ -228,7 +227,7 @@ def _console(logger: Any, method: str, fields: MutableMapping[str, Any]) -> str:
 
 
 def _refuse_store(store: Store, target: str | Path | TextIO) -> None:
-    """Raise if lines would be written into the store's file, or into one that it has beside it."""
+    """Raise if the log would be written to the store's file or to a file that belongs to it."""
     place = path_of(store)
     if place is None:
         return
@@ -245,12 +244,12 @@ def _is_same(target: str | Path | TextIO, file: Path) -> bool:
         return True
     try:
         return os.path.samestat(os.stat(target if isinstance(target, str | Path) else target.fileno()), file.stat())
-    except (OSError, ValueError, AttributeError):  # not there yet, or no file at all
+    except (OSError, ValueError, AttributeError):  # It does not exist yet, or is not a file.
         return False
 
 
 def _resume_point(path: Path, store: Store) -> int:
-    """Return the `seq` of the last whole line, having cut off a torn one; 0 if the file is not a log of this store."""
+    """Truncate the file after its last complete line and return the `seq` in it; 0 if the file is not a log of this store."""
     try:
         with open(open_own(path, os.O_RDWR), "rb+") as file:
             last = _cut_torn_line(file)
@@ -262,7 +261,7 @@ def _resume_point(path: Path, store: Store) -> int:
 
 
 def _cut_torn_line(file: BinaryIO) -> bytes:
-    """Cut off what follows the last line feed; return the last line."""
+    """Truncate the file after its last line feed; return the last line."""
     size = file.seek(0, 2)
     span = _TAIL_BYTES
     while True:
@@ -285,7 +284,7 @@ def _matching(last: bytes, store: Store) -> int:
         seq = fields["seq"]
         records = store.records(after=seq - 1, limit=1)
         same = bool(records) and records[0].seq == seq and line(records[0])["timestamp"] == fields["timestamp"]
-        # A record that is not there, between others that are, was pruned since: its harness is known all the same.
+        # Missing between existing records means pruned since; the harness is then still known to the store.
         gone = 0 < seq < store.last_seq() and bool(records) and records[0].seq > seq
         same = same or (gone and fields["harness"] in {"", *(harness.name for harness in store.harnesses())})
     except (ValueError, KeyError, TypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""Where lines of a log go: a file, which is gone on with, or what is open already or cannot be read back."""
+"""Targets of a log: a file to append to, or a stream that cannot be read back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADVICE = "check its folder and permissions"
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path leads to a descriptor of this process, a pipe or a device: lines in it cannot be read back."""
+    """Return whether a path refers to a descriptor of this process, a pipe or a device, which cannot be read back."""
     if _DESCRIPTOR.fullmatch(str(path)):
         return True
     try:
@@ -31,10 +31,10 @@ def is_stream(path: Path) -> bool:
 
 
 def open_target(path: Path) -> TextIO:
-    """Open a path to append lines to it.
+    """Open a path for appending lines.
 
     Raises:
-        UsageError: it cannot be written, or is a pipe that nobody reads.
+        UsageError: it cannot be written, or is a pipe without a reader.
     """
     try:
         if not is_stream(path):
@@ -49,7 +49,7 @@ def open_target(path: Path) -> TextIO:
 def _descriptor(path: Path) -> int:
     found = _DESCRIPTOR.fullmatch(str(path))
     if found is not None:
-        # Opened by its name, a pipe or socket may be refused, and a file would be written from its begin on.
+        # Opening by name may be refused for a pipe or socket, and would write a file from its beginning.
         return os.dup(int(found["number"]) if found["name"] is None else _NUMBERS[found["name"]])
     descriptor = open_own(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     os.set_blocking(descriptor, True)
@@ -57,9 +57,9 @@ def _descriptor(path: Path) -> int:
 
 
 class Stream(io.TextIOBase):
-    """Text to a descriptor, unbuffered: closing it never waits, though a write in another thread may wait for a reader.
+    """An unbuffered text stream on a descriptor. Closing it never blocks, even while another thread is blocked writing.
 
-    The descriptor is closed by whoever is done with it last, so none that the process has opened since is written to.
+    The last user closes the descriptor, so nothing is ever written to an unrelated file that reuses its number.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -68,10 +68,10 @@ class Stream(io.TextIOBase):
         self._writes = 0
 
     def write(self, text: str, /) -> int:
-        """Write all of a text.
+        """Write the whole text.
 
         Raises:
-            ValueError: it is closed, or was meanwhile.
+            ValueError: the stream is closed, or was closed meanwhile.
         """
         with self._lock:
             self._check_open()
@@ -104,6 +104,6 @@ class Stream(io.TextIOBase):
             raise ValueError("the stream is closed")
 
     def _release(self) -> None:
-        """Close the descriptor if nobody needs it any more."""
+        """Close the descriptor if no write still uses it."""
         if self.closed and not self._writes:
             os.close(self._descriptor)

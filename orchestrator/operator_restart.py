@@ -1,11 +1,11 @@
-"""Starting a harness again in a running program, by an operator's order.
+"""Restarts that an operator orders in a running program.
 
-    ended         another life, on the terms of the one before, with no restart counted against it and no back-off to wait for
+    ended         a new life with the same options; no restart is counted, and there is no back-off
     running       stopped within its grace period, then the same
-    completed     refused, unless it says that there is more to do (`BaseHarness.reopens`)
+    completed     refused, unless `BaseHarness.reopens` returns true
 
-The laws: what makes it anew is asked before anything is stopped; no sibling is touched; and a program that is ending starts
-nothing again. The next life is there in the very moment in which the one before ends, so the program does not end between.
+Invariants: the harness is made anew before anything is stopped; no sibling is affected; a program that is ending starts
+nothing. The next life begins in the same instant in which the earlier one ends, so the program cannot end in between.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from orchestrator.lifecycle import Status
 from orchestrator.runtime.child import Child
 
 Renew: TypeAlias = Callable[[], Callable[[], Handle]]
-"""Makes a harness anew, and returns what starts it under the same name; the first may raise `UsageError`."""
+"""Makes a harness anew and returns a function that starts it under the same name. The first call may raise `UsageError`."""
 
 
 @define
 class _Ordered:
-    """An order under way."""
+    """A restart order in progress."""
 
     child: Child
-    """That is to end, and then the one that has taken its place."""
+    """The child to stop; afterwards the child that replaced it."""
     error: Exception | None = None
 
 
 @define(eq=False)
 class OperatorRestarts:
-    """Carries out the orders.
+    """Carries out restart orders.
 
     Args:
-        children: of the program, now.
-        put: puts a child in the place of the one of its name, and has it live.
+        children: the program's current children, by name.
+        put: replaces the child of the same name and starts the new one.
         handle: returns a handle on a child.
-        why_ending: says why the program ends; None while it does not.
+        why_ending: returns why the program is ending; None while it is not.
     """
 
     _children: Mapping[str, Child]
@@ -51,10 +51,10 @@ class OperatorRestarts:
     _handle: Callable[[Child], Handle]
     _why_ending: Callable[[], str | None]
     _ordered: dict[str, _Ordered] = field(factory=dict[str, _Ordered])
-    """The last order of each harness that was to be stopped first."""
+    """The last order for each harness that had to be stopped first."""
 
     def order(self, name: str, grace_s: float | None) -> Order:
-        """Start a harness again; stop it first if it runs. Awaiting it gives a handle on its next life, which has begun then.
+        """Restart a harness; stop it first if it is running. Awaiting the order returns a handle once the next life has begun.
 
         Raises:
             UsageError: it was not started here, the program is ending, or it cannot be made anew.
@@ -83,19 +83,19 @@ class OperatorRestarts:
             )
 
     def _start_of(self, child: Child) -> Callable[[], object]:
-        """Return what starts the next life: of a harness made anew, or of the same object on the same terms."""
+        """Return a function that starts the next life: of a harness made anew, or of the same object with the same options."""
         return partial(self._same, child) if child.renew is None else child.renew()
 
     def _same(self, child: Child) -> object:
         if child.harness.runs_as is not None:
             raise UsageError(
-                f"harness {child.name!r}: its object runs as {child.harness.runs_as!r} now: expected one for each name; "
+                f"harness {child.name!r}: its object is now running as {child.harness.runs_as!r}: expected one for each name; "
                 "start it with a new one"
             )
         return self._put(child.renewed())
 
     def _begin(self, ordered: _Ordered, start: Callable[[], object]) -> None:
-        """Start the next life, unless the program is ending; what fails is for whoever has given the order."""
+        """Start the next life, unless the program is ending. Errors go to whoever awaits the order."""
         name = ordered.child.name
         try:
             self._check_going_on(name)

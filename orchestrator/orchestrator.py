@@ -1,4 +1,4 @@
-"""The wiring and the user's handle on it: one nursery, one recorder, and a child for each harness.
+"""`Orchestrator`: one nursery, one recorder, and a child for each harness.
 
 async with Orchestrator("run.db", log="steps.jsonl") as orchestrator:
     handle = orchestrator.start(harness, name="eurusd")
@@ -63,49 +63,49 @@ from orchestrator.store.rules.signing_key import secret_path
 from orchestrator.store.store_capabilities import path_of
 
 _LOG_S = 5.0
-"""What the log gets at the end to write what is missing; the next run writes the rest."""
+"""Seconds that the log gets at the end to write missing lines; the next run writes the rest."""
 _TRACES_S = 3.0
-"""The same for the traces; what is missing then can be sent from the store."""
+"""Seconds that the traces get at the end; missing ones can be exported from the store."""
 
 
 class Orchestrator:
-    """Runs many harnesses side by side and never loses a step. An async context manager; leaving it waits for all.
+    """Runs many harnesses side by side without losing a step. An async context manager; leaving it waits for all harnesses.
 
     Args:
-        store: a path, a `Store`, or nothing for one in memory. Of a path, the file is closed when the block is left; a
-            `Store` that is given stays open, to be read: whoever has made it closes it, with `close()` or `closing(store)`.
-        log: where committed records go as JSON lines: a path, or an open text file.
-        strategy: of the root supervisor.
-        intensity: how often the root supervisor restarts within `period_s`: each harness under `one_for_one`, otherwise all
-            of them together.
+        store: a path, a `Store`, or None for a store in memory. A store opened from a path is closed on leaving; a `Store`
+            object stays open for reading, and its creator closes it with `close()` or `closing(store)`.
+        log: where committed records are written as JSON lines: a path, or an open text file.
+        strategy: strategy of the root supervisor.
+        intensity: how many restarts the root supervisor allows within `period_s`: for each harness under `one_for_one`,
+            otherwise for all of them together.
         period_s: seconds; see `intensity`.
-        backoff: how long to wait before a restart.
-        grace_s: seconds that a stopped harness gets, to reach its next step boundary and to clean up.
+        backoff: delays before restarts.
+        grace_s: seconds that a stopped harness gets to reach its next step boundary and clean up.
         drain_s: the same after a first SIGINT or SIGTERM. A second signal cancels at once.
-        deadline_s: seconds after which everything is stopped.
-        budget: what everything started here may spend together, over all runs on the store. What was spent stays spent: to
-            go on, start again with a higher one.
-        handle_signals: whether to drain on SIGINT and SIGTERM; by default if in the main thread.
-        clock: what tells the wall time, seconds since 1970, to `every`, `sleep_until` and `now` of the harnesses; by default
-            the system's clock, and Trio's virtual one where that is in use.
-        redact: whether secrets are taken out of what is written: input, output and summary of a step, lines of output, errors,
-            and what is attached. The state, messages, and what effects are given and give back have to come back as they
-            were, and are stored so. Whatever is shown, logged or exported is without secrets either way.
-        max_record_bytes: bytes that one record may have: a step, an effect's arguments or its result, a message, a state. What
-            is larger ends the harness that made it, before anything is written. 300,000,000 is the highest that can be chosen.
-        control: whether a socket beside the store takes questions and orders from `orchestrator pause`, `metrics` and so on;
-            by default if the environment variable `ORCHESTRATOR_CONTROL` is 1, as it is for what `orchestrator run` runs.
-        metrics: where the numbers are served for Prometheus, HOST:PORT; a port alone is one of this machine. Or a
-            `MetricExporter` of OpenTelemetry, through which they are pushed every minute, and at the end.
-        traces: where a span for each attempt, step and effect is sent: a `SpanExporter` of OpenTelemetry, the URL of a
-            collector, or True for what OpenTelemetry's variables say.
-        processors: structlog processors for the lines of `log`, and for what the program logs of itself, which has `harness`,
-            `attempt` and `step` bound. They get the fields of a line before it is made text, secrets included where those are
-            stored; in a file that a later run goes on with they leave the fields of the header as they are.
+        deadline_s: seconds after which all harnesses are stopped.
+        budget: what all harnesses started here may spend together, over all runs on the store. Spending is never reset: to
+            continue, start again with a higher budget.
+        handle_signals: whether to drain on SIGINT and SIGTERM; default is True in the main thread.
+        clock: source of wall time, seconds since 1970, for `every`, `sleep_until` and `now` of the harnesses; default is the
+            system clock, or Trio's virtual clock where one is in use.
+        redact: whether secrets are removed from what is written: input, output and summary of a step, lines of output, errors
+            and attachments. States, messages, and arguments and results of effects must be read back unchanged, so they are
+            stored unredacted. What is shown, logged or exported is redacted in any case.
+        max_record_bytes: limit on the size of one record, bytes: a step, an effect's arguments or result, a message, a state.
+            A larger one ends its harness before anything is written. At most 300,000,000.
+        control: whether a socket beside the store accepts questions and orders, from `orchestrator pause`, `metrics` etc.
+            Default is True if the environment variable `ORCHESTRATOR_CONTROL` is 1, which `orchestrator run` sets.
+        metrics: address to serve Prometheus metrics on, HOST:PORT; a port alone binds to this machine. Or an OpenTelemetry
+            `MetricExporter`, which gets them every minute and at the end.
+        traces: where spans of attempts, steps and effects go: an OpenTelemetry `SpanExporter`, the URL of a collector, or
+            True for the configuration in OpenTelemetry's environment variables.
+        processors: structlog processors for the lines of `log`, and for the program's own log messages, which have `harness`,
+            `attempt` and `step` bound. They get the fields of a line before rendering, including secrets where those are
+            stored. In a file that a later run continues, they must leave the header fields unchanged.
 
     Raises, on leaving:
         ExceptionGroup: of a `HarnessFailed` for each harness that failed or gave up, and of `StoreLost`.
-        SystemTaskFailed: a `run_sync_soon` callback or system task raised, for which Trio ends the program.
+        SystemTaskFailed: a `run_sync_soon` callback or system task raised, so Trio ends the program.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Orchestrator:
         self._log = log
         self._root = Supervisor("root", strategy=strategy_of(strategy), intensity=intensity_of(intensity, period_s))
         self._children: dict[str, Child] = {}
-        """What was started here, by its name; of children of harnesses that have ended for good, the last ones."""
+        """Children started here, by name; of children started by harnesses that have ended for good, only the most recent."""
         self._shutdown = RunShutdown(self._children, drain_s)
         self._wired: RunContext | None = None
         self._pools: PoolBook
@@ -157,7 +157,7 @@ class Orchestrator:
         self._is_ending = False
         self._running: AbstractAsyncContextManager[None] | None = None
         self.beside: RunServices
-        """Where it can be watched; there from the beginning of the block on."""
+        """The run's monitoring services; available from the beginning of the block."""
         self.latch: Latch = NoLatch()
         """The kill switch for effects; beside the store, if that is a file."""
 
@@ -197,25 +197,25 @@ class Orchestrator:
         """Start a harness, or resume it if the store knows the name. Does not wait.
 
         Args:
-            name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`. Where a harness runs under it that another one has
-                started (`start_child`), it is that one: a handle on it is returned, and no other option may be given.
-            restart: when it is started again after it has ended: `permanent`, `transient` or `temporary`.
-            step_timeout_s: seconds that it may take from one `yield` to the next.
+            name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`. If a harness that another one started (`start_child`) is
+                running under it, a handle on that one is returned, and no other option may be given.
+            restart: when it is restarted after it has ended: `permanent`, `transient` or `temporary`.
+            step_timeout_s: seconds allowed from one `yield` to the next.
             deadline_s: seconds from now by which it must have ended.
-            take_over: take it even from a living process, which then stops it with `OwnershipLost`.
+            take_over: take the harness over even from a living process, where it then fails with `OwnershipLost`.
             supervisor: from `supervisor()`; default is the root.
-            budget: what it may spend, over all runs and restarts; or a pool, from `pool()`, that it spends from with others.
-                It spends from its supervisors' budgets, and from the orchestrator's, too.
-            pool: what it spends from with others, beside a budget of its own.
-            governor: who watches its steps, such as a `harnesses.governance.Watch`; one for each harness.
-            approve: says which of its effects need a person's approval, besides those that say so themselves: gets key and
-                arguments, returns an `Action`, a category, or None.
-            renew: makes it anew for `restart` and returns what starts it, by this method; without it the same object is
-                started again on the same terms.
+            budget: what it may spend, over all runs and restarts; or a shared pool, from `pool()`. Budgets of its supervisors
+                and of the orchestrator are charged, too.
+            pool: a shared pool to charge in addition to a budget of its own.
+            governor: watches its steps, such as a `harnesses.governance.Watch`; one for each harness.
+            approve: decides which effects need approval, in addition to those that request it themselves. Called with key and
+                arguments; returns an `Action`, a category, or None.
+            renew: makes the harness anew for `restart` and returns a function that starts it by this method; default starts
+                the same object again with the same options.
 
         Raises:
-            AlreadyRunning: a harness of that name runs here.
-            UsageError: the name or an option is not as expected; or a limit cannot be held for an agent that it asks.
+            AlreadyRunning: a harness of that name is running here.
+            UsageError: the name or an option is invalid, or a limit cannot be enforced for an agent that it calls.
             Unstorable: the initial state cannot be stored.
         """
         self._check_open("start")
@@ -244,7 +244,7 @@ class Orchestrator:
         budget: Budget | Pool | None,
         pool: Pool | None,
     ) -> tuple[str, ...]:
-        """Return the pools that a harness is charged to, having its own budget recorded."""
+        """Record the harness's own budget; return the pools that it is charged to."""
         if name in parent.supervisors:
             raise UsageError(f"name {name!r}: a supervisor under {parent.name!r} has it; choose another for the harness")
         if isinstance(budget, Pool) and pool is not None:
@@ -259,26 +259,26 @@ class Orchestrator:
         return Handle(child, self._context)
 
     def restart(self, name: str, grace: float | None = None) -> Order:
-        """Start a harness again that has ended in any way, or stop one that runs and start it then. Its siblings go on.
+        """Restart a harness that has ended in any way, or stop a running one and start it again. Its siblings are unaffected.
 
-        It is started on the terms that it was started with, from its last recorded step; no earlier restart counts against it.
+        It is started with the options it was started with, from its last recorded step; earlier restarts no longer count.
 
         Args:
-            grace: seconds until one that runs is cancelled; default is its own.
+            grace: seconds until a running one is cancelled; default is its own.
 
         Returns:
-            An order; awaiting it gives a handle on the next life, when that has begun.
+            An order; awaiting it returns a handle on the next life, once that has begun.
 
         Raises:
-            UsageError: it was not started here, is a child that is forgotten (see `handles`), the program is ending, or it
-                cannot be made anew. When awaited: it has completed, and `reopens()` does not say that there is more to do.
+            UsageError: it was not started here, is a child that was forgotten (see `handles`), the program is ending, or it
+                cannot be made anew. When awaited: it has completed, and `reopens()` returns false.
         """
         check_seconds(grace=grace)
         self._check_open("restart")
         return self._again.order(name, grace)
 
     def _started_by_parent(self, name: str, harness: object, is_plain: bool) -> Handle | None:
-        """Return a handle on a child of another harness that runs under a name: it is the one that is to be started."""
+        """Return a handle on the running child of another harness that has this name, if it is of the same class."""
         child = self._children.get(name)
         if child is None or child.done or name not in self._registry.families.started:
             return None
@@ -303,11 +303,11 @@ class Orchestrator:
     ) -> Supervisor:
         """Make a supervisor below the root, or below `parent`; pass it to `start`.
 
-        It counts the restarts of all its children together. When there are more than `intensity` within `period_s`
-        seconds it gives up: its children end, and its own supervisor decides by `restart` whether they are started again.
+        It counts the restarts of all its children together. After more than `intensity` restarts within `period_s` seconds it
+        gives up: its children end, and its own supervisor decides by `restart` whether they are started again.
 
         Args:
-            name: any text without `/`, which stands between the levels in the name of a nested supervisor's pool.
+            name: any text without `/`, which separates levels in the pool name of a nested supervisor.
             budget: what its children may spend together.
         """
         check_supervisor_name(name)
@@ -335,13 +335,13 @@ class Orchestrator:
         return made
 
     def pool(self, name: str, budget: Budget, parent: Pool | None = None) -> Pool:
-        """Set what several harnesses may spend together; pass it to `start` as their `budget`.
+        """Define a budget shared by several harnesses; pass it to `start` as their `budget`.
 
-        What was spent from a pool of this name, in this or in an earlier run, stays spent.
+        Amounts already spent from a pool of this name, in this or an earlier run, still count.
 
         Args:
             name: `[A-Za-z0-9][A-Za-z0-9._-]*`.
-            parent: another pool that is charged with all that is spent from this one.
+            parent: another pool, charged with everything spent from this one.
         """
         self._check_open("pool")
         check_name(name)
@@ -350,28 +350,27 @@ class Orchestrator:
         return cast(Pool, self._pools.fund(pool_name("pool", name), budget, parent))
 
     def fund_again(self, budgets: Mapping[str, Budget | None]) -> None:
-        """Set limits anew while the program runs; what was spent stays spent.
+        """Replace limits while the program is running; amounts already spent still count.
 
         Args:
-            budgets: by the names of their pools in the store; None lifts a limit.
+            budgets: new limits, by the names of their pools in the store; None removes a limit.
         """
         self._check_open("fund_again")
         self._pools.fund_again(budgets)
 
     @property
     def handles(self) -> tuple[Handle, ...]:
-        """A handle on every harness started here, in order; of those that harnesses have started and that have completed or
-        returned, on the last thousand."""
+        """Handles on all harnesses started here, in order; of children that completed or finished, only the last thousand."""
         return tuple(map(self._handle, self._children.values()))
 
     @property
     def harnesses(self) -> dict[str, BaseHarness[Any, Any, Any]]:
-        """Every harness started here by its name; of those that harnesses have started, the ones that have not ended."""
+        """All harnesses started here, by name; of those started by other harnesses, only the ones that have not ended."""
         return {name: child.harness for name, child in self._children.items() if child.harness is not ENDED}
 
     @property
     def drain_s(self) -> float:
-        """Seconds to the end after a first signal; may be set until the signal comes."""
+        """Seconds until the end after a first signal; can be set until the signal arrives."""
         return self._shutdown.drain_s
 
     @drain_s.setter
@@ -391,17 +390,17 @@ class Orchestrator:
 
     @property
     def store(self) -> Store:
-        """The store in use; for readers."""
+        """The store in use, for reading."""
         return self._context.recorder.store
 
     def stop(self, grace: float | None = None) -> None:
-        """Stop every harness at its next step boundary, or when `grace` seconds are over. Does not wait."""
+        """Stop every harness at its next step boundary, or when `grace` seconds have passed. Does not wait."""
         check_seconds(grace=grace)
         self._shutdown.stop(grace, "the orchestrator was stopped")
 
     def approve(self, id: str, *, by: str, reason: str = "") -> Order:
-        """Approve what a harness has asked for; `store.approvals()` has it. Awaiting it waits for the disk, and gives
-        whether it has changed anything.
+        """Approve a request of a harness; `store.approvals()` lists them. Awaiting the order waits for the disk and returns
+        whether it changed anything.
 
         Raises, when awaited:
             UsageError: there is no such request, it has expired, or it was denied.
@@ -409,15 +408,16 @@ class Orchestrator:
         return answered(self._context.approvals.respond(id, "approved", by, reason))
 
     def deny(self, id: str, *, by: str, reason: str = "") -> Order:
-        """Deny what a harness has asked for, also if it was approved, as long as that was not used; see `approve`."""
+        """Deny a harness's request, even one that was approved but not used yet; see `approve`."""
         return answered(self._context.approvals.respond(id, "denied", by, reason))
 
     def reopen(self, id: str, *, by: str, reason: str = "") -> Order:
-        """Withdraw a request that was denied, or has expired, so that the harness asks anew when it is started again; see
-        `approve`. It starts nothing."""
+        """Withdraw a request that was denied or has expired: the harness asks again when it is next started; see `approve`.
+        Nothing is started.
+        """
         return answered(self._context.approvals.respond(id, "reopened", by, reason))
 
-    # life
+    # orders
 
     @asynccontextmanager
     async def _serve(self) -> AsyncGenerator[None]:
@@ -428,7 +428,7 @@ class Orchestrator:
                 log = None if self._log is None else LogFollower(store, self._log, self._options.processors)
                 self._wire(store)
                 async with trio.open_nursery() as services:
-                    # Started without a handshake: it is shielded, and a cancelled `start` would wait for its end.
+                    # No handshake: the task is shielded, and a cancelled `nursery.start` would wait for its end.
                     services.start_soon(self._context.recorder.run)
                     if log is not None:
                         services.start_soon(log.run, self._context.recorder)
@@ -461,7 +461,7 @@ class Orchestrator:
         self._raise_failures(failure)
 
     def _wire(self, store: Store) -> None:
-        """Make what the run needs; nothing of it runs yet."""
+        """Create the parts of the run; none of them is running yet."""
         options, shutdown = self._options, self._shutdown
         path = path_of(store)
         self.latch = NoLatch() if path is None else Latch(path)
@@ -536,7 +536,7 @@ class Orchestrator:
             raise UsageError(f"{verb}: the Orchestrator is not open: expected a call within `async with Orchestrator(…)`")
 
     def _raise_failures(self, failure: BaseException | None) -> None:
-        """Raise what failed: the block's own error as it is, else all harnesses that failed as one group."""
+        """Raise the block's own error as it is; otherwise all failed harnesses as one group."""
         errors: list[Exception] = [] if self._shutdown.lost is None else [self._shutdown.lost]
         if failure is None and not self._is_ending and not errors:
             errors.append(ScopeError("the Orchestrator's own nursery was cancelled from inside: every harness was stopped"))
@@ -544,7 +544,7 @@ class Orchestrator:
         errors += [error for name, outcome in outcomes.items() if (error := as_error(name, outcome)) is not None]
         if failure is not None:
             for error in errors:
-                failure.add_note(f"besides: {error}")
+                failure.add_note(f"also: {error}")
             raise failure
         if errors:
             raise ExceptionGroup(f"{len(errors)} of {self._registry.started} harnesses failed", errors)
@@ -552,7 +552,7 @@ class Orchestrator:
 
 @contextmanager
 def _processing(given: Sequence[Processor]) -> Generator[None]:
-    """Have what the program logs of itself go through these processors."""
+    """Send the program's own log messages through these processors."""
     token = run_processors.set(given)
     try:
         yield
@@ -562,7 +562,7 @@ def _processing(given: Sequence[Processor]) -> Generator[None]:
 
 @contextmanager
 def _opened(given: str | Path | Store | None, log: str | Path | TextIO | None) -> Generator[Store]:
-    """Give the store of a run; its files, which nobody in a sandbox is to see, are concealed meanwhile."""
+    """Open the store of a run, and hide the run's files from sandboxed processes meanwhile."""
     store, ours = _open(given)
     concealed = [conceal_file(path) for path in _files_of(store, log)]
     if (path := path_of(store)) is not None:
@@ -577,14 +577,14 @@ def _opened(given: str | Path | Store | None, log: str | Path | TextIO | None) -
 
 
 def _files_of(store: Store, log: str | Path | TextIO | None) -> list[str]:
-    """Return the files of a run."""
+    """Return the paths of the run's files."""
     paths: list[object] = [path_of(store), log if isinstance(log, str | Path) else getattr(log, "name", None)]
     named = [os.fspath(path) for path in paths if isinstance(path, str | Path)]
     return [path for path in named if os.path.isfile(path) or (path == str(log) and not os.path.lexists(path))]
 
 
 def _open(store: str | Path | Store | None) -> tuple[Store, bool]:
-    """Return the store to use, and whether it is ours to close."""
+    """Return the store to use, and whether this orchestrator has to close it."""
     if store is None:
         return MemoryStore(), True
     if isinstance(store, str | Path):

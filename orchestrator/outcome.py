@@ -1,4 +1,4 @@
-"""How a harness ended. A value."""
+"""`Outcome`: how a harness ended."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from attrs import field, frozen
 
 
 class OutcomeKind(StrEnum):
-    """The ways to end."""
+    """The ways in which a harness ends."""
 
     COMPLETED = "completed"
-    """`is_complete()` was true."""
+    """`is_complete()` returned true."""
     FINISHED = "finished"
     """`execute()` returned."""
     EXHAUSTED = FINISHED
     """Earlier name of `FINISHED`."""
     STOPPED = "stopped"
-    """It was told to stop; it can be resumed."""
+    """The harness was told to stop; it can be resumed."""
     FAILED = "failed"
-    """It crashed and is not started again."""
+    """The harness crashed and is not restarted."""
     GAVE_UP = "gave_up"
-    """It crashed more often than its intensity allows."""
+    """The harness crashed more often than its intensity allows."""
     BUDGET_SPENT = "budget_spent"
     BLOCKED = "blocked"
     """The harness waits for human action."""
@@ -37,16 +37,16 @@ class Outcome:
 
     kind: OutcomeKind
     cause: str = ""
-    """A sentence; empty where the kind says it all."""
+    """One sentence; empty where the kind is sufficient."""
     step: int = 0
-    """The last recorded step."""
+    """Number of the last recorded step."""
     attempt: int = 0
     error: BaseException | None = field(default=None, eq=False)
-    """What it raised, if it failed in this run."""
+    """The error that it raised, if it failed in this run."""
 
     @property
     def ok(self) -> bool:
-        """Whether it neither failed nor gave up."""
+        """Whether the harness neither failed nor gave up."""
         return self.kind not in (OutcomeKind.FAILED, OutcomeKind.GAVE_UP)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What readers get: committed steps, committed records of any kind, and what is known of a harness. Values."""
+"""What readers return: committed steps, records of any kind, and what is known of a harness."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orchestrator.lifecycle import Status
 
 @frozen
 class StepRecord:
-    """A committed step: the fields of `Step`, and where it stands."""
+    """A committed step: the fields of `Step`, with its place in the store."""
 
     harness: str
     attempt: int
@@ -31,39 +31,39 @@ class StepRecord:
 
 @frozen
 class Record:
-    """Anything committed: a step, a lifecycle event or a message."""
+    """A committed record: a step, a lifecycle event or a message."""
 
     seq: int
     harness: str
-    """Empty for what concerns all of them."""
+    """Name of the harness; empty if the record concerns all harnesses."""
     attempt: int
     step: int
     time_us: int
     kind: str = field(converter=current_kind)
     """`step`, `message`, `intent`, `outcome`, `output`, `latch`, `loop_blocked`, or the `kind` of an event."""
     body: str
-    """JSON object."""
+    """Body of the record, a JSON object."""
     run: str = ""
-    """The life of the program that wrote it; empty for messages."""
+    """The run that wrote it; empty for messages."""
 
     @property
     def timestamp(self) -> datetime:
-        """The wall time of the record."""
+        """Wall time of the record."""
         return datetime.fromtimestamp(self.time_us / 1e6, UTC)
 
 
 @frozen
 class EffectRecord:
-    """What is known of one effect."""
+    """The known history of one effect."""
 
     harness: str
     step_number: int
-    """The step it belongs to, recorded or being made."""
+    """Number of the step it belongs to, recorded or in progress."""
     key: str
     attempt: int
-    """The one that began it last."""
+    """The attempt that last began it."""
     seq: int
-    """Of its newest intent."""
+    """`seq` of its newest intent."""
     time_us: int
     outcome: EffectOutcome
     arguments: Any
@@ -71,34 +71,34 @@ class EffectRecord:
     reason: str
     idempotent: bool
     settled_by: str = ""
-    """`operator` if a person has said what became of it."""
+    """`operator` if a person settled the outcome."""
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows what became of it; of a harness that runs, it may be under way."""
+        """Whether its outcome is unknown; for a running harness, it may be in progress."""
         return self.outcome in OPEN and not self.idempotent
 
 
 @frozen
 class ChildRecord:
-    """A harness that another has started, as of the step it was started with."""
+    """A harness that another harness started, with the step that started it."""
 
     harness: str
-    """Who has started it."""
+    """Name of the parent."""
     step_number: int
     seq: int
     name: str
-    """Its durable name; empty if the record is not what was written."""
+    """The child's durable name; empty if the record is damaged."""
     body: str
-    """JSON object: `child`, `factory`, and whatever else it was started with."""
+    """JSON object: `child`, `factory`, and its other start options."""
     status: Status | None = None
-    """Where it is in its life; None if it has not begun."""
+    """Status of the child; None if it has not begun."""
     harness_class: str = ""
-    """Of it, when it was last started."""
+    """Class of the child when it was last started."""
 
 
 def name_in(body: str) -> str:
-    """Return the name of the harness that the body of a record of one tells of; empty if it tells of none."""
+    """Return the child's name in the body of a `child` record; empty if there is none."""
     try:
         found: object = msgspec.json.decode(body)["child"]
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -108,22 +108,22 @@ def name_in(body: str) -> str:
 
 @frozen
 class ApprovalRecord:
-    """All that is on record of one request for an approval. What it is worth, `harnesses.effects.approval.stand` says."""
+    """All that is recorded of one approval request. `harnesses.effects.approval.stand` says whether it is valid."""
 
     id: str
     harness: str
     step_number: int
-    """The step it was asked in, recorded or being made."""
+    """Number of the step that made the request, recorded or in progress."""
     seq: int
-    """Of the request."""
+    """`seq` of the request."""
     time_us: int
-    """When it was asked."""
+    """Wall time of the request, microseconds since 1970."""
     case: Case
 
 
 @frozen
 class HarnessRecord:
-    """What a store knows of one harness."""
+    """The store's knowledge of one harness."""
 
     name: str
     status: Status
@@ -131,7 +131,7 @@ class HarnessRecord:
     current_step: int
     harness_class: str
     owned: bool
-    """Whether a living process runs it now."""
+    """Whether a living process is running it."""
     last_time_us: int
     event: dict[str, Any]
-    """Fields of the last lifecycle event: the cause of a failure, the due time of a restart."""
+    """Fields of the last lifecycle event, such as the cause of a failure or the due time of a restart."""

@@ -1,11 +1,11 @@
-"""Restart or not, in OTP's words. Pure: the time is an argument, and so is chance.
+"""The restart policy, in OTP's terms. Pure: time and the random number are arguments.
 
     restart      crashed   ended normally
     permanent    again     again
     transient    again     stop
     temporary    stop      stop
 
-`again` becomes `give up` when there were `intensity.restarts` restarts within `intensity.period_s` seconds already.
+`again` becomes `give up` after `intensity.restarts` restarts within `intensity.period_s` seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attrs import field, frozen, validators
 
 
 class Restart(StrEnum):
-    """When a harness that has ended is started again."""
+    """When a harness that has ended is restarted."""
 
     PERMANENT = "permanent"
     TRANSIENT = "transient"
@@ -31,12 +31,12 @@ class Strategy(StrEnum):
     ONE_FOR_ONE = "one_for_one"
     ONE_FOR_ALL = "one_for_all"
     REST_FOR_ONE = "rest_for_one"
-    """It and those started after it."""
+    """The crashed harness and those started after it."""
 
 
 @frozen
 class Intensity:
-    """How many restarts within how long are put up with."""
+    """How many restarts are allowed within a period."""
 
     restarts: int = field(default=5, validator=validators.ge(0))
     period_s: float = field(default=60.0, validator=validators.gt(0))
@@ -44,31 +44,31 @@ class Intensity:
 
 @frozen
 class Backoff:
-    """How long to wait before a restart: `base_s`, then `factor` times as long each time, up to `cap_s`."""
+    """Delay before a restart: `base_s`, multiplied by `factor` for each further restart, at most `cap_s`."""
 
     base_s: float = field(default=0.1, validator=validators.ge(0))
     factor: float = field(default=2.0, validator=validators.ge(1))
     cap_s: float = field(default=30.0, validator=validators.ge(0))
     jitter: float = field(default=0.2, validator=[validators.ge(0), validators.le(1)])
-    """Share of the delay that chance may take away, so that harnesses which fell together do not rise together."""
+    """Share of the delay, from 0 to 1, that is removed at random, so that harnesses which crashed together restart apart."""
 
 
 @frozen
 class Again:
-    """Start it again."""
+    """Restart the harness."""
 
     restarts: tuple[float, ...]
-    """The restarts still within the period, oldest first, this one included."""
+    """Times of the restarts still within the period, oldest first, including this one."""
 
 
 @frozen
 class Stop:
-    """Leave it ended."""
+    """Leave the harness ended."""
 
 
 @frozen
 class GiveUp:
-    """It has crashed too often."""
+    """The harness crashed too often."""
 
 
 Decision: TypeAlias = Again | Stop | GiveUp
@@ -84,7 +84,7 @@ _AGAIN = {
 
 
 def decide(restart: Restart, intensity: Intensity, *, crashed: bool, restarts: Sequence[float], now: float) -> Decision:
-    """Return whether a child that has just exited is started again.
+    """Decide whether to restart a child that has just exited.
 
     Args:
         restarts: times of earlier restarts, seconds, oldest first.
@@ -102,14 +102,14 @@ def decide(restart: Restart, intensity: Intensity, *, crashed: bool, restarts: S
 
 
 def delay_s(backoff: Backoff, restarts: int, chance: float) -> float:
-    """Return the seconds to wait before the `restarts`-th restart in a row (from 1); `chance` is in [0, 1)."""
+    """Return the delay in seconds before the `restarts`-th restart in a row (from 1); `chance` is in [0, 1)."""
     doublings = min(restarts - 1, 64)
     delay = min(backoff.cap_s, backoff.base_s * backoff.factor**doublings)
     return delay * (1 - backoff.jitter * chance)
 
 
 def affected(strategy: Strategy, children: Sequence[str], crashed: str) -> tuple[str, ...]:
-    """Return which of `children` (in the order they were started) are restarted when one has crashed, in that order."""
+    """Return which of `children`, in start order, are restarted when `crashed` has crashed, in the same order."""
     match strategy:
         case Strategy.ONE_FOR_ONE:
             return (crashed,)

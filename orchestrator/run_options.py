@@ -1,4 +1,4 @@
-"""What a run was started with: the options of `Orchestrator`, checked."""
+"""The options of `Orchestrator`, validated."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from orchestrator.restart import Backoff
 
 @frozen(kw_only=True)
 class RunOptions:
-    """The options; `Orchestrator` says what each means.
+    """The options of a run; see `Orchestrator` for their meaning.
 
     Raises:
-        UsageError: one is not as expected.
+        UsageError: an option is invalid.
     """
 
     backoff: Backoff
@@ -33,13 +33,13 @@ class RunOptions:
     redact: bool
     max_record_bytes: int
     wanted: Wanted
-    """Where the run can be watched."""
+    """Monitoring services that the run is to have."""
     processors: Sequence[Processor]
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(cast(object, self.redact), bool):
             raise UsageError(f"redact: expected True or False, was {self.redact!r:.100}")
         if not all(map(callable, self.processors)):
-            raise UsageError(f"processors: expected functions, as structlog has them, was {self.processors!r:.200}")
+            raise UsageError(f"processors: expected functions, as structlog takes them, was {self.processors!r:.200}")
         check_record_bytes(self.max_record_bytes)
         check_seconds(grace_s=self.grace_s, drain_s=self.drain_s, deadline_s=self.deadline_s)

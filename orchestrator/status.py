@@ -1,6 +1,6 @@
-"""Where every harness of a store stands, as it is shown: its status now, why, and what it waits for a person to say.
+"""The status of every harness of a store as it is shown: current status, cause, and pending approvals.
 
-What is shown was audited first: of a record that cannot be trusted that is said, and nothing can be answered to it.
+Approval records are audited first: one that cannot be trusted is marked so, and cannot be answered.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from orchestrator.text.command_hints import command, for_store, way_to_resume
 from orchestrator.text.json_text import json_line, stamp_us
 
 INTERRUPTED = "interrupted"
-"""Shown instead of a status that only a living program can keep."""
+"""Shown instead of a status that only a living program can have."""
 OVER = "over"
-"""Instead of `pending`, of a request whose step has been recorded without it: nothing can be done with it any more."""
+"""Shown instead of `pending` for a request whose step was recorded without using it; it can no longer be answered."""
 NO_LIVES: Mapping[str, Live] = {}
 _RECENT = 10
-"""So many of the last steps say how long one usually takes."""
+"""How many of the last steps are used to estimate the usual duration of a step."""
 _NEEDS_OWNER = (Status.RUNNING, Status.BACKING_OFF)
 
 
 def shown_status(record: HarnessRecord) -> str:
-    """Return the status as it is now: a harness whose program is gone does not run, whatever the last event was."""
+    """Return the current status: a harness whose program is gone is interrupted, whatever its last event was."""
     return INTERRUPTED if record.status in _NEEDS_OWNER and not record.owned else record.status.value
 
 
 _REOPEN = "; `orchestrator approvals reopen "
-"""Begins what is to be done in the cause of a denial."""
+"""Marks the remedy in the cause of a denial."""
 
 
 def cause(record: HarnessRecord, location: str = "", *, reopened: Collection[str] = (), is_any_running: bool = True) -> str:
-    """Return why a harness is where it is; empty where its status says it all.
+    """Return why a harness has its status; empty where the status is sufficient.
 
     Args:
-        location: of the store, for the command that is named.
-        reopened: the ids of requests of its step that a person has reopened.
-        is_any_running: whether a program runs on the store: else there is none to start it in.
+        location: path of the store, for the commands in the text.
+        reopened: ids of requests of its current step that were reopened.
+        is_any_running: whether a program is running on the store, so that `orchestrator start` can work.
     """
     if shown_status(record) == INTERRUPTED:
         return f"its program is gone; to go on: `{command(location, 'run', 'FILE')}`"
@@ -59,36 +59,36 @@ def cause(record: HarnessRecord, location: str = "", *, reopened: Collection[str
     said, start = str(record.event.get("cause") or ""), f"`orchestrator start {record.name}`"
     what, _, remedy = said.rpartition(_REOPEN)
     if remedy.partition("`")[0] in reopened:
-        said = f"{what}; it is reopened: {start} has it asked anew"
+        said = f"{what}; it is reopened: {start} makes it ask again"
     return for_store(said if is_any_running else said.replace(start, "`orchestrator run FILE`"), location)
 
 
 @frozen
 class At:
-    """What a harness is at."""
+    """The status of one harness as it is shown."""
 
     record: HarnessRecord
     activity: str
-    """See `orchestrator.runtime.activity`."""
+    """Current activity; see `orchestrator.runtime.activity`."""
     cause: str
-    """See `cause`."""
+    """Cause of the status; see `cause`."""
     live: Live | None = None
     age_s: float | None = None
-    """Of the step under way, where it runs: since the last one was recorded or the attempt began."""
+    """Seconds since the last recorded step or the beginning of the attempt; None if the harness is not running."""
     until_us: int = 0
-    """When it is started again, where it backs off."""
+    """Time of its restart, microseconds since 1970; 0 unless it is backing off."""
     asks: Shown | None = None
-    """What it waits to be approved."""
+    """The approval that it waits for."""
     asks_in_words: str = ""
     parent: str = ""
-    """Who has started it, if another harness has."""
+    """The harness that started it; empty if none did."""
 
 
 def look(reader: Roster, lives: Mapping[str, Live]) -> list[At]:
-    """Return what each harness is at.
+    """Return the status of each harness.
 
     Args:
-        lives: what the programs that run them say, by name; of others only the age of a step is known.
+        lives: live data from the programs that run them, by name; without it only the age of a step is known.
     """
     known, parents = _approvals(reader), {child.name: child.harness for child in reader.children()}
     asked = {one.record.harness: one for one in known if one.is_pending}
@@ -113,20 +113,20 @@ def _at(reader: Roster, record: HarnessRecord, why: str, live: Live | None, asks
 
 
 def _recent(reader: Roster, name: str, after: int) -> list[float]:
-    """Return when the last steps were made, seconds since 1970."""
+    """Return the times of the last steps, seconds since 1970."""
     if isinstance(reader, Timed):
         return [us / 1e6 for us in reader.step_times(name, after=after)]
     return [step.timestamp.timestamp() for step in reader.steps(name, after=max(after, 0))]
 
 
 def json_status(reader: Roster, lives: Mapping[str, Live] = NO_LIVES) -> Iterator[str]:
-    """Yield what is known of each harness, a line of JSON each; see `look`."""
+    """Yield the status of each harness as a line of JSON; see `look`."""
     latched = _latched_beside(reader)
     yield from (json_line(_fields(at, latched, reader.location)) for at in look(reader, lives))
 
 
 def lives_in(lines: Iterable[str]) -> dict[str, Live]:
-    """Return what a program has said in its own `json_status`, by name; nothing of what is not as it says it."""
+    """Parse live data from the `json_status` of a running program, by name; malformed lines are skipped."""
     found: dict[str, Live] = {}
     for text in lines:
         try:
@@ -176,16 +176,16 @@ def _fields(at: At, latched: Collection[str], location: str) -> dict[str, Any]:
 
 @frozen
 class Shown:
-    """A request, and where it stands."""
+    """An approval request, and its standing."""
 
     record: ApprovalRecord
     standing: Standing
     request: dict[str, Any]
     """Its fields; empty if they cannot be read."""
     is_current: bool
-    """Whether the step that it was asked in is still being made."""
+    """Whether the step that made the request is still in progress."""
     left_s: float = 0.0
-    """For how long it is good yet."""
+    """Seconds until the request expires."""
 
     @property
     def word(self) -> str:
@@ -194,16 +194,16 @@ class Shown:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a person is needed."""
+        """Whether it waits for an answer."""
         return self.word in (Word.PENDING, Word.INVALID) and self.is_current
 
 
 def known_approvals(reader: Roster, name: str | None, *, every: bool) -> list[Shown]:
-    """Return what was asked, by one harness or by all: what waits for a person, or everything.
+    """Return approval requests of one harness or of all: the pending ones, or every one.
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: the key that the records are signed with cannot be read.
+        UsageError: the signing key of the records cannot be read.
     """
     records = reader.approvals(name)
     if not records:
@@ -226,21 +226,23 @@ def known_approvals(reader: Roster, name: str | None, *, every: bool) -> list[Sh
 def _secret_of(store: Roster) -> bytes:
     secret, path = secret_of(store), path_of(store)
     if secret is None and path is None:
-        raise UsageError("the store says no key: expected `secret`, or `path`, beside which it is; see store.capabilities")
+        raise UsageError(
+            "the store gives no signing key: expected `secret`, or the `path` that the key file is beside (store.capabilities)"
+        )
     return read_secret(path) if secret is None and path is not None else secret or b""
 
 
 def pending_approvals(reader: Roster) -> int:
-    """Return how many requests wait for a person.
+    """Return how many requests are pending.
 
     Raises:
-        UsageError: the key that the records are signed with cannot be read.
+        UsageError: the signing key of the records cannot be read.
     """
     return len(known_approvals(reader, None, every=False))
 
 
 def _approvals(reader: Roster) -> list[Shown]:
-    """Return everything that was asked; nothing where that cannot be read."""
+    """Return all requests; empty if they cannot be read."""
     try:
         return known_approvals(reader, None, every=True)
     except UsageError:
@@ -267,22 +269,21 @@ def _request_of(record: ApprovalRecord) -> dict[str, Any]:
 
 
 def which(switch: KillSwitch) -> Mapping[str, Mapping[str, Any]]:
-    """Return what is latched, and what was said of it.
+    """Return which kill switches are on, with their recorded text.
 
     Raises:
-        UsageError: the folder cannot be looked at; then no effect may begin.
+        UsageError: the folder cannot be read; no effect may begin then.
     """
     try:
         return switch.which()
     except OSError as error:
         raise UsageError(
-            f"the kill switch {switch.folder} cannot be looked at: {error.strerror}; so no effect may begin; "
-            "check its permissions"
+            f"the kill switch {switch.folder} cannot be read: {error.strerror}; so no effect may begin; check its permissions"
         ) from error
 
 
 def latched_names(switch: KillSwitch) -> Collection[str]:
-    """Return whose effects may not begin, `@all` or names; all, if the kill switch cannot be looked at."""
+    """Return the harnesses whose effects may not begin, `@all` or names; `@all` if the kill switch cannot be read."""
     try:
         return which(switch)
     except UsageError:

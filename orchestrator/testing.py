@@ -1,10 +1,10 @@
-"""What you need to test a harness of your own, or a program around it, without a disk and without chance.
+"""Helpers for testing a harness or a program around it, without a disk and deterministically.
 
-run_to_end      runs a harness in an orchestrator of its own and gives back what it recorded
-run_in_lives    the same, but the program dies every few steps, and a new harness goes on with what is on record
+run_to_end      runs a harness in an orchestrator of its own and returns what it recorded
+run_in_lives    the same, but the program dies every few steps, and a new harness resumes from the records
 FaultyStore     any store, with a fault of your choice at a commit of your choice
 
-With the autojump clock of `trio.testing` none of them waits. A store of your own is for `orchestrator.store.conformance`.
+With the autojump clock of `trio.testing` none of them waits. `orchestrator.store.conformance` tests a store of your own.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ Fault: TypeAlias = Exception | Callable[[], object]
 
 @frozen
 class Finished(Generic[StateT, InputT, OutputT]):
-    """What a harness did until its end."""
+    """The result of running a harness to its end."""
 
     outcome: Outcome
     state: StateT
-    """After its last recorded step."""
+    """State after its last recorded step."""
     steps: tuple[StepRecord, ...]
-    """All of them, from 1; `input` and `output` have the types that the harness declares."""
+    """All recorded steps, from 1; `input` and `output` have the types that the harness declares."""
     lives: int
-    """How often the program was started for it."""
+    """How often the program was started."""
     store: Store
 
 
@@ -65,14 +65,14 @@ async def run_to_end(
     restart: Restart | str = Restart.TRANSIENT,
     step_timeout_s: float | None = None,
 ) -> Finished[StateT, InputT, OutputT]:
-    """Run `harness` until it ends, and return what it recorded. One that fails has an outcome that says so.
+    """Run `harness` until it ends, and return what it recorded. A failure is reported in the outcome, not raised.
 
     Args:
         store: default is a new one in memory.
-        messages: are in its mailbox from the beginning.
+        messages: put into its mailbox before it starts.
 
     Raises:
-        ExceptionGroup: of `StoreLost`, or of what kept the harness from being started.
+        ExceptionGroup: of `StoreLost`, or of the error that prevented the harness from starting.
     """
     store = MemoryStore() if store is None else store
     handle: Handle | None = None
@@ -84,7 +84,7 @@ async def run_to_end(
                 handle.send(message)
             steps = [step async for step in handle.steps()]
     except* HarnessFailed:
-        # It is in the outcome.
+        # The outcome has the error.
         pass
     assert handle is not None
     assert handle.outcome is not None
@@ -107,9 +107,9 @@ async def run_in_lives(
     step's commit and the moment `execute()` would have been resumed; the rest come before the commit, and lose the step.
 
     Args:
-        make: returns a new harness, as it is when the program starts.
+        make: returns a new harness, as the program makes it at each start.
         steps_each: how many steps each life records.
-        max_lives: after so many it is given up.
+        max_lives: limit on the number of lives.
 
     Raises:
         StoreError: it had not ended after `max_lives`.
@@ -135,13 +135,13 @@ def kill_this_process() -> None:
 
 
 class FaultyStore:
-    """A store with a fault. All else it leaves to `store`.
+    """A store that fails at a chosen commit and otherwise delegates to `store`.
 
     Args:
-        fault: an error, which is raised, or a function, which is called.
-        at: the commit at which it happens, from 1.
-        after: whether that commit is carried out first, so that it is durable but nobody learns of it. Otherwise nothing
-            of it is written, unless `fault` is a function that returns.
+        fault: an error to raise, or a function to call.
+        at: number of the failing commit, from 1.
+        after: whether that commit is carried out first, so that it is durable although the caller sees the fault. Otherwise
+            nothing of it is written, unless `fault` is a function that returns.
         only_steps: whether to count only the commits that carry a step.
     """
 
@@ -152,7 +152,7 @@ class FaultyStore:
         self.path = path_of(store)
         self.secret = secret_of(store)
         self.commits = 0
-        """How many there were, of those that count."""
+        """Number of commits that were counted."""
         self._fault = fault
         self._at, self._after, self._only_steps = at, after, only_steps
 
@@ -170,7 +170,7 @@ class FaultyStore:
         sent: Sequence[SentRow] = (),
         wait: bool = True,
     ) -> Committed:
-        """Commit, or fail; see `Store.commit`."""
+        """Commit, or raise the fault; see `Store.commit`."""
         if steps or not self._only_steps:
             self.commits += 1
         due = self.commits == self._at and bool(steps or not self._only_steps)

@@ -1,9 +1,9 @@
-"""Prove that nobody has changed a store since it was written, or name what was: `python verify_alone.py run.db [HEAD]`.
+"""Verify that a store is unchanged since it was written, or name what was changed: `python verify_alone.py run.db [HEAD]`.
 
-It stands alone: the standard library, and nothing of the program that wrote the store. HEAD is a head that was noted
-elsewhere, a file or a hash; else the one beside the store. Exit code 0: untouched; 5: not so. `seals.py` in
-`orchestrator/store/integrity` tells what a seal is made of, `residue.py` what is left where a store was pruned. There is no
-key: who writes all seals anew, and the head, is found out by a HEAD of yours only.
+Needs only the standard library, and nothing of the program that wrote the store. HEAD is a head that was kept elsewhere, a
+file or a hash; default is the file beside the store. Exit code 0: unchanged; 5: changed. `seals.py` in
+`orchestrator/store/integrity` describes a seal, `residue.py` what remains where a store was pruned. The chain has no key:
+only a HEAD kept elsewhere detects someone who rewrites all seals and the head file.
 """
 
 # pyright: basic, reportUnusedExpression=false
@@ -18,7 +18,7 @@ from zlib import crc32
 
 SAVED = "kind = 'step' AND state IS NOT NULL"
 INDEXES = {"step_index": "kind = 'step'", "effect_index": "kind IN ('intent', 'outcome')", "snapshots": SAVED}
-# All that may be in `sqlite_master`, in its order, each with a hash of its row, and how much of it each version has.
+# Every allowed row of `sqlite_master`, in order, each with a hash; SHAPES says which of them each version has.
 OBJECTS = """
 table/records/290fc3457bd59bf8 table/step_index/01bcbea22226713e table/snapshots/4854d2abafe2d18c
 table/harnesses/73f2c0613431a0da index/sqlite_autoindex_harnesses_1/d1cdbadb994b2f7f table/claims/e7b91d43ee144cf8
@@ -38,7 +38,7 @@ SHAPES = {5: SHAPE[:21], 6: SHAPE[:26], 7: SHAPE[:27], 8: SHAPE[:29]}
 SHAPES[9] = [*SHAPE[:3], SHAPE[29], *SHAPE[4:6], SHAPE[30], *SHAPE[7:11], *SHAPE[12:29], *SHAPE[31:34]]
 SHAPES[10] = [*(one for one in SHAPES[9] if one != SHAPE[14]), SHAPE[34]]
 SCHEMA = "SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master ORDER BY rowid"
-SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) > 8000000 THEN 0 ELSE {0} END"  # 0: it is large
+SMALL = "CASE WHEN typeof({0}) = 'text' AND length(CAST({0} AS BLOB)) > 8000000 THEN 0 ELSE {0} END"  # 0: large value
 RECORDS = f"""SELECT seq, harness, epoch, attempt, step, time_us, kind, {SMALL.format("body")}, {SMALL.format("state")}
 FROM records WHERE seq > ? AND seq <= ? ORDER BY seq"""
 STEPS = """SELECT seq FROM (SELECT seq, step, lag(step, 1, CASE WHEN ? THEN step - 1 ELSE 0 END) OVER (PARTITION BY harness
@@ -48,7 +48,7 @@ BASE = """SELECT notes FROM seals WHERE substr(notes, 1, 15) = '[["",["pruned",'
 
 
 def connect(path):
-    """Open a file to read; where nothing can be written beside it, its log is read into memory, or there is none."""
+    """Open a file for reading. Where nothing can be written beside it, its write-ahead log is read into memory."""
     uri, log = f"{path.as_uri()}?mode=ro", Path(f"{path}-wal")
     db = sqlite3.connect(uri, uri=True, isolation_level=None)
     try:
@@ -67,7 +67,7 @@ def utf8(value):
 
 
 def mark_of(db, row, *digests):
-    """Have what is hashed of a record taken in, of a large one a megabyte at a time; return its mark."""
+    """Feed the bytes of a record to the digests, a large one a megabyte at a time; return its mark."""
     body, state = (
         b"" if value is None else utf8(value) if value != 0 else db.blobopen("records", name, row[0], readonly=True)
         for name, value in (("body", row[7]), ("state", row[8]))
@@ -81,7 +81,7 @@ def mark_of(db, row, *digests):
 
 
 def read_seal(first, last, text, marks):
-    try:  # what nobody can have written so, is None
+    try:  # values that no program can have written are None
         numbers = {first + at // 4: int.from_bytes(marks[at : at + 4], "little") for at in range(0, len(marks), 4)}
         notes = [(table, tuple(key), hash) for table, key, hash in json.loads(text)]
         sound = len(marks) == 4 * (last - first + 1) and all((table or "_").isidentifier() for table, _, _ in {*notes})
@@ -91,7 +91,7 @@ def read_seal(first, last, text, marks):
 
 
 def read_residue(first, last, marks):
-    try:  # what has stayed under seals that were pruned: its numbers and marks
+    try:  # what remains under pruned seals: their numbers and marks
         pairs = [marks[at : at + 12] for at in range(0, len(marks), 12)]
         numbers = {int.from_bytes(pair[:8], "little"): int.from_bytes(pair[8:], "little") for pair in pairs}
         return ([], numbers) if len(marks) % 12 == 0 and isinstance(first, int) and isinstance(last, int) else None
@@ -100,7 +100,7 @@ def read_residue(first, last, marks):
 
 
 def look_at_schema(db, found):
-    """Hold every row of the schema against what it has to be; return whether tables can be read."""
+    """Compare every row of the schema with the expected one; return whether tables can be read."""
     (version,), (application,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("user_version", "application_id"))
     rows, due = db.execute(SCHEMA).fetchall(), SHAPES.get(version, [])
     there = [f"{row[0]}/{row[1]}/{sha256(ascii(row[:4]).encode()).hexdigest()[:16]}" for row in rows]
@@ -125,7 +125,7 @@ def look_at_schema(db, found):
 
 
 def read_base(db):
-    """Return position, hash and last record of the last seal that was pruned, by whom and when, as the chain says."""
+    """Return position, hash and last record of the last pruned seal, who pruned it and when, from the chain."""
     nothing = (0, "", 0, "", 0)
     try:
         _, *base = json.loads(db.execute(BASE).fetchone()[0])[0][1]
@@ -135,10 +135,10 @@ def read_base(db):
 
 
 def walk(db, base, found):
-    """Hold the records against the seals; return what was noted of other rows, the seals, and how many have none yet."""
+    """Compare the records with the seals; return the noted hashes of other rows, the seals, and the unsealed count."""
     noted, seals, expected, actual, tail, before, sealed, position = {}, {}, {}, {}, {}, "", 0, 0
     for seal in [*db.execute(SEALS.format("<="), base[:1]), None, *db.execute(SEALS.format(">"), base[:1])]:
-        if seal is None:  # from here on the chain is as it was written; before, nothing may be but what a residue covers
+        if seal is None:  # From here on the chain is complete; before it, only what a residue covers may exist.
             rest = db.execute(RECORDS, (sealed or -(1 << 63), base[2])) if base[0] else ()
             actual.update((row[0], mark_of(db, row)) for row in rest)
             (position, before, sealed), seals = base[:3], {base[0]: base[1:3]} if base[0] else {}
@@ -166,7 +166,7 @@ def walk(db, base, found):
         noted.update(((table, key), of_row) for table, key, of_row in read[0] if table)
         sealed, seals[position] = last, (hash, last)
     held = set(db.execute("SELECT id, epoch FROM harnesses WHERE owner IS NOT NULL"))
-    for row in db.execute(RECORDS, (sealed or -(1 << 63), (1 << 63) - 1)):  # what has no seal yet
+    for row in db.execute(RECORDS, (sealed or -(1 << 63), (1 << 63) - 1)):  # records that are not sealed yet
         found += [(sealed + len(tail) + 1, "dropped", "record")] * (row[0] != sealed + len(tail) + 1)
         if row[6] not in ("step", "intent", "outcome", "output") or row[1:3] not in held:
             found.append((row[0], "inserted", "record"))
@@ -176,7 +176,7 @@ def walk(db, base, found):
 
 
 def compare(expected, actual, tail, found):
-    """Tell what has become of a record by whether its mark is elsewhere now, and if another is in its place."""
+    """Report what happened to a record: whether its mark is found elsewhere, and whether another record is in its place."""
     wrong = sorted(seq for seq in expected.keys() | actual.keys() if expected.get(seq) != actual.get(seq))
     gone, come = {expected.get(seq) for seq in wrong}, {*(actual.get(seq) for seq in wrong), *tail.values()}
     last = max([*actual, *tail], default=0)
@@ -190,11 +190,11 @@ def compare(expected, actual, tail, found):
 
 
 def look_beside(db, base, noted, found):
-    """Hold other rows against what was noted of each last, and the indexes against the records."""
+    """Compare other rows with their last noted hashes, and the indexes with the records."""
     for table in sorted({table for table, _ in noted}):
         kept = {key: of_row for (of, key), of_row in noted.items() if of == table and of_row is not None}
         rows, key = [("user_version", *db.execute("PRAGMA user_version").fetchone())], ["name"]
-        if table == "sqlite_master":  # its objects are held against what they have to be, whatever was noted of them
+        if table == "sqlite_master":  # Schema objects are compared with the expected ones, whatever was noted of them.
             kept = {at: of_row for at, of_row in kept.items() if at == ("user_version",)}
         else:
             key = [name for _, name in sorted((row[5], row[1]) for row in db.execute(f"PRAGMA table_info({table})") if row[5])]
@@ -226,7 +226,7 @@ def look_at_head(head, seals, found):
 
 
 def verify(path, head):
-    """Return what is wrong as (number of the record or None, what, where), the first record first, and what is there."""
+    """Return what is wrong, as (number of the record or None, what, where) in order of records, and a summary."""
     found, seals, unsealed, base = [(None, "dropped", "head")] * (head is None), {}, 0, (0, "", 0, "", 0)
     try:
         db = connect(Path(path).resolve())
@@ -234,7 +234,7 @@ def verify(path, head):
         db.execute("PRAGMA trusted_schema = OFF")
         db.execute("BEGIN")
         if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-            db.close()  # its lock would keep a writer waiting
+            db.close()  # Its lock would make a writer wait.
             is_first = not head or [json.loads(head).get(name) for name in ("position", "last_seq")] == [1, 0]
             found = [(None, "cut off", "file")] * (not is_first)
             return found, "nothing is recorded: the store is just being made, or was when its program was killed"

@@ -1,1 +1,1 @@
-"""Readers that know the ready-made harnesses."""
+"""Readers that know the state classes of the ready-made harnesses."""

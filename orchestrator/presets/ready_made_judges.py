@@ -1,11 +1,11 @@
-"""Ready-made judges of stored steps: what they would say today, and where they said it then.
+"""Ready-made judges for stored steps: they compare today's verdict on a step with the recorded one.
 
-guardrails   a `Watch` with today's limits, against the `guardrail` records
-features     validators that only look, against the verdict in the output of a feature harness
-evidence     an `EvidencePolicy` and what makes a contract complete, against the verdict that a pipeline has recorded
-actions      the classifier of commands, against what was asked of people
+guardrails   a `Watch` with today's limits, compared with the `guardrail` records
+features     validators that run nothing, compared with the verdict in the output of a feature harness
+evidence     an `EvidencePolicy` and today's contract rules, compared with the verdict that a pipeline recorded
+actions      the classifier of commands, compared with the approvals that were requested
 
-One of them serves for one pass over the steps of one harness: guardrails and loops know the steps before.
+A judge serves one pass over the steps of one harness: the ones for guardrails and loops keep earlier steps in memory.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def guardrails(
     moment: Callable[[Any], datetime | None] | None = None,
     like: Like | None = None,
 ) -> Judge:
-    """Return a judge that holds these limits anew over stored steps; a verdict is the list of what was found.
+    """Return a judge that applies these limits to stored steps; a verdict is the list of findings.
 
-    What it knows at the first step it has from what was kept with the step before; at an attempt it takes up what it knew
-    itself, as a run does. Budgets and deadlines are not held by looking at steps, and not looked at here.
+    At the first step it starts from what the step before kept; at a new attempt it continues with its own data, as a run does.
+    Budgets and deadlines are not checked.
 
     Args:
-        figures: as for `Watch`; what it is given is typed if `like` is given here or to `rejudge`.
+        figures: as for `Watch`; its argument is typed if `like` is given here or to `rejudge`.
     """
     again = _Watching(Watch(rails, figures, moment=moment))
     return Judge("guardrails", again.findings, _findings_on_record, like=like)
@@ -64,7 +64,7 @@ class _Watching:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._last: tuple[int, int] | None = None
-        """Number and attempt of the step that was seen last."""
+        """Number and attempt of the last step seen."""
 
     def findings(self, look: Look) -> object:
         record = look.record
@@ -74,7 +74,7 @@ class _Watching:
             self._watch.restore(self._watch.kept(), lambda: look.before)
         self._last = record.step_number, record.attempt
         step = Step[Any, Any](record.step_number, record.timestamp, record.input, record.output, record.state_delta)
-        # The whole state, for what was read back has not the keys that a live delta has.
+        # The whole state, because a delta that was read back has other keys than a live one.
         delta = {"value": None} if look.before is not look.after else {}
         return [_pick_fields(asdict(found)) for found in self._watch.look(step, delta, lambda: look.after)]
 
@@ -91,17 +91,17 @@ def _pick_fields(finding: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def features(validator: OutcomeValidator[Any], *, like: Like = FeatureHarness) -> Judge:
-    """Return a judge that asks a validator about each try on record, given what the agent handed in; a verdict is a `Verdict`.
+    """Return a judge that runs a validator on each recorded try, with the agent's recorded answer; a verdict is a `Verdict`.
 
-    Two that both pass, or both do not, say the same, whatever they saw.
+    Two verdicts agree if both pass or both do not pass, whatever their reasons.
 
     Raises:
-        UsageError: the validator runs something. It says so itself, by `proves`; one that does not say is taken to.
+        UsageError: the validator runs something. It declares so by `proves`; without a declaration it is assumed to.
     """
     if proves(validator):
         raise UsageError(
-            f"validator {validator!r:.100} runs something, or does not say that it does not (`proves = False`): expected one "
-            "that only looks; nothing is run when steps are re-judged"
+            f"validator {validator!r:.100} runs something, or does not declare that it does not (`proves = False`): expected "
+            "one that only reads; nothing is run when steps are re-judged"
         )
 
     async def today(look: Look) -> object:
@@ -118,7 +118,7 @@ def features(validator: OutcomeValidator[Any], *, like: Like = FeatureHarness) -
 
 
 def _feature_of(look: Look) -> Feature | None:
-    """Return the feature that a step is about, as it was then."""
+    """Return the feature that a step is about, as it was at that step."""
     id = look.record.input.feature_id
     return next((feature for feature in look.before.features if feature.id == id), None)
 
@@ -127,11 +127,11 @@ def _feature_of(look: Look) -> Feature | None:
 
 
 def evidence(policy: EvidencePolicy, *, like: Like = PipelineHarness) -> Judge:
-    """Return a judge of what a pipeline has judged: the same contract, checks and evidence, by today's rules.
+    """Return a judge for a pipeline's verdicts: the same contract, checks and evidence, by today's rules.
 
-    Anew are: whether the contract can be read and is complete, and whether the evidence suffices. What was looked at, run and
-    said by a validator then is taken from the record, and so is what the evidence speaks of: no file is read.
-    A verdict is a `ValidatorContract`; two with one status say the same.
+    Evaluated again: whether the contract can be read and is complete, and whether the evidence suffices. Results of checks and
+    validators, and the content that the evidence refers to, are taken from the record: no file is read.
+    A verdict is a `ValidatorContract`; two agree if their statuses are the same.
     """
 
     def today(look: Look) -> object:
@@ -154,7 +154,7 @@ def evidence(policy: EvidencePolicy, *, like: Like = PipelineHarness) -> Judge:
 
 
 def _verdict_in(look: Look) -> ValidatorContract | None:
-    """Return the verdict that a step has recorded."""
+    """Return the verdict that a step recorded."""
     task = _task_of(look.after, look) if look.record.input.kind is MoveKind.JUDGE else None
     if task is None or not task.validation:
         return None
@@ -166,7 +166,7 @@ def _task_of(state: PipelineState, look: Look) -> TaskRecord | None:
 
 
 def _contract_checks(task: TaskRecord, look: Look) -> tuple[Sequence[str], list[Check]]:
-    """Return the stages of a task, and what its contract comes to today."""
+    """Return the stages of a task, and the checks of its contract by today's rules."""
     stages = [str(id) for note in look.before.plan if note.id == task.id for id in note.stages]
     assert task.built is not None
     if not (text := task.built.contract or task.builder):
@@ -183,13 +183,13 @@ def _contract_checks(task: TaskRecord, look: Look) -> tuple[Sequence[str], list[
 def actions(
     command_of: Callable[[Mapping[str, Any]], Command | None] | None = None, *, disposable: Collection[str] = ()
 ) -> Judge:
-    """Return a judge of the commands on record: that effects have run, and that people were asked for.
+    """Return a judge for recorded commands: those that effects ran, and those that approval was requested for.
 
-    A verdict is what each needs an approval for, `{"git push -f": ["git-force", "publish"]}`; on record is what a person was
-    asked for. The commands are read, and not run.
+    A verdict is the set of categories that each command needs approval for, `{"git push -f": ["git-force", "publish"]}`; the
+    recorded one is what approval was requested for. Commands are parsed, not run.
 
     Args:
-        command_of: from the body of an intent to its command; by default, what `GovernedCommands` records.
+        command_of: returns the command in the body of an intent; default reads what `GovernedCommands` records.
         disposable: as for `classify`.
     """
     command_of = command_of or _read_command
@@ -208,7 +208,7 @@ def actions(
 
 
 def _commands(look: Look, command_of: Callable[[Mapping[str, Any]], Command | None]) -> Iterator[tuple[Command, str, str]]:
-    """Yield each command of a step, the folder it works in, and the key of its effect."""
+    """Yield each command of a step, its working folder, and the key of its effect."""
     for kind, body in _bodies(look):
         command, folder = None, ""
         if kind == "intent":
@@ -236,7 +236,7 @@ def _bodies(look: Look) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _read_command(body: Mapping[str, Any]) -> Command | None:
-    """Return the command of an intent as `GovernedCommands` records it: the command, and the folder it runs in."""
+    """Return the command and working folder of an intent that `GovernedCommands` recorded."""
     match body.get("arguments"):
         case [str() | [*_] as command, str()] if _is_command(command):
             return cast(Command, command)
@@ -252,7 +252,7 @@ def _is_command(command: Any) -> bool:
 
 
 def _categories(body: Mapping[str, Any]) -> list[str]:
-    """Return what a person was asked for."""
+    """Return the categories that approval was requested for."""
     match body.get("arguments"):
         case {"categories": [*names]}:
             return sorted(map(str, names))

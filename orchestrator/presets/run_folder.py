@@ -1,10 +1,10 @@
-"""A harness as a run folder, from what is on record: of a live run as well as of one that is dead.
+"""A harness exported as a run folder, from its records: of a live run or a dead one.
 
-    a pipeline          exactly what its own run folder shows, and the artifacts that are kept on record
-    a feature list      tasks/<feature>/{prompt.md,validation.json}, verdicts as evidence, everything that happened as events
-    any other           everything that happened as events, and what it has attached
+    a pipeline          the same as its own run folder, and the recorded artifacts
+    a feature list      tasks/<feature>/{prompt.md,validation.json}, verdicts as evidence, all records as events
+    any other           all records as events, and all attachments
 
-The laws: nothing is read but the store; a file comes to its name when it is whole; and no name in the folder is an agent's.
+Invariants: only the store is read; a file gets its name when it is complete; no file name is chosen by an agent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from orchestrator.records import HarnessRecord, Record
 from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 
 _NOT_SHOWN = ("delta", "ticks", "governance")
-"""Of a step's body: how the store remembers it, not what happened."""
+"""Fields of a step's body that are storage details and not exported."""
 _STATUS = {
     Status.NEW: RunStatus.STARTED,
     Status.COMPLETED: RunStatus.DONE,
@@ -58,10 +58,10 @@ _STATUS = {
 
 
 def export_run_folder(reader: SqliteReader, name: str, output: Path) -> int:
-    """Write the run folder of a harness; return how many files it has.
+    """Write the run folder of a harness; return the number of its files.
 
     Raises:
-        UsageError: the folder cannot be written, or is something else's.
+        UsageError: the folder cannot be written, or holds something else.
         UnknownHarness: there is no such harness.
     """
     harness = find_harness(reader, name)
@@ -80,22 +80,22 @@ def export_run_folder(reader: SqliteReader, name: str, output: Path) -> int:
 
 
 def _pipeline(state: object) -> PipelineState | None:
-    """Return the state of a pipeline that has begun; None for any other."""
+    """Return the state of a pipeline that has begun; None for any other state."""
     if not isinstance(state, dict) or not str(cast(dict[str, object], state).get("layout", "")).startswith("pipeline/"):
         return None
     try:
         found = msgspec.convert(state, PipelineState, str_keys=True)
     except (msgspec.ValidationError, ValueError, TypeError) as error:
-        raise UsageError(f"the stored state is not that of a pipeline as it is written now: {error}") from error
+        raise UsageError(f"the stored state does not fit the current pipeline state: {error}") from error
     return found if found.run_id else None
 
 
 def _check_output(output: Path, folder: Folder) -> None:
-    """Make sure that a folder is new, empty, or an earlier export of the same run."""
+    """Raise unless a folder is new, empty, or an earlier export of the same run."""
     if not output.exists():
         return
     if output.is_symlink() or not output.is_dir():
-        raise UsageError(f"{output} is no directory: expected a new one; choose another")
+        raise UsageError(f"{output} is not a directory: expected a new one; choose another")
     if not any(output.iterdir()):
         return
     try:
@@ -107,18 +107,18 @@ def _check_output(output: Path, folder: Folder) -> None:
         raise UsageError(f"{output} has other files: expected a new or empty directory, or run {wanted}; choose another")
 
 
-# what happened
+# events
 
 
 def _records(reader: SqliteReader, harness: HarnessRecord) -> Iterator[Record]:
-    """Yield the records of a harness, those that are there now."""
+    """Yield the records of a harness that exist now."""
     for record in read_records(reader):
         if record.harness == harness.name and record.step <= harness.current_step + 1:
             yield record
 
 
 def _events(reader: SqliteReader, harness: HarnessRecord, pipeline: PipelineState | None) -> Iterator[Mapping[str, object]]:
-    """Yield what has happened: of a pipeline its own events, of any other every record."""
+    """Yield the events: a pipeline's own events, or every record of any other harness."""
     for record in _records(reader, harness):
         if record.kind == "task" and record.step <= harness.current_step:
             yield _read_body(record)
@@ -140,7 +140,7 @@ def _read_event(record: Record) -> dict[str, object]:
 
 
 def _evidence(reader: SqliteReader, harness: HarnessRecord) -> Iterator[Mapping[str, object]]:
-    """Yield what was attached as evidence, and the verdicts of a feature list."""
+    """Yield attached evidence, and the verdicts on the features of a list."""
     for record in _records(reader, harness):
         if record.step > harness.current_step:
             continue
@@ -152,7 +152,7 @@ def _evidence(reader: SqliteReader, harness: HarnessRecord) -> Iterator[Mapping[
 
 
 def _verdict(record: Record) -> dict[str, object] | None:
-    """Return the verdict on a feature as an entry, if that is what a step came to."""
+    """Return the verdict on a feature as an evidence entry; None if the step holds no verdict."""
     match decode(record.body):
         case {"input": {"feature_id": str(id)}, "output": {"verdict": {"passed": bool(passed), "evidence": str(said)}}}:
             status = "PASS" if passed else "FAIL"
@@ -172,7 +172,7 @@ def _stamp(record: Record) -> str:
     return str(stamp(record.timestamp))
 
 
-# harnesses that have no run folder of their own
+# harnesses without a run folder of their own
 
 
 def _folder_of(reader: SqliteReader, harness: HarnessRecord, state: object) -> Folder:
@@ -215,7 +215,7 @@ def _manifest(reader: SqliteReader, harness: HarnessRecord, state: object, featu
 
 
 def _features(state: object) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the features of a list with their standings; nothing for another state."""
+    """Return the features of a list with their status; empty for another state."""
     fields = cast(dict[str, Any], state) if isinstance(state, dict) else {}
     features, standings = fields.get("features"), fields.get("standings")
     if not isinstance(features, list) or not isinstance(standings, list):
@@ -225,7 +225,7 @@ def _features(state: object) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def _task_name(id: str) -> str:
-    """Return the name of a directory for a feature: its id, if that can be one, else words of it and its hash."""
+    """Return a directory name for a feature: its id if that is a valid name, else words of it and a hash."""
     return id if is_id(id) else f"{slug(id)[:48]}-{hashlib.sha256(id.encode(errors='replace')).hexdigest()[:12]}"
 
 

@@ -123,10 +123,10 @@ def _refusal(name: str, id: str, key: str, action: Action, standing: Standing) -
     if standing.word is Word.DENIED:
         return ApprovalDenied(
             f"{what} was denied by {standing.by}{because}; `orchestrator approvals reopen {id}` and "
-            f"`orchestrator start {name}` have it asked anew"
+            f"`orchestrator start {name}` make it ask again"
         )
     if standing.word is Word.EXPIRED:
-        return ApprovalExpired(f"{what}: its request {id} has expired; `orchestrator start {name}` has it asked anew")
+        return ApprovalExpired(f"{what}: its request {id} has expired; `orchestrator start {name}` makes it ask again")
     return ApprovalInvalid(
         f"{what}: the record of its approval {id} cannot be trusted{because}; find out who has changed the store, "
         "and restore it from a copy"

@@ -1,1 +1,1 @@
-"""The runtime: children, their attempts, their supervision, and failures around them."""
+"""The runtime: children, their attempts, supervision, and reporting of failures."""

@@ -1,15 +1,15 @@
-"""What a harness is at, told apart where its status alone does not: one table, and a loop over it. Pure; time is an argument.
+"""The activity of a harness: finer than its status, decided by one table. Pure; time is an argument.
 
-    blocked       a guardrail has stopped it                                     halted
-    running       it waits for a person's approval                               waiting_for_approval
-                  it works, for longer on this step than is usual                hung
-                  it runs, and does nothing of what it is for                    halted
+    blocked       a guardrail stopped it                                         halted
+    running       it waits for approval                                          waiting_for_approval
+                  it works, for longer on this step than usual                   hung
+                  it runs, but is not doing its task                             halted
                   it waits for a message, a moment, or room in a budget          waiting
                   it works                                                       working
-                  nobody has said, for only its program knows                    running
-    any other     as its status: interrupted, paused, backing_off, blocked, …
+                  unknown, because only its program knows                        running
+    any other     same as its status: interrupted, paused, backing_off, blocked, …
 
-The law: what waits is never hung, however long; and nothing is called hung that only a reader of the store has looked at.
+Invariants: a waiting harness is never hung, however long it waits; a reader without live data calls nothing hung.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from enum import StrEnum
 from attrs import frozen
 
 LEAST_S = 60.0
-"""No step that is younger is called hung where there is no `step_timeout_s`."""
+"""Age in seconds below which no step is called hung, unless it has a `step_timeout_s`."""
 UNKNOWN_S = 600.0
-"""The same, where fewer than `FEWEST` steps say what is usual."""
+"""The same limit where fewer than `FEWEST` steps are known."""
 TIMES = 10.0
-"""As many times the usual time of a step make it hung."""
+"""A step is hung when it takes this many times the usual duration."""
 FEWEST = 3
-"""Steps that say what is usual."""
+"""How many steps are needed to estimate the usual duration."""
 
 
 class Doing(StrEnum):
-    """What a harness is at, as its program sees it."""
+    """The activity of a harness, as its program sees it."""
 
     WORKING = "working"
     WAITING = "waiting"
@@ -39,15 +39,15 @@ class Doing(StrEnum):
 
 @frozen
 class Live:
-    """What the program that runs a harness says of it."""
+    """Live data on a harness from the program that runs it."""
 
     doing: Doing
     age_s: float
-    """Since the last step was recorded, or the attempt began, or it was let go on."""
+    """Seconds since the last recorded step, the beginning of the attempt, or a resume."""
     timeout_s: float | None = None
-    """Its `step_timeout_s`."""
+    """The harness's `step_timeout_s`."""
     halted: str = ""
-    """Why it does nothing of what it is for, although it runs."""
+    """Why the harness is not doing its task although it runs."""
 
 
 @frozen
@@ -55,13 +55,13 @@ class Facts:
     """What is known of a harness."""
 
     status: str
-    """As it is shown."""
+    """The status as it is shown."""
     cause: str = ""
     asks: bool = False
-    """Whether it has a request of the step under way that nobody has answered."""
+    """Whether the step in progress has a pending approval request."""
     live: Live | None = None
     limit_s: float = UNKNOWN_S
-    """Of the age of a step; see `limit_of`."""
+    """Age in seconds from which a step is hung; see `limit_of`."""
 
 
 _GUARDRAIL = "GuardrailTripped"
@@ -76,15 +76,15 @@ _TABLE: Sequence[tuple[str, Callable[[Facts], bool], str]] = (
 
 
 def activity(facts: Facts) -> str:
-    """Return the word for what a harness is at: of the table, the first row that holds, else its status."""
+    """Return the activity of a harness: the first row of the table that applies, else its status."""
     return next((word for status, holds, word in _TABLE if status == facts.status and holds(facts)), facts.status)
 
 
 def limit_of(timeout_s: float | None, recent: Sequence[float]) -> float:
-    """Return the age from which a step is called hung: its own limit, or `TIMES` what is usual, and at least a minute.
+    """Return the age in seconds from which a step is hung: its own limit, or `TIMES` the usual duration, at least a minute.
 
     Args:
-        recent: when the last steps were made, seconds, oldest first.
+        recent: times of the last steps, seconds, oldest first.
     """
     if timeout_s is not None:
         return timeout_s
@@ -94,7 +94,7 @@ def limit_of(timeout_s: float | None, recent: Sequence[float]) -> float:
 
 
 def span(seconds: float) -> str:
-    """Return a length of time in words, such as `14 min`."""
+    """Return a duration as text, such as `14 min`."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,7 +1,7 @@
-"""One harness, one attempt: the durable surroundings in which `BaseHarness.run` runs.
+"""`Actor`: one attempt of one harness, and the durable runtime in which `BaseHarness.run` runs.
 
-Whatever the harness does ends here, as an `Exit`: it runs in a task of its own within a nursery of its own, so that a leaked
-scope, a leaked nursery or a stray cancellation breaks that task and nothing else.
+Whatever the harness does ends here as an `Exit`. It runs in a task of its own in a nursery of its own, so that a leaked
+scope, a leaked nursery or a stray cancellation breaks only that task.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ from orchestrator.store.store_protocol import Claimed, ConsumedRow, EffectRow, S
 
 @frozen(kw_only=True)
 class RunContext:
-    """What a child and its attempts are given of the run."""
+    """What a child and its attempts get from the run."""
 
     recorder: Recorder
     post: MailDelivery
     check_latch: Callable[[str], None]
-    """Raises `Latched` if no effect of the harness called so may begin."""
+    """Raises `Latched` if no effect of the named harness may begin."""
     clock: WallClock
     teller: Teller
     approvals: Approvals
     families: Families
     lag_s: float
-    """Wall time less Trio's time: one value for a run, so that one restart of many children is one moment."""
+    """Wall time minus Trio time, seconds: one value for a run, so that several children restarted together share one time."""
     redacted: bool = True
-    """Whether secrets are taken out of what is recorded."""
+    """Whether secrets are removed from what is recorded."""
     most: int = MAX_RECORD_BYTES
-    """Bytes that one record may have."""
+    """Limit on the size of one record, bytes."""
     why_cancelled: Callable[[], str] = lambda: "cancelled"
-    """Says why everything is cancelled from outside."""
+    """Returns why everything is cancelled from outside."""
 
 
 _row: Callable[[type[StepRow], tuple[object, ...]], StepRow] = cast(Any, tuple).__new__
-"""Makes a `StepRow` without the call in between."""
+"""Makes a `StepRow` without the cost of a constructor call."""
 
 _REFUSALS = (MailboxFull, UnknownHarness, RecordTooLarge)
-"""What a step sends cannot be put in a mailbox: the step is not recorded, and may be made again."""
+"""Errors that mean a message cannot be delivered: the step is not recorded, and may be made again."""
 
 
 @frozen
@@ -83,7 +83,7 @@ class Exit:
     ending: Ending | None = None
     error: BaseException | None = None
     lost: bool = False
-    """Whether the error is that a step could not be recorded: the store, or the harness, is lost to this run."""
+    """Whether the error is that a step could not be recorded, because the store or the harness was lost to this run."""
 
 
 @define(eq=False, repr=False)
@@ -91,18 +91,18 @@ class Carried:
     """What a harness keeps from one attempt to the next."""
 
     recorded: Condition
-    """Rung at every recorded step, for those who follow the steps and for nobody else: whoever else it woke would be ready to
-    run when the next step asks whether it may be committed at once."""
+    """Notified at every recorded step, and used only by followers of the steps: any other task woken here would be runnable
+    when the next step checks whether it can commit inline."""
     mailbox: Mailbox
     family: Family
     """The harnesses that it has started."""
     effects: Effects
-    """Those of the step being made."""
+    """Effects of the step in progress."""
     savings: SnapshotPolicy
-    """What the last snapshot weighed, and what has been recorded since."""
+    """Size of the last snapshot and of the deltas recorded since."""
 
     def restore(self, claimed: Claimed) -> None:
-        """Take up what the store has of it."""
+        """Load the recorded history of the harness."""
         self.savings = SnapshotPolicy(claimed.unsaved_steps, 0, len(claimed.state))
         if ticks := claimed.kept.get("ticks"):
             self.savings.ticks = TickBook()
@@ -112,10 +112,10 @@ class Carried:
 
 
 class Actor:
-    """The `Runtime` of one attempt, and its place in the recorder's channel.
+    """The `Runtime` of one attempt, connected to the recorder.
 
     Args:
-        till: where its spends are charged, if it has a budget, and what its agents report in any case.
+        till: its budget account, which also records what its agents report.
     """
 
     def __init__(
@@ -154,9 +154,9 @@ class Actor:
         self._output: Output | None = None
 
     def run(self) -> Awaitable[Exit]:
-        """Run one attempt to its end. Raises nothing but `Cancelled`, and that only for a cancellation from outside.
+        """Run one attempt to its end. Raises only `Cancelled`, and only for a cancellation from outside.
 
-        A plain function: where nothing is metered there is no frame in between, for as long as the harness lives.
+        Not a coroutine function itself: without metering this saves a frame for the whole life of the harness.
         """
         return self._run() if self.meter is None or not self.meter.is_timed else self._run_metered(self.meter)
 
@@ -173,7 +173,7 @@ class Actor:
                 self.control.attach(own.cancel_scope)
                 own.start_soon(self._attempt_once, name=self.name)
         except BaseException as error:
-            # Trio ends a task that leaves a nursery open with an error of its own, past every handler in the task. And a
+            # A task that leaves a nursery open is ended by Trio with an error that passes every handler in the task, and a
             # scope that was left open lets its `Cancelled` out.
             if trio.current_effective_deadline() == -inf:
                 raise
@@ -188,7 +188,7 @@ class Actor:
         return self._exit
 
     def _exit_after_cancellation(self) -> Exit:
-        """Return what the loop had decided before its clean-up was cancelled, or what the cancellation stands for."""
+        """Return the ending that the loop decided on before its clean-up was cancelled, or what the cancellation means."""
         control = self.control
         error = control.failure or (control.why_cancelled() if control.ending is None else None)
         if error is None:
@@ -209,7 +209,7 @@ class Actor:
                 raise cancelled from None
 
     async def commit(self, step: Step[Any, Any], delta: Delta, state: Callable[[], object]) -> None:
-        """Return when the step is on disk; see `Runtime.commit`."""
+        """Wait until the step is on disk; see `Runtime.commit`."""
         slot, savings = self._slot, self.savings
         ticks = savings.ticks
         kept = None if ticks is None else ticks.as_data()
@@ -248,7 +248,7 @@ class Actor:
                 savings.miss()
             raise
         slot.row, slot.notes = None, ()
-        # Whoever follows the steps runs after this task, which shows the step before it waits for anything.
+        # Followers of the steps run after this task, which shows the step before its next checkpoint.
         self._recorded.ring()
         if governance is not None:
             savings.governance = governance
@@ -268,16 +268,16 @@ class Actor:
 
     @property
     def ticks(self) -> TickBook:
-        """How far its tickers have come."""
+        """Progress of its tickers."""
         if self.savings.ticks is None:
             self.savings.ticks = TickBook()
         return self.savings.ticks
 
     def attach(self, attached: Attachment) -> None:
-        """Have something recorded in one commit with the next step."""
+        """Record an attachment in the same commit as the next step."""
         if self._attached is None:
             self._attached, self._attached_characters = [], 0
-        # What a governor has found comes when the step is made: there is always room for it.
+        # A governor's findings come when the step is made, so there must always be room for them.
         if len(self._attached) >= MAX_ATTACHED and attached.kind != "guardrail":
             raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
         self._attached_characters += len(attached.body)
@@ -286,11 +286,11 @@ class Actor:
         self._attached.append(attached)
 
     def start_child(self, order: ChildOrder) -> str:
-        """Have a harness started with the next step; return its name."""
+        """Start a harness with the next step; return its name."""
         return self._family.order(order, self.attach)
 
     def end_attempt(self) -> None:
-        """Give back what was taken for a step that was not recorded."""
+        """Release what was reserved for a step that was not recorded."""
         self._family.drop()
         self._output = self._attached = None
         if self._mail is not None:
@@ -300,7 +300,7 @@ class Actor:
             self.savings.ticks.put_back()
 
     async def note(self, kind: str, body: str) -> None:
-        """Return when an intent or an outcome is on disk; see `Journal.note`."""
+        """Wait until an intent or an outcome is on disk; see `Journal.note`."""
         try:
             await self._sent(self._noting(kind, body))
         except BaseException:
@@ -308,11 +308,11 @@ class Actor:
             raise
 
     def note_soon(self, kind: str, body: str) -> None:
-        """Have an outcome recorded without waiting."""
+        """Record an outcome without waiting."""
         self._recorder.enqueue_soon(self._noting(kind, body))
 
     def log(self, line: str, source: str = "") -> None:
-        """Have a line of output recorded without waiting."""
+        """Record a line of output without waiting."""
         if self._output is None:
             self._output = Output(self._log_soon, redacted=self._context.redacted)
         self._output.write(line, source)
@@ -323,7 +323,7 @@ class Actor:
         self._recorder.enqueue_soon(slot)
 
     async def approve(self, key: str, action: Action) -> Grant:
-        """Return when a person has approved an action of the step being made; see `Journal.approve`."""
+        """Wait until an action of the step in progress is approved; see `Journal.approve`."""
         asker = Asker(self._id, self.control, self.meter)
         return await self._context.approvals.wait(asker, self._harness.current_step + 1, key, action)
 
@@ -341,19 +341,19 @@ class Actor:
         return EffectRow(id.number, id.epoch, id.attempt, step, now_us(), body, kind)
 
     def _sent(self, slot: PendingWrite) -> Awaitable[object]:
-        """Have a row committed; return what to await for that. A plain function: a step passes here."""
+        """Submit a row; return an awaitable for its commit. Not a coroutine function, because every step passes here."""
         if self._recorder.commit_now(slot):
             return trio.lowlevel.cancel_shielded_checkpoint()  # noqa: ASYNC105 - the caller awaits it
         self._recorder.enqueue(slot)
         return settled()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, or raise `Stopping` as soon as the harness is to stop."""
+        """Sleep, or raise `Stopping` as soon as the harness has to stop."""
         await self.control.sleep(seconds)
 
     @property
     def mail(self) -> AttemptMessages:
-        """The messages of this attempt."""
+        """Messages of this attempt."""
         if self._mail is None:
             step, starting = lambda: self._harness.current_step + 1, lambda: self._family.expected
             of = Sender(self.name, self._id.number, step, self.log, self._attach_body, starting)

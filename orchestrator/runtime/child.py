@@ -1,11 +1,11 @@
-"""One supervised harness over all its attempts: take it up, run it, record how it ended, start it again or not.
+"""`Child`: one supervised harness over all its attempts.
 
     live:  take up ──► attempt ──► settle ──► outcome
               │           ▲           │
               └─ back-off ┘ ◄─────────┘ restart
 
-What has become of it is in its `record`, what it was told in its `orders`; what is done about an exit it has from
-`supervisor.decide_exit`, and `restarts` does it. Everything that happens is an event in the store.
+`record` holds its recorded status, `orders` the orders given to it. `supervisor.decide_exit` decides what follows an exit,
+and `restarts` carries it out. Everything that happens is an event in the store.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Child:
         self.types = HarnessTypes.of(harness)
         self.parent = parent
         self.restarts: tuple[float, ...] = ()
-        """When it was restarted, where its supervisor counts each child by itself."""
+        """Times of its restarts, where its supervisor counts each child separately."""
         self.bell = Condition()
-        """Rung when its status changes, or what it was told."""
+        """Notified when its status or its orders change."""
         self.recorded = Condition()
-        """Rung at every recorded step, and when its status changes."""
+        """Notified at every recorded step, and when its status changes."""
         self.record = StatusRecord(spec.name, harness, context.recorder)
         deadline = inf if spec.deadline_s is None else trio.current_time() + spec.deadline_s
         self.orders = ChildOrders(self.record, self.bell, spec.grace_s, deadline)
@@ -74,17 +74,17 @@ class Child:
         self.renew: Any = None
         """Makes the harness anew for another life; see `orchestrator.operator_restart`."""
         self.by_order = False
-        """Whether an operator has started it again: then no earlier restart counts, and it does not back off."""
+        """Whether an operator restarted it: earlier restarts then do not count, and there is no back-off."""
         self.let_go: Callable[[Child], None] | None = None
-        """Lets it go when it has ended, if another harness has started it: nobody but this program has its object."""
+        """Called when it has ended, if another harness started it, so that its object can be released."""
         self.has_begun = False
-        """Whether an attempt of this life is on record."""
+        """Whether an attempt of this life is recorded."""
 
     def _ring(self) -> None:
         self.bell.ring()
         self.recorded.ring()
 
-    # what others ask of it
+    # interface for others
 
     @property
     def harness(self) -> BaseHarness[Any, Any, Any]:
@@ -101,7 +101,7 @@ class Child:
 
     @property
     def doing(self) -> Live | None:
-        """What it is at; None between attempts."""
+        """Its current activity; None between attempts."""
         control = self.orders.control
         if control is None:
             return None
@@ -109,13 +109,13 @@ class Child:
         return Live(doing, control.watch.age_s, control.step_timeout_s, _halted(self.harness))
 
     async def wait_done(self) -> Outcome:
-        """Return the outcome when there is one."""
+        """Wait for the outcome and return it."""
         await self.bell.until(lambda: self.outcome)
         assert self.outcome is not None
         return self.outcome
 
     async def wait_begun(self) -> None:
-        """Return when its first attempt is on record, or it has ended without one."""
+        """Wait until its first attempt is recorded, or it has ended without one."""
         await self.bell.until(lambda: self.has_begun or self.outcome)
 
     async def watch_deadline(self) -> None:
@@ -125,19 +125,19 @@ class Child:
             await self.wait_done()
             nursery.cancel_scope.cancel()
 
-    # its beginning
+    # start
 
     def renewed(self) -> Child:
-        """Return another life of the same object, as it was started. It is claimed, and does not run yet."""
+        """Return another life of the same object with the same options: claimed, not running yet."""
         made = Child(self.spec, self.harness, self.parent, self._context)
         made.claim()
         return made
 
     def bear(self, birth: ChildStart, own: tuple[str, ...]) -> Child:
-        """Return a child that this harness has started: under its supervisor, on its terms, charged to its budgets too.
+        """Return a child that this harness started, with its supervisor and options, charged to its budgets too.
 
         Args:
-            own: the pool of the child itself, if it has one.
+            own: the child's own pool, if it has one.
         """
         stored = birth.spec
         spec = evolve(
@@ -147,7 +147,7 @@ class Child:
             grace_s=self.spec.grace_s if stored.grace_s is None else stored.grace_s,
             step_timeout_s=stored.step_timeout_s,
             deadline_s=stored.deadline_s,
-            # Whoever takes a harness from another process takes what it has started there as well.
+            # Taking a harness over from another process also takes over its children there.
             take_over=self.spec.take_over and birth.resumed,
             pools=tuple(dict.fromkeys((*own, *birth.pools, *self.spec.pools))),
             governor=None,
@@ -156,19 +156,19 @@ class Child:
         return Child(spec, birth.harness, self.parent, self._context)
 
     def reject(self, error: BaseException) -> None:
-        """End it before it has begun: it cannot be claimed."""
+        """End it before it has begun, because it cannot be claimed."""
         self.record.conclude(OutcomeKind.FAILED, str(error), error)
         self._ring()
 
     def claim(self) -> None:
-        """Ask the store for the harness; raises what `HarnessClaim` raises."""
+        """Claim the harness in the store; raises what `HarnessClaim` raises."""
         self._claim = HarnessClaim(self.spec, self.harness, self.types, self.mailbox.limit, self._context)
         self.harness.runs_as = self.name
 
-    # its life
+    # life
 
     async def live(self) -> None:
-        """Run attempts until there is an outcome. Raises nothing but `Cancelled`."""
+        """Run attempts until there is an outcome. Raises only `Cancelled`."""
         record, orders = self.record, self.orders
         try:
             await self._take_up()
@@ -199,7 +199,7 @@ class Child:
             self._ring()
 
     async def _take_up(self) -> None:
-        """Take the harness over and give it its recorded past; wait for a restart that was due in an earlier run."""
+        """Take the harness over and load its recorded history; wait for a restart that was due in an earlier run."""
         claim, self._claim = self._claim, None
         assert claim is not None
         claimed, reopened = await claim.take_up(self.record, self.orders, self.family), claim.is_reopened
@@ -215,21 +215,21 @@ class Child:
         elif not self.by_order:
             left = supervision.get("due", 0) - now_s()
             self.record.is_backing_off = left > 0
-            # Not longer than it was to be, though the wall clock may have been set back meanwhile.
+            # At most the planned delay, even if the wall clock was set back meanwhile.
             await self._restarts.back_off(min(left, supervision.get("delay_s", 0)))
 
     async def _begin(self) -> Actor:
-        """Record the start of another attempt and return what runs it."""
+        """Record the start of another attempt and return its actor."""
         record, orders = self.record, self.orders
         record.attempt += 1
         self.harness.rewind()
-        # Before the first `await`: an order that comes from here on must find something to act on.
+        # Before the first `await`: an order that arrives from here on must find the control.
         control, is_held = orders.begin_attempt(self.spec.step_timeout_s), orders.is_paused
         record.is_backing_off = False
         till = StoredBudgetAccount(self._context.teller, self.spec.pools, self.harness, control, record.id)
         await record.note(events.Started(record.step, self.harness.max_context_steps, paused=is_held))
         if is_held:
-            # Also if it was resumed meanwhile: what is on record last would hold it again.
+            # Also if it was resumed meanwhile: the last record would otherwise pause it again.
             await record.note(events.Paused())
         await record.note_pause(paused=orders.is_paused)
         if not self.has_begun:
@@ -238,7 +238,7 @@ class Child:
         return Actor(self._context, self.spec, self.harness, record.id, self._carried, control, till)
 
     async def _settle(self, exit: Exit) -> None:
-        """Record how an attempt ended, and find out what follows."""
+        """Record how an attempt ended, and decide what follows."""
         error, record, orders = exit.error, self.record, self.orders
         if exit.lost and error is not None:
             raise error
@@ -253,7 +253,7 @@ class Child:
                 await record.note(self._restarts.failed(error))
             await self._restarts.follow_takedown()
         elif exit.ending is Ending.STOPPED or (error is None and orders.program_ends):
-            # Also one that has returned because it is to stop: nobody knows whether there is more for it to do.
+            # Also one that returned because it has to stop: whether it had more to do is unknown.
             await record.finish(orders.stopped())
         elif error is not None and (is_lasting(error) or orders.stopping is not None):
             await self._fail(error)
@@ -266,7 +266,7 @@ class Child:
         await self.record.finish(failed(error, redacted=self._context.redacted), error)
 
     async def _break_off(self, error: BaseException | None) -> None:
-        """Come to an outcome although this task was cancelled (no error), or could not go on."""
+        """Reach an outcome although this task was cancelled (no error), or could not continue."""
         orders = self.orders
         if orders.stopping is None and error is None:
             orders.stopping, orders.program_ends = self._context.why_cancelled(), True
@@ -282,7 +282,7 @@ class Child:
 
 
 def _halted(harness: BaseHarness[Any, Any, Any]) -> str:
-    """Return what a harness says of itself; whoever looks at a harness is not to fail because its code does."""
+    """Return the harness's own reason for being halted; an error in its code does not reach the caller."""
     try:
         said: object = getattr(harness, "halted", "")
     except Exception:

@@ -1,15 +1,15 @@
-"""What one harness has been told to do: hold, go on, end now or by a deadline, begin anew with its siblings; and its restarts.
+"""The orders given to one harness (pause, resume, stop, abort, take down) and its restarts.
 
-The law: an order takes effect at once, whatever the harness is doing. The attempt under way gets it through its `Control`; one
-that begins later, and whoever waits between two attempts, finds it here.
+Invariant: an order takes effect at once, whatever the harness is doing. The running attempt gets it through its `Control`; a
+later attempt, and a wait between two attempts, find it here.
 
     decision     what follows
     LEAVE        the exit ends the harness
-    GIVE_UP      the exit ends it, and those are stopped that are given up with it
+    GIVE_UP      the exit ends it, and the siblings that are given up with it are stopped
     RESTART      siblings are taken down ──► all idle ──► back-off ──► they are released
 
-Between a decision and the orders that follow from it there is no `await`, so two crashes at the same moment are two decisions,
-one after the other.
+There is no `await` between a decision and the orders that follow from it, so two crashes at the same moment are two
+decisions, one after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from orchestrator.runtime.supervisor import ExitAction, ExitDecision, Supervisor
 
 @define(eq=False, repr=False)
 class Takedown:
-    """A restart for the sake of a sibling."""
+    """A restart because of a sibling."""
 
     restarting: events.Restarting
     released: bool = False
@@ -48,19 +48,19 @@ class ChildOrders:
     _bell: Condition
     _grace_s: float
     deadline: float
-    """Moment on Trio's clock by which it must have ended, as of the last attempt's end."""
+    """Time on Trio's clock by which it must have ended, as of the end of the last attempt."""
     stopping: str | None = None
-    """Why it is to end."""
+    """Why it has to end; None if it does not."""
     program_ends: bool = False
-    """Whether it is to go on as it was, still paused, still backing off, when it is started again."""
+    """Whether the program ends: the next run restores its pause and its back-off."""
     is_expired: bool = False
     takedown: Takedown | None = None
     then: Callable[[], None] | None = None
-    """What is done in the moment in which this life ends; it is not done if the harness is told to stop after that."""
+    """Called when this life ends, unless the harness is told to stop afterwards."""
     control: Control | None = None
-    """Of the attempt under way."""
+    """Control of the running attempt."""
     _paused: bool | None = None
-    """Whether it is to be held; None until the store or an operator has said so."""
+    """Whether it is to be paused; None until the store or an operator has decided."""
 
     @property
     def is_paused(self) -> bool:
@@ -71,12 +71,12 @@ class ChildOrders:
         return self.stopping is not None or self.is_expired
 
     def restore_pause(self, paused: bool) -> None:
-        """Take up what the store says, unless an operator has said something since."""
+        """Restore the recorded pause, unless an operator has given an order since."""
         if self._paused is None:
             self._paused = paused
 
     def begin_attempt(self, step_timeout_s: float | None) -> Control:
-        """Return the control of another attempt, which the orders from now on act on."""
+        """Return the control of another attempt, to which orders apply from now on."""
         self.control = Control(grace_s=self._grace_s, step_timeout_s=step_timeout_s, deadline=self.deadline)
         if self._paused:
             self.control.pause()
@@ -89,7 +89,7 @@ class ChildOrders:
         self._bell.ring()
 
     def pause(self) -> Receipt | None:
-        """Hold the harness at its next step boundary; return the receipt of the record, None if there is none to make."""
+        """Pause the harness at its next step boundary; return the receipt of the record, None if nothing is recorded."""
         if self._paused or self._record.outcome is not None:
             return None
         self._paused = True
@@ -98,7 +98,7 @@ class ChildOrders:
         return self._record.submit(events.Paused())
 
     def resume(self) -> Receipt | None:
-        """Let a held harness go on; see `pause`."""
+        """Resume a paused harness; see `pause`."""
         if self._paused is False or self._record.outcome is not None:
             return None
         self._paused = False
@@ -107,7 +107,7 @@ class ChildOrders:
         return self._record.submit(events.Resumed())
 
     def stop(self, grace_s: float | None = None, cause: str = "stopped by order", *, program_ends: bool = False) -> None:
-        """End the harness: at its next step boundary, or when the grace period is over."""
+        """Stop the harness at its next step boundary, or when the grace period is over."""
         self.then = None
         if self.stopping is None:
             self.stopping, self.program_ends = cause, program_ends
@@ -116,7 +116,7 @@ class ChildOrders:
         self._stop_attempt()
 
     def abort(self, cause: str) -> None:
-        """Cancel the harness at once: the program ends."""
+        """Cancel the harness at once, because the program ends."""
         if self.stopping is None:
             self.stopping, self.program_ends = cause, True
         if self.control is not None:
@@ -124,7 +124,7 @@ class ChildOrders:
         self._bell.ring()
 
     async def expire_at_deadline(self) -> None:
-        """End the harness when its deadline has passed, which is put off for as long as a person is waited for."""
+        """End the harness when its deadline has passed. Time spent waiting for a person extends the deadline."""
         while ((control := self.control) is not None and control.is_parked) or self._due() > trio.current_time():
             await (trio.sleep_until(self._due()) if control is None or not control.is_parked else control.wait_deadline())
         self.is_expired = True
@@ -140,29 +140,29 @@ class ChildOrders:
         return self.deadline != inf
 
     def take_down(self, restarting: events.Restarting) -> Takedown:
-        """End the attempt under way for the sake of a sibling, and hold the next one until this is released."""
+        """End the running attempt because of a sibling's restart, and hold the next one until `release`."""
         self.takedown = Takedown(restarting)
         self._stop_attempt()
         return self.takedown
 
     def release(self, takedown: Takedown) -> None:
-        """Let a harness that was taken down go on."""
+        """Let a harness that was taken down continue."""
         takedown.released = True
         self._bell.ring()
 
     def stopped(self) -> events.Stopped:
-        """Return the event for an end that was ordered."""
-        # A restart by order is no end to the pause; a stop is.
+        """Return the event for an ordered end."""
+        # A restart by order keeps the pause; a stop ends it.
         paused = self.is_paused and (self.program_ends or self.then is not None)
         return events.Stopped(self.stopping or "stopped", paused=paused, program_ended=self.program_ends)
 
     async def wait(self, seconds: float, ready: Callable[[], bool]) -> None:
-        """Wait until `ready()`, told to end, or the time is over."""
+        """Wait until `ready()` is true, the harness has to end, or the time is over."""
         with trio.move_on_after(seconds):
             await self._bell.until(lambda: ready() or self.is_to_end)
 
     async def wait_idle(self) -> None:
-        """Return when no attempt is under way."""
+        """Wait until no attempt is running."""
         await self._bell.until(lambda: self.control is None)
 
     def _stop_attempt(self) -> None:
@@ -172,7 +172,7 @@ class ChildOrders:
 
 
 class Sibling(Protocol):
-    """What is done to another child of the supervisor."""
+    """What a restart does to another child of the supervisor."""
 
     spec: ChildSpec
     record: StatusRecord
@@ -181,12 +181,12 @@ class Sibling(Protocol):
 
 @frozen(eq=False)
 class ChildRestarts:
-    """The restarts of one harness, as its supervisor has decided; of its siblings too, where the strategy says so.
+    """Carries out the restarts of one harness that its supervisor decided, including siblings where the strategy requires it.
 
     Args:
         parent: its supervisor.
-        lag_s: wall time less Trio's time.
-        redacted: whether secrets are taken out of what is recorded.
+        lag_s: wall time minus Trio time.
+        redacted: whether secrets are removed from what is recorded.
     """
 
     _spec: ChildSpec
@@ -197,7 +197,7 @@ class ChildRestarts:
     _redacted: bool
 
     async def obey(self, decision: ExitDecision, error: BaseException | None) -> None:
-        """Do what the decision on the harness's exit says."""
+        """Carry out the decision on the harness's exit."""
         ended: events.Event = events.Finished() if error is None else self.failed(error)
         found = cast(tuple[Sibling, ...], decision.harnesses)
         others = [child for child in found if child.record is not self._record and child.record.outcome is None]
@@ -236,7 +236,7 @@ class ChildRestarts:
         return events.Restarting(self.sentence(error), delay, due, restarts, paused=self._orders.is_paused)
 
     async def follow_takedown(self) -> None:
-        """Record the restart that a sibling's crash has brought about, and wait to be let go on."""
+        """Record the restart that a sibling's crash caused, and wait to be released."""
         orders = self._orders
         while (takedown := orders.takedown) is not None and not orders.is_to_end:
             await self._record.note(evolve(takedown.restarting, paused=orders.is_paused))
@@ -246,12 +246,12 @@ class ChildRestarts:
         orders.takedown = None
 
     async def back_off(self, seconds: float) -> None:
-        """Wait before the next attempt; an order ends the wait."""
+        """Wait before the next attempt; an order ends the wait early."""
         if seconds > 0:
             await self._orders.wait(seconds, lambda: self._orders.takedown is not None)
 
     def failed(self, error: BaseException) -> events.Failed:
-        """Return the event for a crash, after which the harness may go on."""
+        """Return the event for a crash after which the harness may continue."""
         return evolve(failed(error, redacted=self._redacted), paused=self._orders.is_paused)
 
     def sentence(self, error: BaseException | None) -> str:

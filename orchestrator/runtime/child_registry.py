@@ -1,4 +1,4 @@
-"""What one program has, by names: its harnesses, started, replaced by their next life, let go; and its funded pools."""
+"""What one program runs, by name: its harnesses and its funded pools."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PoolBook:
     funded: dict[str, Pool] = field(factory=dict[str, Pool])
 
     def fund(self, name: str, budget: Budget | None, parent: Pool | None = None) -> Pool | None:
-        """Have the limits of a pool recorded; None if there are none to record."""
+        """Record the limits of a pool; return None if there are none to record."""
         if budget is None:
             return None
         check_budget(repr(name), budget)
@@ -50,7 +50,7 @@ class PoolBook:
         return pool
 
     def fund_again(self, budgets: Mapping[str, Budget | None]) -> None:
-        """Set limits anew; see `Orchestrator.fund_again`."""
+        """Replace limits; see `Orchestrator.fund_again`."""
         for name, budget in budgets.items():
             before = self.funded.get(name)
             wanted = budget if budget is not None or before is None else Budget()
@@ -58,13 +58,13 @@ class PoolBook:
                 self.fund(name, wanted, None if before is None else before.parent)
 
     def forget(self, name: str, pools_in_use: Iterable[Collection[str]]) -> None:
-        """Forget the pool of a harness that is forgotten, unless another is charged to it."""
+        """Forget the pool of a forgotten harness, unless another harness is charged to it."""
         if name in self.funded and not any(name in pools for pools in pools_in_use):
             del self.funded[name]
             self._lines.forget(name)
 
     def chain(self, own: Pool | None, supervisor: Supervisor | None) -> tuple[str, ...]:
-        """Return the pools that a child of a supervisor is charged to, the nearest first."""
+        """Return the pools that a child of a supervisor is charged to, nearest first."""
         pools = [own]
         while supervisor is not None:
             pools.append(self.funded.get(pool_of(supervisor)))
@@ -72,7 +72,7 @@ class PoolBook:
         return chain_of([*pools, self.funded.get(RUN)])
 
     def check_limits(self, name: str, harness: AnyHarness, pools: Iterable[str], own: Budget | None) -> None:
-        """Refuse a limit, of these pools or its own, that holds nothing for an agent of the harness; raises `UsageError`."""
+        """Raise `UsageError` if a limit, of these pools or its own, cannot be enforced for an agent of the harness."""
         limits = [self.funded[pool].budget for pool in pools if pool in self.funded]
         limits = limits if own is None else [*limits, own]
         agents = harness.asked_agents()
@@ -81,7 +81,7 @@ class PoolBook:
 
 
 def pool_of(supervisor: Supervisor) -> str:
-    """Return the name in the store of a supervisor's pool."""
+    """Return the name of a supervisor's pool in the store."""
     path = supervisor.name
     while supervisor.parent is not None and supervisor.parent.parent is not None:
         supervisor = supervisor.parent
@@ -91,11 +91,11 @@ def pool_of(supervisor: Supervisor) -> str:
 
 @define(eq=False, repr=False)
 class ChildRegistry:
-    """Has children live, and is the `Starter` of those that harnesses start.
+    """Runs children, and is the `Starter` for harnesses that start others.
 
     Args:
-        children: what was started here, by its name; of children of harnesses that have ended for good, the last ones.
-        scope: of the program, when it was opened: what a harness has set for itself is not for those that it starts.
+        children: children started here, by name; of ended children of harnesses, only the most recent.
+        scope: the program's scope when the orchestrator was opened: a scope set by a harness does not apply to its children.
     """
 
     _children: dict[str, Child]
@@ -105,10 +105,10 @@ class ChildRegistry:
     _shutdown: RunShutdown
     _scope: Context
     started: int = 0
-    """How many harnesses were started here."""
+    """Number of harnesses started here."""
     families: Families = field(init=False)
     nursery: trio.Nursery | None = None
-    """Where harnesses live; None if none can be started."""
+    """Nursery in which harnesses run; None while none can be started."""
     _services: trio.Nursery | None = None
     _ended: deque[Child] = field(factory=deque[Child])
     """Children of harnesses that have ended for good, oldest first."""
@@ -117,11 +117,11 @@ class ChildRegistry:
         self.families = Families(self)
 
     def open(self, nursery: trio.Nursery, services: trio.Nursery) -> None:
-        """Begin to take harnesses."""
+        """Begin to accept harnesses."""
         self.nursery, self._services = nursery, services
 
     def put(self, child: Child) -> Child:
-        """Have a child live, in the place of the one of its name before it: its order among its siblings counts."""
+        """Run a child in place of the earlier one of the same name, keeping its position among its siblings."""
         assert self.nursery is not None
         siblings, before = child.parent.children, self._children.get(child.name)
         if before is not None and before.parent is child.parent:
@@ -146,7 +146,7 @@ class ChildRegistry:
         return child
 
     async def wait_done(self) -> None:
-        """Return when every harness has ended, those started meanwhile too."""
+        """Wait until every harness has ended, including those started meanwhile."""
         while waiting := [child for child in self._children.values() if not child.done]:
             for child in waiting:
                 await child.wait_done()
@@ -164,7 +164,7 @@ class ChildRegistry:
         return self._bear(birth, self._children[birth.heir_of])
 
     def _bear(self, birth: ChildStart, above: Child) -> Child:
-        """Start a child of `above`, or of what has taken its place since."""
+        """Start a child of `above`, or of the child that has replaced it since."""
         spec, above = birth.spec, self._children.get(birth.heir_of, above)
         name, own = spec.child, self._pools.fund(pool_name("harness", spec.child), spec.limits())
         child = above.bear(birth, () if own is None else own.chain)
@@ -201,10 +201,10 @@ class ChildRegistry:
     def supervisors_beside(self, name: str) -> Collection[str]:
         return self._children[name].parent.supervisors
 
-    # letting go
+    # release
 
     def _let_go(self, child: Child) -> None:
-        """Let a child of a harness go that has ended: its object, and more of those that have ended for good long ago."""
+        """Release the object of a child that has ended, and forget the oldest of those that have ended for good."""
         if self._children.get(child.name) is child and has_ended_for_good(child.harness, child.record.status, child.restart):
             self._ended.append(child)
         if len(self._ended) > KEPT_ENDED:
@@ -213,7 +213,7 @@ class ChildRegistry:
             child.record.harness = ENDED
 
     def _forget(self, child: Child) -> None:
-        """Forget a child that has ended for good, unless it was started again; handles on it stay as they are."""
+        """Forget a child that has ended for good, unless it was started again; existing handles on it stay valid."""
         if self._children.get(child.name) is not child:
             return
         del self._children[child.name]

@@ -1,7 +1,7 @@
-"""Errors of a harness, made into events, without the secrets in them. Whatever a harness put there, this does not fail.
+"""Errors of a harness turned into events, without secrets. This code does not fail, whatever error a harness raises.
 
-The law: what passes an attempt's end is of bounded size, and can be told: `contained` puts another error in the place of one
-that is not, which names it and says how much was left out.
+Invariant: an error that leaves an attempt is bounded in size and can be printed. `contained` replaces any other error by one
+that names it and says how much was left out.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MOST = 2000
 _MOST_TRACE = 8000
 _MOST_LEAVES = 20
 _MOST_NODES, _MOST_DEPTH = 200, 20
-"""Errors in a group or behind one another, and how deep."""
+"""Limits on the number of errors in a group or chain, and on its depth."""
 _UNREADABLE = "its message cannot be read"
 _CAUSE, _CONTEXT, _TRACEBACK = (BaseException.__dict__[name].__get__ for name in ("__cause__", "__context__", "__traceback__"))
 _NAME = type.__dict__["__name__"].__get__
 _LOOKED_AT = 8
-"""Times as much is searched for secrets: what is cut off later may be what tells that the rest is one."""
+"""How many times the visible length is searched for secrets, since the part that is cut off may show that the rest is one."""
 
 
 def failed(error: BaseException, *, redacted: bool = True) -> events.Failed:
@@ -46,7 +46,7 @@ def failed(error: BaseException, *, redacted: bool = True) -> events.Failed:
 
 
 def sentence(error: BaseException, *, redacted: bool = True) -> str:
-    """Return an error in one line; of a group, what is in it."""
+    """Return an error as one line; of a group, its contents."""
     if is_one(error, BaseExceptionGroup):
         inside = list(islice(leaves(error), _MOST_LEAVES))
         return "; ".join(sentence(inner, redacted=redacted) for inner in inside)[:_MOST]
@@ -55,22 +55,22 @@ def sentence(error: BaseException, *, redacted: bool = True) -> str:
 
 
 def parted(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """Return the part of an error that is Trio's `Cancelled`, and the rest; either may be None."""
+    """Split an error into the part that is Trio's `Cancelled` and the rest; either may be None."""
     return split(error, trio.Cancelled)
 
 
 class OddError(Exception):
-    """Stands for an error of a harness that is too large to be kept, or cannot be told."""
+    """Replaces an error of a harness that is too large, or cannot be printed."""
 
 
 def contained(error: BaseException) -> BaseException:
-    """Return an error as it is, or what stands for it if it is too large or its message cannot be read."""
+    """Return an error unchanged, or a replacement if it is too large or its message cannot be read."""
     nodes, is_whole = _survey(error)
     if is_whole and all(_is_ordinary(node) for node in nodes):
         return error
     if not is_one(error, BaseExceptionGroup):
         return _odd(error)
-    # Those that say what becomes of the harness first.
+    # First those that decide what becomes of the harness.
     ours = list(islice(of_kind(error, HarnessError), _MOST_LEAVES))
     others = [contained(leaf) for leaf in islice(leaves(error), _MOST_LEAVES) if not is_one(leaf, HarnessError)]
     total, inside = count(error), [*ours, *others][:_MOST_LEAVES]
@@ -80,7 +80,7 @@ def contained(error: BaseException) -> BaseException:
 
 
 def _survey(error: BaseException) -> tuple[list[BaseException], bool]:
-    """Return errors in and behind an error, and whether these are all of them."""
+    """Return the errors in and behind an error, and whether these are all of them."""
     found: list[BaseException] = []
     seen: set[int] = set()
     waiting = [(error, 0)]
@@ -110,7 +110,7 @@ def _weight_of_notes(error: BaseException) -> float:
 
 
 def _odd(error: BaseException) -> Exception:
-    """Return what stands for an error; of ours, one of the same class, which says what becomes of the harness."""
+    """Return the replacement for an error; for one of ours, of the same class, which decides what becomes of the harness."""
     text = _message(error)[:_MOST]
     stand_in: Exception = OddError(f"{_name(error)}: {text}")
     if is_one(error, HarnessError):
@@ -125,18 +125,18 @@ def _name(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    """Return what an error says, cut."""
+    """Return the message of an error, cut to the limit."""
     try:
-        # A `str` of a class of its own may have redefined whatever is done with it.
+        # An error class may return a subclass of `str` that overrides any method.
         return str.__getitem__(str(error), slice(0, _MOST * _LOOKED_AT + 1))
     except BaseException:
         return _UNREADABLE
 
 
 def as_error(name: str, outcome: Outcome) -> Exception | None:
-    """Return the error that the outcome of a harness is raised as at the end; None if it did not fail."""
+    """Return the error that represents the outcome of a harness at the end; None if it did not fail."""
     if outcome.ok or isinstance(outcome.error, StoreLost):
-        # The loss of the store is raised once, for all.
+        # Loss of the store is raised once for all harnesses.
         return None
     if isinstance(outcome.error, OwnershipError | StateChanged) or (
         isinstance(outcome.error, UsageError) and not outcome.attempt
@@ -153,7 +153,7 @@ def _storable(text: str) -> str:
 
 
 def found(error: BaseException, *kinds: type[Exception]) -> BaseException | None:
-    """Return the first error of the first of these kinds that `error` is or, being a group, holds."""
+    """Return the error itself, or the first in its group, that is of the first matching kind."""
     for kind in kinds:
         one = next(of_kind(error, kind), None)
         if one is not None:
@@ -162,6 +162,6 @@ def found(error: BaseException, *kinds: type[Exception]) -> BaseException | None
 
 
 def is_lasting(error: BaseException) -> bool:
-    """Return whether no restart can mend an error, or one in a group. A harness that is not there may be started yet."""
+    """Return whether no restart can help, since an error (or one in a group) is permanent. `UnknownHarness` is not."""
     lasting = (one for kind in (DeadlineExceeded, NoRestart, UsageError) for one in of_kind(error, kind))
     return any(not is_one(one, UnknownHarness) for one in lasting)

@@ -1,8 +1,8 @@
-"""Taking a harness over: ask the store for it, and give it the past that is on record.
+"""Claiming a harness in the store, and loading its recorded history.
 
 HarnessClaim() ──► submitted ──► OwnedElsewhere: an error
                             └──► its state, migrated if its class has changed ──► restored
-                            └──► completed ──► reopens? ──► asked for again, to be taken all the same
+                            └──► completed ──► reopens? ──► claimed again, as reopened
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from orchestrator.store.store_protocol import Claim, Claimed, Migrate
 
 
 class HarnessClaim:
-    """A claim that the store has been sent.
+    """A claim that was sent to the store.
 
     Raises:
         Unstorable: the initial state cannot be stored.
@@ -49,7 +49,7 @@ class HarnessClaim:
     ) -> None:
         self._name, self._harness, self._types, self._context = spec.name, harness, types, context
         self.is_reopened = False
-        """Whether it was completed, and is taken because it says that there is more to do."""
+        """Whether the harness had completed and is claimed because its `reopens()` returned true."""
         initial, version = self._initial()
         cls = type(harness)
         own: Any = {"state_version": version, "mailbox_limit": mailbox_limit}
@@ -74,7 +74,7 @@ class HarnessClaim:
             raise StateChanged(f"{where}: {error}") from error
 
     async def take_up(self, record: StatusRecord, orders: ChildOrders, family: Family) -> Claimed:
-        """Return what the store has of the harness, which has its recorded past then."""
+        """Wait for the claim; load the recorded history into the harness, and return it."""
         claimed: Claimed = await self._receipt
         family.take_up(claimed.children)
         try:
@@ -86,12 +86,12 @@ class HarnessClaim:
         if claimed.status is Status.COMPLETED and self._harness.reopens():
             self.is_reopened = True
             claimed = await self._context.recorder.submit(evolve(self._claim, reopen=True))
-            # What it was readied to before it reopened: a migration runs once.
+            # Prepared before it reopened: a migration runs once.
             await self._restore(claimed, readied, record, orders)
         return claimed
 
     def _readied(self, claimed: Claimed) -> Readied:
-        """Return the state to go on with: the one in the store counts, also if its harness died before its first attempt."""
+        """Return the state to continue with: the stored one, even if the harness died before its first attempt."""
         if (claimed.state, claimed.state_version) == (self._claim.initial_state, self._claim.state_version):
             return Readied(self._harness.state)
         return ready(self._types, claimed.state, claimed.state_version)
@@ -104,7 +104,7 @@ class HarnessClaim:
         self._harness.restore(readied.state, claimed.step, self._load_steps, whole=whole)
 
     def _owns(self, claimed: Claimed) -> bool:
-        """Return whether the store has given it to this run: one that is completed it has not, unless it reopens."""
+        """Return whether the store assigned it to this run. It does not assign a completed harness unless that reopens."""
         return claimed.status is not Status.COMPLETED or self.is_reopened
 
     def _take_over(self, claimed: Claimed, record: StatusRecord, orders: ChildOrders) -> None:
@@ -112,7 +112,7 @@ class HarnessClaim:
         orders.restore_pause(claimed.status is Status.PAUSED or bool(claimed.event.get("paused")))
 
     async def _note_migration(self, claimed: Claimed, state: str) -> None:
-        """Have the migrated state recorded: from here on it is what the harness goes on with."""
+        """Record the migrated state, which the harness continues with from here on."""
         check_size("its migrated state", state, self._context.most)
         row = (claimed.harness, claimed.epoch, claimed.attempt, claimed.step, now_us())
         await self._context.recorder.do(Migrate(*row, claimed.state_version, self._claim.state_version, state))

@@ -1,11 +1,11 @@
-"""Who holds the loop up: a thread that notices code which blocks it, says so at once, and has it recorded.
+"""A watchdog thread that detects code which blocks the event loop, reports it at once, and has it recorded.
 
-The law: whoever is named has kept the loop's thread for more than a second in one go. Time in which this process did not
-run, or the loop's thread waited for a processor, is nobody's.
+Invariant: code that is named has held the loop's thread for more than a second without a break. Time in which this process
+did not run, or the thread waited for a processor, is not counted.
 
-Code of an extension that holds the interpreter's lock stops this thread too: it is named when the lock is free again, if it
-was computing meanwhile; one that sleeps with the lock held is not told apart from a suspended process. While a debugger
-waits for its user, nobody is named.
+Extension code that holds the interpreter lock stops this thread too. It is named when the lock is free again, if it was
+computing; if it slept with the lock held, it cannot be told apart from a suspended process. Nobody is named while a debugger
+is waiting.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from orchestrator.store.store_protocol import Remark
 from orchestrator.text.terminal_text import one_line, say
 
 KIND = "loop_blocked"
-"""Of the record."""
+"""Kind of the record."""
 LIMIT_S = 1.0
 LOOK_S = 0.1
-"""Between two looks."""
+"""Seconds between two checks."""
 SAID_S = 10.0
-"""Between two lines about the same."""
+"""Seconds between two messages about the same code."""
 RECORDED_S = 60.0
-"""Between two records about the same; the second one counts what was between."""
+"""Seconds between two records about the same code; a record includes the time since the one before."""
 _LATE_S = 0.1
-"""How late a look may be for the time since the last one to count in full."""
+"""How many seconds late a check may be and still count in full."""
 _MOST_FRAMES = 2_000
 _LOOP = os.path.join(os.path.dirname(trio.__file__), "_core", "_run.py"), "unrolled_run"
 _OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -57,22 +57,22 @@ _CALLED = re.compile(r"\s*(?:await\s+)?([A-Za-z_][\w.]{0,80})\(")
 
 @frozen
 class Blocker:
-    """Who holds the loop up, and where."""
+    """What blocks the loop, and where."""
 
     harness: str
-    """Empty if it is none of them."""
+    """Name of the harness; empty if it is none of them."""
     whose: str
-    """For a sentence to begin with."""
+    """Subject of a sentence about it."""
     place: str
     advice: str
 
 
 @define
 class _Stay:
-    """One task's stay on the loop's thread."""
+    """The uninterrupted time of one task on the loop's thread."""
 
     until: float
-    """When it was looked at last."""
+    """Time of the last check."""
     blocked_s: float = 0.0
     by: Blocker | None = None
     counted: bool = False
@@ -80,10 +80,10 @@ class _Stay:
 
 @define
 class _Tally:
-    """What one of them has blocked, and what of it is not recorded yet."""
+    """Time that one of them has blocked, and the part that is not recorded yet."""
 
     due: float = 0.0
-    """When the next record may be made."""
+    """Time at which the next record is allowed."""
     said: float = float("-inf")
     times: int = 0
     seconds: float = 0.0
@@ -92,20 +92,20 @@ class _Tally:
 
 @frozen
 class Spent:
-    """Seconds that the loop's thread has computed, and has waited for a processor, until now; 0 where nobody counts."""
+    """Seconds so far that the loop's thread computed, and that it waited for a processor; 0 if the system does not tell."""
 
     computed_s: float = 0.0
     queued_s: float = 0.0
     own_s: float = 0.0
-    """What this thread has waited for a processor."""
+    """Seconds that this thread waited for a processor."""
 
 
 @define
 class LoopWatch:
-    """Watches the loop it is started in, from `start` to `stop`. None of it can fail a run.
+    """Watches the event loop it is started in, from `start` to `stop`. It cannot fail a run.
 
     Args:
-        recorder: who has it recorded.
+        recorder: writes the records.
         harnesses: names of those that run here.
     """
 
@@ -113,30 +113,30 @@ class LoopWatch:
     _harnesses: Container[str]
     _ended: threading.Event = field(factory=threading.Event)
     _tallies: dict[str, _Tally] = field(factory=dict[str, _Tally])
-    """By harness; only the loop's thread records, only the watch's thread says."""
+    """By harness; only the loop's thread records, only the watchdog thread prints."""
     _stay: _Stay | None = None
     _key: tuple[int, int] | None = None
     _looked: tuple[float, Spent] | None = None
-    """When the last look was, and what was spent then."""
+    """Time of the last check, and `Spent` then."""
 
     def start(self) -> None:
-        """Begin, unless the clock is a virtual one, which does not tell how long anything takes."""
+        """Begin, unless Trio's clock is virtual, since that does not measure durations."""
         if jumps():
             return
         token = trio.lowlevel.current_trio_token()
-        # What Trio knows of this thread, its current task among it. The object shows each thread its own; the dict does not.
+        # Trio's state for this thread, including its current task. The object differs by thread; its dict does not.
         context = vars(getattr(trio._core._run, "GLOBAL_RUN_CONTEXT", threading.local()))
         loop = _Loop(threading.get_ident(), threading.get_native_id(), context)
         threading.Thread(target=self._watch, args=(loop, token), name="orchestrator-loop-watch", daemon=True).start()
 
     def stop(self) -> None:
-        """End, and have recorded what is not yet; in the loop."""
+        """End, and record what is left; called in the loop."""
         self._ended.set()
         if self._stay is not None:
             self._count(self._stay)
         self._record(at_once=True)
 
-    # in the watch's thread
+    # in the watchdog thread
 
     def _watch(self, loop: _Loop, token: trio.lowlevel.TrioToken) -> None:
         while not self._ended.wait(LOOK_S):
@@ -144,7 +144,7 @@ class LoopWatch:
                 self._look(loop, token)
             except trio.RunFinishedError:
                 return
-            except Exception:  # what is looked at changes meanwhile
+            except Exception:  # The data read here changes concurrently.
                 self._stay = None
 
     def _look(self, loop: _Loop, token: trio.lowlevel.TrioToken) -> None:
@@ -165,7 +165,7 @@ class LoopWatch:
             if stay.by is None or loop.key() != key:
                 stay.by = None
                 return
-            # It is called as soon as the loop runs again, before anything can end.
+            # Runs as soon as the loop runs again, before anything can end.
             token.run_sync_soon(self._settle, stay)
         self._say(stay, stay.by, now)
 
@@ -192,7 +192,7 @@ class LoopWatch:
         tally.place = stay.by.place
 
     def _record(self, *, at_once: bool = False) -> None:
-        """Have recorded what may be now."""
+        """Record what is due."""
         # An error in a callback would end the whole program.
         with suppress(Exception):
             now = time.monotonic()
@@ -204,15 +204,15 @@ class LoopWatch:
 
 
 def blocked_between(seconds: float, before: Spent, now: Spent) -> float:
-    """Return how much of the time between two looks counts: not what this thread was late by, unless the other was busy."""
+    """Return how much of the time between two checks counts: less this thread's own delay, unless the other computed."""
     busy_s = now.computed_s - before.computed_s
     return max(0.0, min(seconds - (now.queued_s - before.queued_s), LOOK_S + _LATE_S + busy_s))
 
 
 def held_between(seconds: float, before: Spent, now: Spent) -> float:
-    """Return for how long the interpreter's lock was held by a task that is seen for the first time.
+    """Return for how long the interpreter lock was held by a task that is seen for the first time.
 
-    This thread is given the lock within milliseconds where Python code runs: then it was not late.
+    Running Python code releases the lock to this thread within milliseconds, so then it was not late.
     """
     late_s, busy_s = seconds - LOOK_S, now.computed_s - before.computed_s
     return max(0.0, min(late_s - (now.own_s - before.own_s), busy_s)) if late_s > LIMIT_S else 0.0
@@ -220,14 +220,14 @@ def held_between(seconds: float, before: Spent, now: Spent) -> float:
 
 @frozen
 class _Loop:
-    """The loop's thread, as it is seen from another one."""
+    """The loop's thread, seen from another thread."""
 
     ident: int
     native: int
     context: Mapping[str, Any]
 
     def key(self) -> tuple[int, int] | None:
-        """Return what is the same as long as a task keeps the thread; None if no task has it, or Trio does not tell."""
+        """Return a key that is constant while a task keeps the thread; None if no task has it, or Trio does not tell."""
         task: Any = self.context.get("task")
         points = getattr(task, "_schedule_points", None)
         return None if points is None else (id(task), points)
@@ -240,7 +240,7 @@ class _Loop:
         return Spent(computed_s, _queued_s(self.native), _queued_s(threading.get_native_id()))
 
     def blocker(self, harnesses: Container[str], store: str) -> Blocker | None:
-        """Return who has the thread; None if nobody is to be named."""
+        """Return what holds the thread; None if nobody is to be named."""
         task, frames = self.context.get("task"), self._frames()
         if task is None or frames is None or any(frame.f_globals.get("__name__") in _DEBUGGERS for frame, _ in frames):
             return None
@@ -248,14 +248,14 @@ class _Loop:
         shown = "an unknown place" if place is None else one_line(_shown(place, frames))
         if _is_of_store(frames):
             name = one_line(f"the store {store}")
-            return Blocker("", name, shown, "have it on a disk that is quick, and see what else writes to it")
+            return Blocker("", name, shown, "put it on a fast disk, and check what else writes to that disk")
         harness = next((name for name in names_above(task) if name in harnesses), "")
         if not harness:
             return Blocker("", "the program, in no harness,", shown, "use trio.sleep, or await trio.to_thread.run_sync(…)")
         return Blocker(harness, f"harness {harness!r}", shown, "use self.sleep, or await trio.to_thread.run_sync(…)")
 
     def _frames(self) -> list[tuple[FrameType, int]] | None:
-        """Return the frames below Trio's loop, outermost first, each with its last instruction; None if it is not in there."""
+        """Return the frames below Trio's loop, outermost first, each with its last instruction; None outside the loop."""
         frames: list[tuple[FrameType, int]] = []
         frame = sys._current_frames().get(self.ident)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and len(frames) < _MOST_FRAMES:
@@ -275,7 +275,7 @@ def _queued_s(thread: int) -> float:
 
 
 def _is_of_store(frames: list[tuple[FrameType, int]]) -> bool:
-    """Return whether the recorder or the store is at work, and for no code of an author below it but that of a store."""
+    """Return whether the recorder or a store is executing, and no other code of a harness or of the program below it."""
     for frame, _ in reversed(frames):
         file = os.path.realpath(frame.f_code.co_filename)
         if file.startswith(_STORE) or file in _RECORDER:
@@ -286,7 +286,7 @@ def _is_of_store(frames: list[tuple[FrameType, int]]) -> bool:
 
 
 def _shown(place: Place, frames: list[tuple[FrameType, int]]) -> str:
-    """Return a place for people: `strategy.py:41 in decide (time.sleep)`."""
+    """Return a place as text: `strategy.py:41 in decide (time.sleep)`."""
     at = place.file, place.function
     frame, last = next(one for one in reversed(frames) if (one[0].f_code.co_filename, one[0].f_code.co_name) == at)
     called = _called(frame, last)
@@ -294,7 +294,7 @@ def _shown(place: Place, frames: list[tuple[FrameType, int]]) -> str:
 
 
 def _called(frame: FrameType, last: int) -> str:
-    """Return the name of the function that a frame has called, as it is written there; empty if that is not a plain name."""
+    """Return the name of the function that a frame calls, as written in the source; empty if it is not a plain name."""
     position = next(islice(frame.f_code.co_positions(), last // 2, None), None)
     if position is None or position[0] is None or position[2] is None:
         return ""

@@ -1,4 +1,4 @@
-"""How a run ends before its harnesses have: a signal, the deadline, a cancellation, the loss of the store."""
+"""How a run ends before its harnesses have ended: by a signal, its deadline, a cancellation, or loss of the store."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from orchestrator.text.terminal_text import say
 
 @define(eq=False, repr=False)
 class RunShutdown:
-    """Tells every harness to end, and knows why.
+    """Stops every harness, and keeps the cause.
 
     Args:
-        children: of the program, now.
-        drain_s: seconds to the end after a first signal.
+        children: the program's current children.
+        drain_s: seconds until the end after a first signal.
     """
 
     _children: Mapping[str, Child]
     drain_s: float
     cause: str | None = None
-    """Why everything is to end: what is started from then on is not run."""
+    """Why everything has to end; harnesses started from then on do not run."""
     lost: StoreLost | None = None
     fault: SystemTaskFailed | None = None
     signalled: int | None = None
     """The number of the signal that ended the run, if one did."""
     body: trio.CancelScope = field(factory=trio.CancelScope)
-    """Around the user's block, which does not go on when the run is to end."""
+    """Scope around the user's block, cancelled when the run has to end."""
 
     def stop(self, grace_s: float | None, cause: str) -> None:
         """Stop every harness at its next step boundary, or when its grace period is over."""
@@ -74,7 +74,7 @@ class RunShutdown:
         self.body.cancel()
 
     async def abort_when_cancelled(self) -> None:
-        """Tell the harnesses of a cancellation that they could not see: held ones wait for events only."""
+        """Abort the harnesses when the program is cancelled: paused ones wait for events only, and would not notice."""
         try:
             await trio.sleep_forever()
         except trio.Cancelled:
@@ -82,18 +82,18 @@ class RunShutdown:
             raise
 
     def why_cancelled(self) -> str:
-        """Return why everything is cancelled from outside: for what code that Trio itself runs has raised, or "cancelled"."""
+        """Return why everything is cancelled from outside: an error in code that Trio itself runs, or "cancelled"."""
         running = {name: child.harness for name, child in self._children.items() if child.harness is not ENDED}
         if self.fault is None and (fault := system_fault(raised_so_far(), running)) is not None:
             self.fault = fault
             with suppress(Exception):
-                # Trio's own error at the end shows it with its notes.
+                # Trio's own error at the end prints this error with its notes.
                 BaseException.add_note(cast(BaseException, fault.__cause__), str(fault))
         return "cancelled" if self.fault is None else self.fault.told
 
 
 async def heed_signals(heed: Callable[[int], None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Call `heed` with the number of each SIGINT and SIGTERM, for ever."""
+    """Call `heed` with the number of each SIGINT and SIGTERM, until cancelled."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for number in signals:

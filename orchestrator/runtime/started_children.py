@@ -1,14 +1,13 @@
-"""Harnesses that harnesses start: recorded with the step, started after it, and again when the program is started again.
+"""Harnesses that other harnesses start: recorded with the step, started after it, and again in each later run.
 
     start_child ──► checked, made ──► attached to the step ──► committed ──► started under the parent's supervisor
                                                                    ▲
-    the program is started again ──► the parent is taken up ───────┘  each child on record that has not ended for good
+    a later run ──► the parent is loaded ──────────────────────────┘  each recorded child that has not ended for good
 
-The laws: a child is started exactly if its step is recorded; a name runs once, whoever starts it first; what cannot be made
-again is told as that child's failure, and hurts neither its parent nor its siblings.
+Invariants: a child is started exactly if its step is recorded; a name runs once, whoever starts it first; a child that
+cannot be made again fails by itself, without harm to its parent and siblings.
 
-A child goes on when its parent ends. It has ended for good when it is completed, unless it reopens, or its `execute()` has
-returned.
+A child continues when its parent ends. It has ended for good when it has completed (unless it reopens), or finished.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ from orchestrator.restart import Restart
 from orchestrator.states.state_types import HarnessTypes
 
 MAX_DEPTH = 8
-"""Levels of children below a harness that the program has started."""
+"""Limit on levels of children below a harness that the program started."""
 MAX_CHILDREN = 10_000
-"""Harnesses started by harnesses that have not ended, in one program."""
+"""Limit on harnesses in one program that were started by harnesses and have not ended."""
 KEPT_ENDED = 1_000
-"""Children that have ended for good, the last ones, of which the program still knows; of older ones the store alone does."""
+"""How many ended children the program keeps in memory, the most recent ones; older ones are only in the store."""
 KEPT_RECALLED = 100
-"""Of these, whose terms are kept once they have been read again, for each parent."""
+"""How many of the options read back for ended children are kept in memory, for each parent."""
 _SECONDS = ("grace_s", "step_timeout_s", "deadline_s")
 
 
 @frozen(kw_only=True)
 class StoredChildSpec:
-    """What is on record of a child: all that it takes to make it again, and its terms."""
+    """The record of a child: everything needed to make it again, and its options."""
 
     child: str
-    """Its name."""
+    """Name of the child."""
     factory: str
     arguments: list[Any]
-    """By position, and by name."""
+    """Positional and keyword arguments."""
     restart: str
     grace_s: float | None = None
     step_timeout_s: float | None = None
@@ -61,14 +60,14 @@ class StoredChildSpec:
     budget: dict[str, Any] | None = None
 
     def body(self) -> str:
-        """Return its record's body."""
+        """Return the body of its record."""
         return encode_private({name: value for name, value in asdict(self).items() if value is not None})
 
     def make(self) -> AnyHarness:
         """Make the harness again.
 
         Raises:
-            UsageError: it cannot be.
+            UsageError: it cannot be made.
         """
         try:
             harness = make_harness(load_factory(self.factory), self.arguments)
@@ -83,11 +82,11 @@ class StoredChildSpec:
 
 
 def spec_of(order: ChildOrder) -> StoredChildSpec:
-    """Return what is recorded of a child.
+    """Return the record of a child that is to be started.
 
     Raises:
         HarnessMisuse: it could not be made again.
-        UsageError: a name or an option is not as expected.
+        UsageError: a name or an option is invalid.
     """
     check_name(order.name)
     restart = restart_of(order.restart).value
@@ -106,17 +105,17 @@ def spec_of(order: ChildOrder) -> StoredChildSpec:
 
 
 def read_spec(record: ChildRecord) -> StoredChildSpec:
-    """Return what is on record of a child.
+    """Decode the record of a child.
 
     Raises:
-        UsageError: the record is not what was written.
+        UsageError: the record is damaged.
     """
     try:
         spec = StoredChildSpec(**decode(record.body))
     except (TypeError, ValueError) as error:
         raise UsageError(f"its record cannot be read: {error}") from error
     if not isinstance(cast(object, spec.arguments), list):
-        raise UsageError("what it is started with is encrypted, and there is no key")
+        raise UsageError("its arguments are encrypted, and there is no key")
     return spec
 
 
@@ -127,25 +126,25 @@ class ChildStart:
     spec: StoredChildSpec
     harness: AnyHarness
     heir_of: str
-    """The harness, known to this program, whose supervisor, budgets and rules it has."""
+    """The harness, known to this program, whose supervisor, budgets and rules it inherits."""
     ancestors: tuple[str, ...]
-    """Its parent last."""
+    """Names of its ancestors, its parent last."""
     pools: tuple[str, ...] = ()
-    """Of parents in between that have ended, and do not run."""
+    """Pools of ended ancestors that are not running."""
     resumed: bool = False
     begun: bool = True
-    """Whether there is something to resume, or something to start; if not, it is only told that it failed."""
+    """Whether there is something to resume or start; if not, only its failure is reported."""
 
 
 class Starter(Protocol):
-    """Who runs harnesses: the orchestrator."""
+    """What starts harnesses for their parents: the orchestrator."""
 
     def running(self, name: str) -> AnyHarness | None:
-        """Return the harness that runs under a name now."""
+        """Return the harness that is running under a name."""
         ...
 
     def has_started(self, name: str) -> bool:
-        """Return whether a harness of that name was started in this program, though it may have ended."""
+        """Return whether a harness of that name was started in this program, even if it has ended."""
         ...
 
     def bear(self, birth: ChildStart) -> object:
@@ -153,11 +152,11 @@ class Starter(Protocol):
         ...
 
     def check_child_limits(self, birth: ChildStart) -> None:
-        """Refuse a child for whose agents a limit holds nothing; raises `UsageError`."""
+        """Raise `UsageError` if a limit cannot be enforced for an agent of a child."""
         ...
 
     def children_of(self, name: str | None) -> Sequence[ChildRecord]:
-        """Return what is on record of the children of a harness, or of all."""
+        """Return the records of the children of one harness, or of all."""
         ...
 
     def is_on_record(self, name: str) -> bool:
@@ -165,25 +164,25 @@ class Starter(Protocol):
         ...
 
     def supervisors_beside(self, name: str) -> Collection[str]:
-        """Return the names of the supervisors that share the supervisor of a harness that runs."""
+        """Return the names of the supervisors that share a supervisor with a running harness."""
         ...
 
 
 @define(eq=False, repr=False)
 class Families:
-    """All parents and children that one program knows of."""
+    """All parents and children known to one program."""
 
     starter: Starter
     parents: dict[str, str] = field(factory=dict[str, str])
-    """Who has started, or is about to start, the child of a name."""
+    """Parent of each child, by the child's name, including children about to be started."""
     started: set[str] = field(factory=set[str])
-    """Names of children that were started here, by their parents."""
+    """Names of children that their parents started in this program."""
 
     def check_room(self, name: str) -> None:
-        """Refuse one child too many.
+        """Raise if one more child would exceed the limit.
 
         Raises:
-            HarnessMisuse: there are as many as there may be.
+            HarnessMisuse: the limit is reached.
         """
         if len(self.started) >= MAX_CHILDREN:
             self.started = {name for name in self.started if self.starter.running(name) is not None}
@@ -194,12 +193,12 @@ class Families:
                 )
 
     def forget(self, name: str) -> str | None:
-        """Forget a child that has ended for good; return its parent. The store still knows of both."""
+        """Forget a child that has ended for good; return its parent. The store keeps both."""
         self.started.discard(name)
         return self.parents.pop(name, None)
 
     def bear(self, birth: ChildStart) -> None:
-        """Start a child, unless a harness of its name runs."""
+        """Start a child, unless a harness of its name is running."""
         self.parents[birth.spec.child] = birth.ancestors[-1]
         if self.starter.running(birth.spec.child) is None:
             self.started.add(birth.spec.child)
@@ -208,9 +207,9 @@ class Families:
     def resume(
         self, records: Iterable[ChildRecord], heir_of: str, ancestors: tuple[str, ...], pools: tuple[str, ...] = ()
     ) -> None:
-        """Start again what is on record and has not ended for good, and the children of what has.
+        """Start again each recorded child that has not ended for good, and the children of those that have.
 
-        What was started in this program is left as it is: an operator may have stopped it.
+        Children started in this program are left alone: an operator may have stopped them.
         """
         for record in records:
             if record.name in ancestors or self.starter.has_started(record.name):
@@ -229,23 +228,23 @@ class Family:
     """The children of one harness.
 
     Args:
-        ancestors: the names of who has started it, and of who has started that, itself not included, oldest first.
+        ancestors: names of the harnesses that started this one, directly or indirectly, oldest first.
     """
 
     _all: Families
     _name: str
     ancestors: tuple[str, ...] = ()
     _recorded: dict[str, StoredChildSpec] = field(factory=dict[str, StoredChildSpec])
-    """Of those that the program knows of."""
+    """Records of the children that the program knows."""
     _recalled: dict[str, StoredChildSpec] = field(factory=dict[str, StoredChildSpec])
-    """The last that were read from the store, where they have ended."""
+    """The most recent records read from the store for ended children."""
     _read: dict[str, list[ChildRecord]] = field(factory=dict[str, list[ChildRecord]])
-    """What was read from the store for the step that is being made: the records of all children, by their names."""
+    """Records of all children by name, read from the store for the step in progress."""
     expected: dict[str, ChildStart] = field(factory=dict[str, ChildStart])
-    """Those of the step that is being made."""
+    """Children of the step in progress."""
 
     def take_up(self, records: Sequence[ChildRecord]) -> None:
-        """Start again what the record says; once, when the harness is taken up."""
+        """Start the recorded children again, once, when the harness is loaded."""
         for record in records:
             if not _has_ended(record):
                 with suppress(UsageError):
@@ -254,10 +253,10 @@ class Family:
             self._all.resume(records, self._name, (*self.ancestors, self._name))
 
     def order(self, order: ChildOrder, attach: Callable[[Attachment], None]) -> str:
-        """Have a child started with the step that is being made; return its name.
+        """Start a child with the step in progress; return its name.
 
         Raises:
-            HarnessMisuse: it cannot be.
+            HarnessMisuse: it cannot be started.
         """
         where = f"start_child {order.name!r:.100}"
         try:
@@ -274,7 +273,7 @@ class Family:
             body = spec.body()
             if len(body) > MAX_CHARACTERS:
                 raise HarnessMisuse(
-                    f"expected arguments of at most {MAX_CHARACTERS:,} characters; store them, and pass the place"
+                    f"expected arguments of at most {MAX_CHARACTERS:,} characters; store them elsewhere, and pass their place"
                 )
             ancestors = (*self.ancestors, self._name)
             birth = ChildStart(spec=spec, harness=harness, heir_of=self._name, ancestors=ancestors)
@@ -287,7 +286,7 @@ class Family:
         return order.name
 
     def settle(self) -> None:
-        """Start the children of the step, which is recorded."""
+        """Start the children of the step that was just recorded."""
         born, self.expected, self._read = self.expected, {}, {}
         for name, birth in born.items():
             self._recorded[name] = birth.spec
@@ -304,19 +303,19 @@ class Family:
         self.expected, self._read = {}, {}
 
     def _known(self, name: str) -> StoredChildSpec | None:
-        """Return what a child was started with, if this harness has started it before."""
+        """Return the recorded options of a child, if this harness has started it before."""
         if name in self.expected:
             return self.expected[name].spec
         known = self._recorded.get(name) or self._recalled.get(name)
-        # What an earlier life of this harness has started in this program may have ended for good, too.
+        # A child started in this program by an earlier life of this harness may have ended for good, too.
         is_elsewhere = self._all.starter.has_started(name) and self._all.parents.get(name) != self._name
         return known if known is not None or is_elsewhere else self._recall(name)
 
     def _recall(self, name: str) -> StoredChildSpec | None:
-        """Read from the store what a child was started with that the program does not know of: it has ended for good.
+        """Read from the store the options of a child that the program does not know, because it has ended for good.
 
         Raises:
-            HarnessMisuse: another harness has started it: one of this program, or one that may go on in another.
+            HarnessMisuse: another harness started it, in this program or possibly in another.
         """
         records = self._records_of(name)
         own = [record for record in records if record.harness == self._name]
@@ -333,8 +332,7 @@ class Family:
     def _records_of(self, name: str) -> Sequence[ChildRecord]:
         """Return the records of a child, one for each harness that has started it.
 
-        All children are read at once: the time is that of one look for a step that orders thousands again. Most names are new,
-        and nothing is read for these.
+        All children are read at once, so a step that starts thousands again costs one read. Most names are new, and need none.
         """
         if name not in self._read and self._all.starter.is_on_record(name):
             self._read = {}
@@ -352,7 +350,7 @@ class Family:
 
     def _check_free(self, name: str) -> None:
         if name == self._name or name in self.ancestors:
-            raise HarnessMisuse("expected another harness, was itself or who has started it; choose another name")
+            raise HarnessMisuse("expected another harness, was itself or one of its ancestors; choose another name")
         if name in self._all.starter.supervisors_beside(self._name):
             raise HarnessMisuse(f"expected a name of its own, a supervisor beside {self._name!r} has it; choose another")
         parent = self._all.parents.get(name)
@@ -368,7 +366,7 @@ def _taken(parent: str) -> HarnessMisuse:
 
 
 def _born_again(record: ChildRecord, heir_of: str, ancestors: tuple[str, ...]) -> ChildStart:
-    """Make a child again from its record; what cannot be made is a stand-in that fails with the cause."""
+    """Make a child again from its record; one that cannot be made becomes a stand-in that fails with the cause."""
     begun = True
     spec = StoredChildSpec(child=record.name, factory="", arguments=[[], {}], restart="transient")
     harness: AnyHarness
@@ -381,9 +379,9 @@ def _born_again(record: ChildRecord, heir_of: str, ancestors: tuple[str, ...]) -
 
 
 def trouble_of(record: ChildRecord) -> str:
-    """Return why a child that has not ended could not be made again now; empty if it could, or has ended for good.
+    """Return why a child that has not ended cannot be made again; empty if it can, or has ended for good.
 
-    One whose arguments are encrypted, and there is no key, is only looked for.
+    If its arguments are encrypted and there is no key, only its factory is imported.
     """
     if _has_ended(record):
         return ""
@@ -403,7 +401,7 @@ def _unmade(record: ChildRecord, error: Exception) -> str:
 
 
 class Unmade(BaseHarness[Any, Any, Any]):
-    """Stands in for a harness that cannot be made: it fails with the cause, and its record stays as it is."""
+    """Stands in for a harness that cannot be made: it fails with the cause, and its record stays unchanged."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(None)
@@ -415,14 +413,14 @@ class Unmade(BaseHarness[Any, Any, Any]):
 
 
 class Ended(Unmade):
-    """Stands in for a child that has ended, and is let go: it may be one of many."""
+    """Stands in for a child that has ended, so that its object can be released; there may be many."""
 
 
 ENDED: AnyHarness = Ended("it has ended")
 
 
 def _stand_in(harness_class: str, cause: str) -> AnyHarness:
-    """Return a stand-in that goes by the name of the class that is on record, so that this stays there."""
+    """Return a stand-in with the recorded class name, so that the record stays the same."""
     module, _, name = harness_class.partition(":")
     own = {"__module__": module or __name__, "__qualname__": name or "Unmade"}
     cls = cast(type[Unmade], new_class(own["__qualname__"], (Unmade,), exec_body=lambda namespace: namespace.update(own)))
@@ -430,7 +428,7 @@ def _stand_in(harness_class: str, cause: str) -> AnyHarness:
 
 
 def has_ended_for_good(harness: AnyHarness, status: Status, restart: Restart) -> bool:
-    """Return whether a child that was started in this program has ended, and no start of the program starts it again."""
+    """Return whether a child started in this program has ended, and no later run would start it again."""
     if status is Status.COMPLETED:
         return not _overrides_reopens(type(harness))
     return status is Status.FINISHED and restart is not Restart.PERMANENT
@@ -440,12 +438,12 @@ def _has_ended(record: ChildRecord) -> bool:
     """Return whether a child has ended for good."""
     if record.status is Status.COMPLETED:
         return not _may_reopen(record)
-    # A permanent one is started again whenever it has returned; the program may have been killed before that.
+    # A permanent child is restarted whenever it returns; the program may have been killed before that.
     return record.status is Status.FINISHED and _terms(record).get("restart") != Restart.PERMANENT
 
 
 def _terms(record: ChildRecord) -> Mapping[str, Any]:
-    """Return what is on record of a child, also if it cannot be made again; empty if that cannot be read."""
+    """Return the recorded options of a child, even if it cannot be made again; empty if they cannot be read."""
     try:
         found: object = decode(record.body)
     except ValueError:
@@ -454,9 +452,9 @@ def _terms(record: ChildRecord) -> Mapping[str, Any]:
 
 
 def _may_reopen(record: ChildRecord) -> bool:
-    """Return whether a completed child may say that there is more to do.
+    """Return whether a completed child may reopen.
 
-    Its class is looked for where its factory has brought it: nothing is imported for a class's name on record.
+    Its class is looked up where its factory was loaded from; nothing is imported because of a recorded class name.
     """
     with suppress(HarnessMisuse):
         load_factory(str(_terms(record).get("factory", "")))

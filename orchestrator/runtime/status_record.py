@@ -1,4 +1,4 @@
-"""Where one harness is in its life, as the store has it: each change is an event that may follow the one before."""
+"""The recorded lifecycle status of one harness: each change is an event that is allowed after the one before."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from orchestrator.store.store_protocol import Append, Claimed
 
 @define(eq=False, repr=False)
 class StatusRecord:
-    """The recorded status of one harness, and what is shown of it."""
+    """The recorded status of one harness, and the values shown for it."""
 
     name: str
     harness: BaseHarness[Any, Any, Any]
     _recorder: Recorder
     status: Status = Status.NEW
     attempt: int = 0
-    """The number of the attempt under way, or of the last one."""
+    """Number of the running attempt, or of the last one."""
     outcome: Outcome | None = None
     is_restored: bool = False
-    """Whether the harness has its recorded past."""
+    """Whether the recorded history was loaded into the harness."""
     is_backing_off: bool = False
-    """Whether a restart is on record and its attempt has not begun."""
+    """Whether a restart is recorded whose attempt has not begun."""
     _number: int = 0
     _epoch: int = 0
     _claimed_step: int = 0
@@ -43,26 +43,26 @@ class StatusRecord:
 
     @property
     def step(self) -> int:
-        """The number of the last recorded step; 0 until the store has said which it is."""
+        """Number of the last recorded step; 0 until the store has told it."""
         if self.outcome is not None:
-            return self.outcome.step  # the object may be at work under another name by now
+            return self.outcome.step  # The object may be running under another name by now.
         return self.harness.current_step if self.is_restored else self._claimed_step
 
     def take_over(self, claimed: Claimed, *, owned: bool) -> None:
-        """Go on from what the store says.
+        """Continue from the stored status.
 
         Args:
-            owned: whether it has given the harness to this run; otherwise nothing can be recorded.
+            owned: whether the store assigned the harness to this run; otherwise nothing can be recorded.
         """
         self.status, self.attempt, self._claimed_step = claimed.status, claimed.attempt, claimed.step
         if owned:
             self._number, self._epoch = claimed.harness, claimed.epoch
 
     async def note(self, event: events.Event, *, release: bool = False) -> None:
-        """Record an event, if it may follow; it counts when this returns.
+        """Record an event, if it is allowed, and wait until it is stored.
 
         Args:
-            release: whether it is recorded in any case, and the harness given back with it.
+            release: record it in any case, and give up ownership of the harness with it.
         """
         if may_follow(self.status, event) or release:
             self.status = follow(self.status, event, backing_off=self.is_backing_off)
@@ -70,7 +70,7 @@ class StatusRecord:
             await self._recorder.do(self._append(event, release))
 
     async def note_pause(self, *, paused: bool) -> None:
-        """Record that the harness is held, or is no longer, where the record does not say so yet."""
+        """Record a pause or its end, if the record differs."""
         if paused and self.status is not Status.PAUSED:
             await self.note(events.Paused())
         elif not paused and self.status is Status.PAUSED:
@@ -78,7 +78,7 @@ class StatusRecord:
         self.settle_pending()
 
     def submit(self, event: events.Event) -> Receipt:
-        """Have an operator's order recorded; where it may not follow now, the next attempt records it."""
+        """Record an operator's order; if it is not allowed now, the next attempt records it."""
         if not self._epoch or not may_follow(self.status, event):
             self._pending = self._pending or Receipt()
             return self._pending
@@ -86,23 +86,23 @@ class StatusRecord:
         return self._recorder.submit(self._append(event, release=False))
 
     def settle_pending(self) -> None:
-        """Tell whoever has given an order that waited that it is on record, or that nothing more will be."""
+        """Resolve the receipts of delayed orders: they are recorded, or never will be."""
         if self._pending is not None:
             self._pending.settle(None)
             self._pending = None
 
     async def finish(self, event: events.Event, error: BaseException | None = None) -> None:
-        """Record the event that ends the harness, and give it back."""
+        """Record the final event, and give up ownership of the harness."""
         await self.note(event, release=True)
         self.conclude(OutcomeKind(self.status.value), getattr(event, "cause", ""), error)
 
     def conclude(self, kind: OutcomeKind, cause: str = "", error: BaseException | None = None) -> None:
-        """Set the outcome. Nothing is recorded."""
+        """Set the outcome without recording anything."""
         self.outcome = Outcome(kind, cause, self.step, self.attempt, error)
         self.status = Status(kind)
 
     def may_end_with(self, event: events.Event) -> bool:
-        """Return whether the store can be told of an end that nobody has ordered."""
+        """Return whether the store may be told of an end that nobody ordered."""
         return bool(self._epoch) and may_follow(self.status, event)
 
     def _append(self, event: events.Event, release: bool) -> Append:

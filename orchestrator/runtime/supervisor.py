@@ -1,8 +1,8 @@
-"""Supervisors: which children there are, in what order, and whom a crash concerns. They ask `restart.decide`.
+"""Supervisors: their children in order, and which of them an exit affects. They use `restart.decide`.
 
-The root under `one_for_one` counts restarts for each child by itself, so that a harness which gives up leaves its siblings
-running. Everywhere else the supervisor counts, as in OTP: one that gives up ends all its children, and its own supervisor
-decides whether the whole of it is started again.
+The root under `one_for_one` counts restarts for each child separately, so that a harness which gives up leaves its siblings
+running. Every other supervisor counts for all its children, as in OTP: when it gives up, all of them end, and its own
+supervisor decides whether it is started again as a whole.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from attrs import define, evolve, field, frozen
 from orchestrator.restart import Again, GiveUp, Intensity, Restart, Stop, Strategy, affected, decide
 
 MAX_DEPTH = 100
-"""Levels of supervisors below the root: what goes through them recurses."""
+"""Limit on supervisor levels below the root, since some operations are recursive."""
 
 
 class Leaf(Protocol):
-    """What a supervisor knows of a child that is a harness."""
+    """What a supervisor needs from a child that is a harness."""
 
     restarts: tuple[float, ...]
     parent: Supervisor
@@ -32,7 +32,7 @@ class Leaf(Protocol):
 
 
 class ExitAction(Enum):
-    """What is done about an exit."""
+    """What follows an exit."""
 
     LEAVE = "leave"
     RESTART = "restart"
@@ -41,14 +41,14 @@ class ExitAction(Enum):
 
 @frozen
 class ExitDecision:
-    """What is done about an exit, and to which harnesses."""
+    """What follows an exit, and for which harnesses."""
 
     action: ExitAction
     harnesses: tuple[Leaf, ...] = ()
     restarts: tuple[float, ...] = ()
-    """The restarts that count, this one included."""
+    """The restarts that count, including this one."""
     counts: tuple[tuple[Node, tuple[float, ...]], ...] = ()
-    """For whose exit which restarts count from now on; see `count_restarts`."""
+    """For each node, the restarts that count from now on; see `count_restarts`."""
 
 
 @define(eq=False, repr=False)
@@ -61,25 +61,25 @@ class Supervisor:
     restart: Restart = Restart.TRANSIENT
     parent: Supervisor | None = None
     restarts: tuple[float, ...] = ()
-    """Of itself, where its parent counts each child by itself."""
+    """Times of its own restarts, where its parent counts each child separately."""
     counted: tuple[float, ...] = ()
-    """Of its children, where it counts them together."""
+    """Times of its children's restarts, where it counts them together."""
     children: list[Node] = field(factory=list["Node"])
     supervisors: set[str] = field(factory=set[str])
-    """Names of those children that are supervisors."""
+    """Names of the children that are supervisors."""
 
     @property
     def depth(self) -> int:
-        """How many supervisors are above it."""
+        """Number of supervisors above it."""
         return 0 if self.parent is None else self.parent.depth + 1
 
     @property
     def counts_each(self) -> bool:
-        """Whether restarts are counted for each child by itself."""
+        """Whether restarts are counted for each child separately."""
         return self.parent is None and self.strategy is Strategy.ONE_FOR_ONE
 
     def leaves(self) -> Iterator[Leaf]:
-        """Yield every harness below, in the order of their start."""
+        """Yield every harness below, in start order."""
         for child in self.children:
             if isinstance(child, Supervisor):
                 yield from child.leaves()
@@ -87,7 +87,7 @@ class Supervisor:
                 yield child
 
     def recall(self, child: Leaf, restarts: Iterable[float]) -> None:
-        """Take up restarts that an earlier run of the program has recorded for `child`."""
+        """Load the restarts of `child` that an earlier run recorded."""
         if self.counts_each:
             child.restarts = tuple(restarts)
         else:
@@ -98,7 +98,7 @@ Node: TypeAlias = Leaf | Supervisor
 
 
 def decide_exit(node: Node, *, crashed: bool, now: float) -> ExitDecision:
-    """Return what is done about the exit of `node`. Nothing is changed; `count_restarts` has its restarts counted.
+    """Decide what follows the exit of `node`. Nothing is changed; `count_restarts` counts its restarts.
 
     Args:
         crashed: whether it ended with an error.
@@ -126,7 +126,7 @@ def decide_exit(node: Node, *, crashed: bool, now: float) -> ExitDecision:
 
 
 def count_restarts(decision: ExitDecision) -> None:
-    """Have the restarts of a decision count for those that follow."""
+    """Count the restarts of a decision for later ones."""
     for node, restarts in decision.counts:
         supervisor = node.parent
         assert supervisor is not None

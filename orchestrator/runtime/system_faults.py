@@ -1,7 +1,7 @@
 """Errors in code that Trio itself runs: `run_sync_soon` callbacks, system tasks, and whatever breaks Trio's loop.
 
-Trio cancels every task for one, and `trio.run` raises a `TrioInternalError` whose text names nobody. Nothing can contain it
-from outside; here it is named: the function, where it is defined, and the harness, where the error's traceback leads to one.
+Trio then cancels every task, and `trio.run` raises a `TrioInternalError` without naming the culprit. This cannot be prevented
+from outside. Here the error is named: the function, where it is defined, and the harness, where the traceback leads to one.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ from orchestrator.errors import SystemTaskFailed
 from orchestrator.runtime.failure_events import sentence
 
 _MOST = 3
-"""Faults told of one program, and harnesses told of one fault."""
+"""Limits on the faults named for a program, and on the harnesses named for a fault."""
 _MOST_FAULTS, _MOST_FRAMES = 20, 200
-"""Faults, and frames of each, that are looked at."""
+"""Limits on the faults, and on the frames of each, that are examined."""
 _CORE = os.path.join(os.path.dirname(trio.__file__), "_core", "")
 _QUEUE = os.path.join(_CORE, "_entry_queue.py")
 _LOOP = (os.path.join(_CORE, "_run.py"), "unrolled_run")
 _MACHINERY = (_CORE, os.path.join(os.path.dirname(outcome.__file__), ""))
 _TRACEBACK, _CAUSE = (BaseException.__dict__[name].__get__ for name in ("__traceback__", "__cause__"))
 _ADVICE = (
-    "Trio ends the whole program for it. Every harness goes on from its last recorded step when it is started again; "
-    "catch errors inside of that function, or run it in a nursery of the harness, which fails alone then"
+    "Trio ends the whole program for it. Every harness continues from its last recorded step when it is started again; "
+    "catch errors inside of that function, or run it in a nursery of the harness, which then fails alone"
 )
 
 
 @frozen
 class _Fault:
-    """An error, and the frames that it came through, outermost first."""
+    """An error, and the frames that it passed through, outermost first."""
 
     error: BaseException
     frames: tuple[FrameType, ...]
     in_loop: bool = False
-    """Whether it broke Trio's loop at once: no task was cancelled, and nothing was cleaned up."""
+    """Whether it broke Trio's loop at once: no task was cancelled, and no clean-up ran."""
 
 
 def raised_so_far() -> list[BaseException]:
-    """Return what system tasks and callbacks of the running Trio have raised: it cancels everything for one."""
+    """Return the errors that system tasks and callbacks of the running Trio have raised; Trio cancels everything for one."""
     root = trio.lowlevel.current_root_task()
     nurseries = () if root is None else root.child_nurseries
-    # Trio shows an error to nobody before its own end; where a later version keeps it elsewhere, the name is missing.
+    # Trio shows such an error only when it ends; if a later version keeps it elsewhere, the name is missing.
     held: Iterator[BaseException] = (error for nursery in nurseries for error in getattr(nursery, "_pending_excs", ()))
     return [error for error in held if not is_one(error, trio.Cancelled)]
 
 
 def system_fault(errors: Iterable[BaseException], harnesses: Mapping[str, object]) -> SystemTaskFailed | None:
-    """Return an error that names those which Trio ends the program for; None if there are none. Its cause is the first.
+    """Return an error that names those for which Trio ends the program; None if there are none. `__cause__` is the first.
 
     Args:
         errors: from `raised_so_far`, or the `TrioInternalError`.
-        harnesses: by their names, those that may be behind it.
+        harnesses: candidates, by name.
     """
     faults = list(islice((fault for error in errors for fault in _faults(error)), _MOST_FAULTS))
     if not faults:
@@ -73,7 +73,7 @@ def system_fault(errors: Iterable[BaseException], harnesses: Mapping[str, object
 
 
 def _faults(error: BaseException) -> Iterator[_Fault]:
-    """Yield what is behind an error, without what Trio has put around it."""
+    """Yield the faults behind an error, without Trio's wrappers."""
     waiting = [(error, False)]
     while waiting:
         one, in_loop = waiting.pop()
@@ -116,7 +116,7 @@ def _callable(frames: tuple[FrameType, ...]) -> str:
 
 
 def _owners(fault: _Fault, frame: FrameType | None, harnesses: Mapping[str, object]) -> str:
-    """Return whose it is: of a harness that its frames or its task lead to, or else of those defined in the same file."""
+    """Return text naming the harness that its frames or its task lead to, or else those defined in the same file."""
     names = {id(harness): name for name, harness in harnesses.items()}
     seen = [value for one in fault.frames for value in _values(one)]
     found = [names[id(value)] for value in seen if id(value) in names]
@@ -145,7 +145,7 @@ def _locals(frame: FrameType) -> Mapping[str, object]:
 
 
 def _values(frame: FrameType) -> Iterator[object]:
-    """Yield the values of local variables, and what is in a tuple of arguments."""
+    """Yield the values of local variables, and the items of argument tuples."""
     for value in _locals(frame).values():
         yield value
         if type(value) is tuple:
@@ -153,7 +153,7 @@ def _values(frame: FrameType) -> Iterator[object]:
 
 
 def names_above(task: trio.lowlevel.Task | None) -> Iterator[str]:
-    """Yield the names of a task and of those above it."""
+    """Yield the names of a task and of its ancestors."""
     while task is not None:
         yield task.name
         task = None if task.parent_nursery is None else task.parent_nursery.parent_task

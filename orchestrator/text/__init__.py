@@ -1,4 +1,4 @@
-"""Text for terminals and messages: on one line, without secrets, inert."""
+"""Text for terminals and messages: on one line, without secrets or control characters."""
 
 from orchestrator.text.terminal_text import inert
 

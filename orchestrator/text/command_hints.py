@@ -1,4 +1,4 @@
-"""The commands that messages tell a person to give, each with the store where the plain command would open another."""
+"""Commands quoted in messages, with `--store` where the plain command would open another store."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from shlex import quote
 DEFAULT_STORE = "run.db"
 _COMMAND = re.compile(r"`orchestrator (?P<verb>[a-z-]+)(?P<rest>(?: [^`]*)?)`")
 _STORELESS = frozenset({"analyze", "contract", "guard", "memory", "sql"})
-"""Verbs that open no store, or name it in another way."""
+"""Verbs that open no store, or take its path as an argument."""
 
 
 def store_option(store: object) -> str:
-    """Return what a command needs to reach this store, with a blank before it; nothing where it would open it anyway."""
+    """Return the `--store` option that a command needs for this store, with a leading blank; empty if not needed."""
     implied = os.environ.get("ORCHESTRATOR_STORE") or DEFAULT_STORE
     path = str(store)
     return "" if path in (implied, "") or os.path.abspath(path) == os.path.abspath(implied) else f" --store {quote(path)}"
 
 
 def for_store(text: str, store: object) -> str:
-    """Return a message with what a command needs to reach this store in each command that stands in it between backticks.
+    """Return a message with `--store` added to each command between backticks that needs it for this store.
 
-    For messages of parts that do not know where their store is.
+    For messages from code that does not know the store's path.
     """
     option = store_option(store)
 
@@ -34,15 +34,15 @@ def for_store(text: str, store: object) -> str:
 
 
 def ways_to_start(store: object, name: str) -> str:
-    """Return how a harness that has ended is brought back, whether its program still runs or not."""
+    """Return how to start a harness that has ended, whether its program is still running or not."""
     return f"`{command(store, 'start', name)}` while its program runs, else `{command(store, 'run', 'FILE')}`"
 
 
 def way_to_resume(name: str, store: object = "") -> str:
-    """Return how a harness that is held goes on."""
+    """Return how to resume a paused harness."""
     return f"`{command(store, 'resume', name)}` lets it go on"
 
 
 def command(store: object, *words: str) -> str:
-    """Return `orchestrator WORDS…` for this store, as a shell takes it."""
+    """Return `orchestrator WORDS…` for this store, quoted for a shell."""
     return f"orchestrator {' '.join(map(quote, words))}{store_option(store)}"

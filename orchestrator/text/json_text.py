@@ -1,4 +1,4 @@
-"""Values as JSON that can be shown anywhere: on one line, without secrets, inert. Pure."""
+"""Values as JSON that is safe to show: on one line, without secrets or control characters. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harnesses.redaction.redactor import may_hold_secret, redact
 from orchestrator.codec import decode, encode
 
 _LINE_ENDS = str.maketrans({"\u2028": r"\u2028", "\u2029": r"\u2029"})
-"""Where some readers end a line, though JSON does not."""
+"""Characters that some readers take for a line end, although JSON does not."""
 
 
 def json_line(value: object) -> str:
@@ -21,18 +21,18 @@ def json_line(value: object) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return `value` as JSON, without the secrets in it."""
+    """Return `value` as JSON without its secrets."""
     text = encode(value)
     return encode(redact(decode(text))) if may_hold_secret(text) else text
 
 
 def escape(text: str) -> str:
-    """Return JSON with the same meaning and nothing in it that a terminal acts upon, or that ends a line."""
+    """Return equivalent JSON without characters that control a terminal or end a line."""
     return inert_json(text).translate(_LINE_ENDS)
 
 
 def object_of(text: str) -> dict[str, Any]:
-    """Return a JSON object; an empty one for any other text."""
+    """Parse a JSON object; return an empty dict for any other text."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -46,5 +46,5 @@ def stamp(time: datetime) -> str:
 
 
 def stamp_us(time_us: int) -> str | None:
-    """Return microseconds since 1970 as `stamp` does; None for 0, which stands for never."""
+    """Return microseconds since 1970 as `stamp` does; None for 0, which means never."""
     return stamp(datetime.fromtimestamp(time_us / 1e6, UTC)) if time_us else None

@@ -160,7 +160,7 @@ async def test_what_is_no_query_is_not_called(name: str, words: str, autojump_cl
     async with Orchestrator(handle_signals=False) as orchestrator:
         harness = Trader()
         handle = orchestrator.start(harness, name="a")
-        with pytest.raises(UsageError, match="has not been taken up yet"):
+        with pytest.raises(UsageError, match="has not been loaded yet"):
             handle.query("position")
         await trio.sleep(1)
         with pytest.raises(UsageError, match=words):

@@ -269,7 +269,7 @@ async def test_failures_besides_an_error_of_the_block_are_noted_on_it(autojump_c
     with pytest.raises(KeyError):
         await _leave_with(error, crash)
 
-    assert error.__notes__ == ["besides: harness 'h0' failed at step 2: ValueError: boom"]
+    assert error.__notes__ == ["also: harness 'h0' failed at step 2: ValueError: boom"]
 
 
 @pytest.mark.parametrize("script", [poll, busy, waiting])

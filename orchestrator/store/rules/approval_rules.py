@@ -209,7 +209,7 @@ def _check_open(said: Respond, standing: Standing) -> None:
     if standing.word is Word.DENIED:
         raise UsageError(
             f"approval {said.id!r} was denied by {standing.by!r}: that stands; `orchestrator approvals reopen {said.id}` "
-            "has it asked anew"
+            "makes it ask again"
         )
 
 

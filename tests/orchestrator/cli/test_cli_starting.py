@@ -134,9 +134,9 @@ def test_a_denial_names_what_is_left_to_do_also_where_nothing_runs(command: Comm
     command("approvals", "reopen", id)
     reopened, why_now = command.each(["status"], ["analyze", "run.db", "why", "gated"])
 
-    assert f"`orchestrator approvals reopen {id}` and `orchestrator run FILE` have it asked anew" in denied.out
+    assert f"`orchestrator approvals reopen {id}` and `orchestrator run FILE` make it ask again" in denied.out
     assert f"To go on: `orchestrator approvals reopen {id}`, and run it again." in why.out
-    assert "it is reopened: `orchestrator run FILE` has it asked anew" in reopened.out
+    assert "it is reopened: `orchestrator run FILE` makes it ask again" in reopened.out
     assert "approvals reopen" not in reopened.out
     assert "To go on: run it again: what was denied is reopened" in why_now.out
 

@@ -337,7 +337,7 @@ _InMain.__module__ = "__main__"
     ("child", "words"),
     [
         ({"name": "a b"}, "expected letters, digits"),
-        ({"name": "a"}, "was itself or who has started it"),
+        ({"name": "a"}, "was itself or one of its ancestors"),
         ({"restart": "often"}, "expected permanent, transient or temporary"),
         ({"deadline_s": -1}, "deadline_s: expected a number of seconds"),
         ({"budget": 3}, "expected a Budget"),
