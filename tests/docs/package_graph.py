@@ -106,7 +106,7 @@ READY = {
 }
 BESIDE = {
     "analysis": ("questions/",),
-    "cli": ("parsing",),
+    "cli": ("read/",),
     "control": ("control_server",),
     "history": (),
     "mail": ("durable_mailbox",),
