@@ -55,6 +55,7 @@ def _is_there(page: Path, link: str) -> bool:
 
 
 def _anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as code hosts and the site make them."""
+    """Return the anchors of a page: those of its headings, as code hosts and the site make them, and explicit ones."""
     headings = re.findall(r"^#+ (.+)$", _prose(page), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    named = set(re.findall(r'^<a id="([^"]+)"></a>$', _prose(page), flags=re.MULTILINE))
+    return named | {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
