@@ -1,1 +1,1 @@
-"""What a running program can be told and asked from outside: HTTP on a socket that only its user can open."""
+"""The control API of a running program: HTTP on a socket that only its user can open."""

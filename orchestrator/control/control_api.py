@@ -1,19 +1,20 @@
-"""What the control API does: a table of paths, and the orders behind them.
+"""The control API: a table of paths, and the operations behind them.
 
-    GET  /metrics                     the numbers, as Prometheus reads them
-    GET  /status                      as `orchestrator status --json`
-    POST /harnesses/NAME/pause        hold it at its next step boundary
-    POST /harnesses/NAME/resume       let it go on
-    POST /harnesses/NAME/stop         end it; `?grace_s=2` says how long it gets
+    GET  /metrics                     metrics in Prometheus text format
+    GET  /status                      the same as `orchestrator status --json`
+    POST /harnesses/NAME/pause        pause it at its next step boundary
+    POST /harnesses/NAME/resume       let it continue
+    POST /harnesses/NAME/stop         stop it; `?grace_s=2` sets its grace period
     POST /harnesses/NAME/start        start it again, if it has ended
-    POST /harnesses/NAME/restart      stop it first if it runs; `?grace_s=2` as above
+    POST /harnesses/NAME/restart      stop it first if it is running; `?grace_s=2` as above
     POST /harnesses/NAME/ask?timeout_s=30    the message as JSON in the body: `handle.ask`
     POST /harnesses/NAME/query        {"query": "position", "args": []} in the body: `handle.query`
-    POST /harnesses/NAME/check        a message as JSON in the body: `handle.check`, asked by `orchestrator send`
+    POST /harnesses/NAME/check        a message as JSON in the body: `handle.check`, used by `orchestrator send`
 
-An order takes effect at once, and to give it again changes nothing. Its answer comes when it is on disk, or carried out; if
-that takes longer than a moment, it says so. The answer to a question is {"reply": …}, of `check` null; what a question raises
-is an answer, and never reaches the run. Whatever is wrong is JSON with the sentence that the command would print.
+An order takes effect at once; repeating it changes nothing. The response is sent when the order is on disk or carried out,
+or earlier, saying so, if that takes longer than a moment. The response to a question is {"reply": …}, null for `check`. An
+error that a question raises goes into the response and never reaches the run. Errors are JSON with the message that the
+command prints.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ from orchestrator.telemetry.telemetry_meter import aside
 from orchestrator.text.command_hints import command
 
 _WAIT_S = 5.0
-"""How long an answer waits for an order to be carried out."""
+"""Seconds that a response waits for an order to be carried out."""
 _SETTLE_S = 0.3
-"""How long the answer waits besides for what is started again: it may end at once, for the same cause as before."""
+"""Further seconds that a response waits after a start, since the harness may fail again at once."""
 VERBS = ("pause", "resume", "stop", "start", "restart")
 _GRACEFUL = ("stop", "restart")
-"""They take a grace period."""
+"""The orders that accept a grace period."""
 
 
 @frozen
 class Api:
-    """Answers what is asked of a running program.
+    """Handles requests to a running program.
 
     Args:
-        store: what `/status` reads; None where only numbers are given.
-        handles: the harnesses of the program, now.
-        metrics: writes the numbers.
-        restart: starts a harness again; see `Orchestrator.restart`. None where only numbers are given.
+        store: read by `/status`; None if only metrics are served.
+        handles: returns handles on the program's current harnesses.
+        metrics: renders the metrics.
+        restart: restarts a harness; see `Orchestrator.restart`. None if only metrics are served.
     """
 
     store: Roster | None
@@ -67,7 +68,7 @@ class Api:
     threads: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1))
 
     async def answer(self, request: Request) -> Response:
-        """Return the answer to a request."""
+        """Return the response to a request."""
         match request.parts:
             case ("metrics",):
                 return await self._read(request, self._metrics)
@@ -85,11 +86,11 @@ class Api:
                     if self.store is None
                     else f"/metrics, /status or /harnesses/NAME/{'|'.join((*VERBS, *QUESTIONS))}"
                 )
-                return refusal(404, f"/{'/'.join(request.parts)} is not here: expected {known}")
+                return refusal(404, f"/{'/'.join(request.parts)} does not exist: expected {known}")
 
     async def _read(self, request: Request, read: Callable[[], Awaitable[Response]]) -> Response:
         if request.method not in ("GET", "HEAD"):
-            return refusal(405, f"{request.method} cannot be done to what is only read: expected GET", Allow="GET, HEAD")
+            return refusal(405, f"{request.method} is not allowed on a read-only path: expected GET", Allow="GET, HEAD")
         return await read()
 
     async def _metrics(self) -> Response:
@@ -137,13 +138,13 @@ class Api:
 
     def _refuse_unknown(self, name: str) -> Response:
         return refusal(
-            404, f"harness {name!r:.200} does not run here: {self._names()}; see `{command(self._location, 'status')}`"
+            404, f"harness {name!r:.200} is not running here: {self._names()}; see `{command(self._location, 'status')}`"
         )
 
     async def _start(
         self, handle: Handle, verb: str, grace_s: float | None, restart: Callable[[str, float | None], Order]
     ) -> Response:
-        """Start a harness again, and say how it goes on; one that runs is only restarted."""
+        """Start a harness again, or restart a running one, and return its new status."""
         if verb == "start" and handle.outcome is None and handle.status is not Status.BACKING_OFF:
             return answered(200, {**_fields(handle), "changed": False, "done": True})
         done = False
@@ -175,7 +176,7 @@ def _give_order(handle: Handle, verb: str, grace_s: float | None) -> Order:
 
 
 def _grace_of(request: Request, verb: str) -> float | None:
-    """Return the grace period that is asked for; None if none is."""
+    """Return the requested grace period; None if there is none."""
     for option in request.options:
         if option != "grace_s" or verb not in _GRACEFUL:
             raise UsageError(
@@ -204,20 +205,20 @@ def _fields(handle: Handle) -> dict[str, Any]:
 
 QUESTIONS = ("ask", "query", "check")
 MOST_S = 3600.0
-"""How long an asker may wait for a reply."""
+"""Limit on the seconds that a client may wait for a reply."""
 _LAST_S = 0.1
-"""How long a reply that went with the last step of a harness may take to get here."""
+"""Seconds to wait for a reply that was sent with the last step of a harness."""
 
 
 class _Query(msgspec.Struct, forbid_unknown_fields=True):
-    """What is queried."""
+    """The body of a query."""
 
     query: str
     args: list[Any] = []
 
 
 async def answer_question(handle: Handle, verb: str, request: Request) -> Response:
-    """Return the answer to a question; what is wrong with it is an answer too."""
+    """Return the response to a question, including errors in it."""
     try:
         if verb == "query":
             asked = msgspec.json.decode(request.body, type=_Query)
@@ -228,7 +229,7 @@ async def answer_question(handle: Handle, verb: str, request: Request) -> Respon
             handle.check(message)
             return _reply(None)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return refusal(400, f"{verb}: the body is not understood: expected JSON: {error}; correct it")
+        return refusal(400, f"{verb}: the body is not valid: expected JSON: {error}; correct it")
     except (OrchestratorError, HarnessMisuse) as error:
         return refusal(400, str(error))
     except Exception as error:
@@ -239,7 +240,7 @@ async def answer_question(handle: Handle, verb: str, request: Request) -> Respon
 
 
 async def _ask(handle: Handle, message: object, timeout_s: float) -> Response:
-    """Ask a harness, unless it ends."""
+    """Ask a harness; give up if it ends."""
     response = None
     async with trio.open_nursery() as nursery:
 
@@ -269,10 +270,10 @@ async def _asked(handle: Handle, message: object, timeout_s: float) -> Response:
 
 
 def timeout_of(request: Request) -> float:
-    """Return how long an asker waits.
+    """Return how long a client waits for a reply.
 
     Raises:
-        HarnessMisuse: it is no number of seconds up to `MOST_S`.
+        HarnessMisuse: it is not a number of seconds up to `MOST_S`.
     """
     text = request.options.get("timeout_s", str(ASK_TIMEOUT_S))
     try:
@@ -286,7 +287,7 @@ def timeout_of(request: Request) -> float:
 
 
 def wait_of(request: Request) -> float:
-    """Return the seconds that an answer may take because somebody is asked."""
+    """Return the extra seconds that a response may take because a harness is asked."""
     if request.parts[-1] != "ask":
         return 0.0
     with suppress(HarnessMisuse):

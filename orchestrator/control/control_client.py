@@ -1,4 +1,4 @@
-"""Asking a running program from another process: over the sockets beside its store, with what Python brings along."""
+"""Client of the control API: requests to running programs over the sockets beside their store. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from orchestrator.control.socket_places import address_of, sockets, user_of
 from orchestrator.errors import UsageError
 
 _LIMIT_S = 45.0
-"""Longer than the other side waits for anything."""
+"""Seconds; longer than the server waits for anything."""
 
 
 @frozen
 class Reply:
-    """What a program has answered."""
+    """The response of a program."""
 
     status: int
     text: str
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The JSON object in it; empty if it is none."""
+        """The JSON object in the response; empty if there is none."""
         try:
             value: object = json.loads(self.text)
         except ValueError:
@@ -43,7 +43,7 @@ class Reply:
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over a socket in the file system."""
+    """HTTP over a Unix socket."""
 
     def __init__(self, path: Path, owner: int, wait_s: float) -> None:
         super().__init__("localhost", timeout=_LIMIT_S + wait_s)
@@ -65,7 +65,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def _owner_of(store: Path) -> int:
-    """Return the user whose store it is: nobody else has anything to say about it."""
+    """Return the user who owns the store; responses of other users' processes are not trusted."""
     try:
         return store.stat().st_uid
     except OSError:
@@ -77,19 +77,19 @@ def _trusted(owner: int) -> tuple[int, int, int]:
 
 
 def _foreign() -> PermissionError:
-    return PermissionError(errno.EPERM, "another user listens there")
+    return PermissionError(errno.EPERM, "another user is listening there")
 
 
 def ask_all(store: Path, method: str, target: str, body: bytes = b"", *, wait_s: float = 0.0) -> Iterator[Reply]:
-    """Yield what each program that runs on a store answers, as answers come; nothing if none runs.
+    """Yield the response of each program that runs on a store, as they arrive; nothing if none is running.
 
-    All are asked at once, so that one that hangs, or is another user's, keeps nobody from the others.
+    All are asked at once, so one that hangs, or belongs to another user, does not delay the others.
 
     Args:
-        wait_s: seconds that the answer may take besides the usual ones.
+        wait_s: seconds that a response may take in addition to the usual limit.
 
     Raises:
-        UsageError: programs are there, and none has answered.
+        UsageError: programs are running, and none responded.
     """
     owner, paths = _owner_of(store), sockets(store)
     told: SimpleQueue[tuple[Path, Reply | Exception]] = SimpleQueue()
@@ -101,7 +101,7 @@ def ask_all(store: Path, method: str, target: str, body: bytes = b"", *, wait_s:
             told.put((path, error))
 
     for path in paths:
-        # Nobody waits for one that hangs: not whoever has another's answer, and not the end of the process.
+        # Daemon threads: neither a caller that has its response nor the end of the process waits for one that hangs.
         threading.Thread(target=ask, args=(path,), daemon=True).start()
     failed: tuple[Path, Exception] | None = None
     answered = False
@@ -120,9 +120,9 @@ def ask_all(store: Path, method: str, target: str, body: bytes = b"", *, wait_s:
 
 
 def ask_soon(store: Path, target: str, seconds: float, *, method: str = "GET", body: bytes = b"") -> tuple[list[Reply], bool]:
-    """Return what the programs on a store answer to a question within so many seconds, and whether one has not answered.
+    """Return the responses of the programs on a store within `seconds`, and whether one has not responded by then.
 
-    One that refuses, is another user's, or is gone, has nothing to say.
+    A program that refuses, belongs to another user, or is gone counts as having no response to give.
     """
     heard: SimpleQueue[Reply | None] = SimpleQueue()
 
@@ -144,10 +144,10 @@ def ask_soon(store: Path, target: str, seconds: float, *, method: str = "GET", b
 
 
 def order(store: Path, name: str, verb: str, options: str = "") -> Reply | None:
-    """Give an order to whichever program runs a harness; None if no program runs on the store.
+    """Give an order to the program that runs a harness; None if no program is running on the store.
 
     Raises:
-        UsageError: programs are there, and none has answered.
+        UsageError: programs are running, and none responded.
     """
     reply: Reply | None = None
     for reply in ask_all(store, "POST", f"/harnesses/{quote(name, safe='')}/{verb}{options}"):

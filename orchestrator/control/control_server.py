@@ -1,7 +1,7 @@
-"""HTTP for a few clients that are not to be trusted with the run: h11 on Trio's listeners.
+"""An HTTP server for a few untrusted clients: h11 on Trio's listeners.
 
-The law: whatever a client does, it holds one of a few places for a few seconds, and then it is gone. One request for each
-connection; a request has no more than a small head and body; what fails in an answer is an answer.
+Invariant: whatever a client does, it uses one of a few connections for a few seconds. Each connection carries one request of
+limited size; an error while handling it becomes a response.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ JSON_LINES = "application/x-ndjson"
 
 @frozen
 class Request:
-    """What is asked."""
+    """An HTTP request."""
 
     method: str
     parts: tuple[str, ...]
-    """Of the path, decoded."""
+    """Segments of the path, decoded."""
     options: Mapping[str, str] = field(factory=dict[str, str])
-    """What stands behind the question mark."""
+    """Query parameters."""
     body: bytes = b""
 
 
 @frozen
 class Response:
-    """What is answered."""
+    """An HTTP response."""
 
     status: int
     body: bytes
@@ -49,10 +49,10 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def request_of(method: str, target: str) -> Request:
-    """Return what a request line asks.
+    """Parse a request line.
 
     Raises:
-        ValueError: the target is none.
+        ValueError: the target is not a path.
     """
     split = urlsplit(target)
     parts = tuple(unquote(part, errors="strict") for part in split.path.strip("/").split("/"))
@@ -60,12 +60,12 @@ def request_of(method: str, target: str) -> Request:
 
 
 def refusal(status: int, text: str, **headers: str) -> Response:
-    """Return an answer that says what is wrong."""
+    """Return a response that reports an error."""
     return answered(status, {"error": one_line(text, 2000)}, **headers)
 
 
 def answered(status: int, value: object, **headers: str) -> Response:
-    """Return a value as JSON."""
+    """Return a response with a value as JSON."""
     return Response(status, f"{json_line(value)}\n".encode(), JSON, headers)
 
 
@@ -74,10 +74,10 @@ _CHUNK = 65_536
 
 @frozen
 class Limits:
-    """What a client may take."""
+    """Limits on what a client can use."""
 
     connections: int = 32
-    """At a time; more of them wait."""
+    """Limit on simultaneous connections; further ones wait."""
     read_s: float = 5.0
     answer_s: float = 30.0
     write_s: float = 10.0
@@ -87,12 +87,12 @@ class Limits:
 
 LIMITS = Limits()
 _BUSY_S = 0.1
-"""After an `accept` that failed, because there are no more file descriptors."""
+"""Seconds to wait after `accept` failed because no file descriptors were left."""
 
 
 @define
 class _Heard:
-    """What of a request was heard, whole or not."""
+    """The part of a request that was received."""
 
     method: bytes = b""
 
@@ -104,12 +104,12 @@ def is_there() -> bool:
 
 @define(eq=False, repr=False)
 class Server:
-    """Answers whoever connects.
+    """Serves requests.
 
     Args:
-        answer: gives the answer to a request; what it raises is answered as a failure, and said, each kind of it once.
-        welcome: says whether a client is heard at all.
-        wait_of: returns the seconds that an answer may take besides the usual ones.
+        answer: returns the response to a request. An error becomes a failure response, and is printed once per class.
+        welcome: decides whether a client is served at all.
+        wait_of: returns the extra seconds that a response may take.
     """
 
     answer: Answer
@@ -121,7 +121,7 @@ class Server:
     _bell: Condition = field(factory=Condition)
 
     async def serve(self, listener: trio.SocketListener) -> None:
-        """Answer, until cancelled."""
+        """Serve until cancelled."""
         places = trio.Semaphore(self.limits.connections)
         async with trio.open_nursery() as nursery:
             while True:
@@ -137,7 +137,7 @@ class Server:
                 nursery.start_soon(self._attend, stream, places)
 
     async def wait_answered(self) -> None:
-        """Return when everyone who has asked has an answer; who has only connected is not waited for."""
+        """Wait until every received request has a response; clients that have sent none are not waited for."""
         await self._bell.until(lambda: not self._busy)
 
     async def _attend(self, stream: trio.SocketStream, places: trio.Semaphore) -> None:
@@ -148,18 +148,18 @@ class Server:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
         except Exception as error:
-            self._say_once(error, "a client could not be answered")
+            self._say_once(error, "a client could not be served")
         finally:
             places.release()
 
     def _say_once(self, error: Exception, what: str) -> None:
-        """Say what has failed: once, so that no client fills a log by asking again and again."""
+        """Print an error once per class, so that a client cannot fill a log by repeating requests."""
         if (kind := type(error).__name__) not in self._said:
             self._said.add(kind)
-            say(f"control: {what}: {error!r:.300}; the run goes on, and no more is said of such errors")
+            say(f"control: {what}: {error!r:.300}; the run goes on, further errors of this class are not printed")
 
     async def _converse(self, stream: trio.SocketStream) -> None:
-        """Hear one request, and answer it."""
+        """Receive one request and respond to it."""
         import h11
 
         limits, heard = self.limits, _Heard()
@@ -169,7 +169,7 @@ class Server:
             with trio.move_on_after(limits.read_s):
                 asked = await _hear(stream, connection, limits, heard)
         except h11.RemoteProtocolError as error:
-            asked = refusal(error.error_status_hint, f"not understood: expected a request in HTTP/1.1: {error}")
+            asked = refusal(error.error_status_hint, f"not valid: expected a request in HTTP/1.1: {error}")
         self._busy += 1
         try:
             response = await self._answered(asked) if isinstance(asked, Request) else asked
@@ -192,7 +192,7 @@ class Server:
 
 
 async def _hear(stream: trio.SocketStream, connection: object, limits: Limits, heard: _Heard) -> Request | Response | None:
-    """Return what is asked, what is wrong with it, or None if nobody asks any more."""
+    """Return the request, a response to a malformed one, or None if the client is gone."""
     import h11
 
     assert isinstance(connection, h11.Connection)
@@ -223,14 +223,14 @@ def _read(method: bytes, target: bytes) -> Request | Response:
     try:
         return request_of(method.decode("ascii"), target.decode("ascii"))
     except ValueError:
-        return refusal(400, f"{target!r:.200} is no path: expected one such as /status; correct it")
+        return refusal(400, f"{target!r:.200} is not a path: expected one such as /status; correct it")
 
 
 async def _send(stream: trio.SocketStream, connection: object, response: Response, *, bare: bool) -> None:
-    """Send an answer.
+    """Send a response.
 
     Args:
-        bare: its head alone.
+        bare: whether to send only the head.
     """
     import h11
 

@@ -1,6 +1,7 @@
-"""What runs beside a run for those who watch it: the control socket, the metrics on the network, the traces.
+"""Services beside a run: the control socket, metrics over the network, and traces.
 
-The law: none of it is needed. What cannot be opened is said, and the run goes on; at the end all of it is gone, sockets too.
+Invariant: a run does not need them. One that cannot be opened is reported, and the run goes on; at the end all of them are
+closed, and socket files removed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LOOPBACK = "127.0.0.1"
 
 @frozen
 class Address:
-    """A host and a port; 0 is any that is free."""
+    """A host and a port; port 0 means any free one."""
 
     host: str
     port: int
@@ -54,10 +55,10 @@ class Address:
 
 
 def address_of(text: str | int) -> Address:
-    """Return an address; a port alone is one of this machine.
+    """Parse an address; a port alone binds to this machine.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not an address.
     """
     if isinstance(cast(object, text), bool) or not isinstance(cast(object, text), str | int):
         raise UsageError(f"metrics: {_EXPECTED}, was {text!r:.100}")
@@ -73,12 +74,12 @@ def address_of(text: str | int) -> Address:
 
 
 CONTROL_VARIABLE = "ORCHESTRATOR_CONTROL"
-"""Whether a program takes orders that does not say so itself: 1 or 0. `orchestrator run` sets it for programs that it runs."""
+"""Environment variable, 1 or 0: default of `control` for programs that do not set it. `orchestrator run` sets it."""
 _SAYS = {"": None, "1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _OURS = serving.Limits(body_bytes=1_048_576)
-"""What the user who runs the program may take: a question has a message in it."""
+"""Limits for the user who runs the program: the body may hold a message."""
 _ANSWERS_S = 0.5
-"""How long whoever has asked gets at the end to hear the answer: who told the last harness to stop is still to hear of it."""
+"""Seconds at the end for sending open responses, such as the one to the order that stopped the last harness."""
 
 
 def _metrics(given: Any) -> Address | object | None:
@@ -94,15 +95,15 @@ def _control(given: object) -> bool:
 
 
 def control_asked_for() -> bool | None:
-    """Return what the environment variable `ORCHESTRATOR_CONTROL` says; None if it says nothing.
+    """Return the value of the environment variable `ORCHESTRATOR_CONTROL`; None if it is not set.
 
     Raises:
-        UsageError: it says neither yes nor no.
+        UsageError: it is neither 1 nor 0.
     """
     said = os.environ.get(CONTROL_VARIABLE, "").strip().lower()
     if said in _SAYS:
         return _SAYS[said]
-    raise UsageError(f"{CONTROL_VARIABLE}: expected 1 or 0, got {said!r:.100}; correct it, or take it out of the environment")
+    raise UsageError(f"{CONTROL_VARIABLE}: expected 1 or 0, got {said!r:.100}; correct it, or remove it from the environment")
 
 
 def _traces(given: object) -> object:
@@ -115,15 +116,15 @@ def _traces(given: object) -> object:
 
 @frozen
 class Wanted:
-    """What is to run beside a run.
+    """The services that a run is to have.
 
     Args:
-        control: whether orders and questions are taken, on a socket beside the store; None is what the environment says.
-        metrics: where the numbers are served besides, as HOST:PORT, or a `MetricExporter` that they are pushed through.
-        traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for what OpenTelemetry's variables say.
+        control: whether a socket beside the store accepts orders and questions; None uses the environment variable.
+        metrics: address to serve metrics on, HOST:PORT, or a `MetricExporter` to push them through.
+        traces: where spans are sent: the URL of a collector, a `SpanExporter`, or True for OpenTelemetry's variables.
 
     Raises:
-        UsageError: one of them is not as expected.
+        UsageError: an option is invalid.
     """
 
     control: bool = field(default=None, converter=_control)
@@ -133,22 +134,22 @@ class Wanted:
 
 @define(eq=False, repr=False)
 class RunServices:
-    """Opens and runs what is wanted."""
+    """Opens and runs the services."""
 
     _wanted: Wanted
     _recorder: Recorder
     _handles: Callable[[], Sequence[Handle]]
     _restart: Callable[[str, float | None], Order]
     control_path: Path | None = None
-    """The control socket; None if there is none."""
+    """Path of the control socket; None if there is none."""
     metrics_address: Address | None = None
-    """Where metrics are served on the network; None if they are not."""
+    """Address where metrics are served over the network; None if they are not."""
     _spans: TraceFollower | None = None
     _servers: list[serving.Server] = field(factory=list[serving.Server])
     _pushed: Meter | None = None
 
     async def start(self, services: trio.Nursery) -> None:
-        """Open it, and have it run."""
+        """Open the services and start them."""
         wanted = self._wanted
         if wanted.traces is not None:
             self._open_traces(services, wanted.traces)
@@ -174,7 +175,7 @@ class RunServices:
         store = self._recorder.store
         path = path_of(store)
         if path is None:
-            say(f"control: {store.location} is no file to have a socket beside: orders are taken in the program alone")
+            say(f"control: {store.location} is not a file, so there is no control socket: orders work in the program alone")
             return
         try:
             listening = open_socket(path, store.run)
@@ -190,11 +191,11 @@ class RunServices:
         try:
             listeners = await trio.open_tcp_listeners(at.port, host=at.host)
         except OSError as error:
-            say(f"metrics: {at} cannot be listened at: {error}; the run goes on without")
+            say(f"metrics: cannot listen on {at}: {error}; the run goes on without")
             return
         self.metrics_address = Address(at.host, listeners[0].socket.getsockname()[1])
         if not at.is_local:
-            say(f"metrics: at http://{self.metrics_address}/metrics, for everybody who can reach this machine")
+            say(f"metrics: at http://{self.metrics_address}/metrics, open to everybody who can reach this machine")
         api = Api(None, self._handles, meter.text)
         for listener in listeners:
             services.start_soon(_serve, listener, self._server(api))
@@ -222,7 +223,7 @@ class RunServices:
         services.start_soon(self._spans.run, self._recorder)
 
     async def finish(self, seconds: float) -> None:
-        """Return when what has to be told at the end is told, or so many seconds are over."""
+        """Wait until the last responses, metrics and spans are sent, at most `seconds`."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._wait_for_answer)
             if self._pushed is not None:
@@ -248,7 +249,7 @@ class RunServices:
 
 
 async def _serve(listener: trio.SocketListener, server: serving.Server, path: Path | None = None) -> None:
-    """Serve until cancelled; then nothing is left of the socket, nor of its file."""
+    """Serve until cancelled; then close the socket and remove its file."""
     try:
         await server.serve(listener)
     finally:

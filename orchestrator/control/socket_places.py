@@ -1,9 +1,9 @@
-"""Where a running program listens: a socket beside its store, named after its run.
+"""The control socket of a running program: beside its store, named after its run.
 
-    run.db.control-1f3a…    as long as the run lives; two programs on one store have one each
+    run.db.control-1f3a…    for the life of the run; two programs on one store have one each
 
-The law: only its user can connect, at no moment anybody else, and nothing that its user keeps in a sandbox; the socket of a
-run that is dead is removed by the next one, and that of a living one is left alone, which the lock of the run tells apart.
+Invariants: only its user can connect, never anybody else, nor a process that the user has sandboxed. A new run removes the
+sockets of dead runs and leaves those of living ones, which it tells apart by their run locks.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from orchestrator.errors import UsageError
 from orchestrator.store.file.run_lock import is_alive
 
 _LONGEST = 100
-"""Bytes of an address: Linux takes 107, others 103."""
+"""Limit on a socket address, bytes: Linux takes 107, others 103."""
 _LONGEST_NAME = 60
 _BACKLOG = 64
 _PEER = struct.Struct("3i")
 _SO_PEERPIDFD = 77
-"""Linux 6.5; on a few rare architectures it is another number, and fails."""
+"""Linux 6.5; a few rare architectures use another number, and there the call fails."""
 _NAMESPACE = "/proc/{}/ns/pid"
 
 
@@ -38,7 +38,7 @@ def open_socket(store: Path, run: str) -> socket.socket:
     """Return a socket that listens beside a store; remove those of dead runs.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
         UsageError: its address is too long for this system.
     """
     for path in sockets(store):
@@ -48,12 +48,12 @@ def open_socket(store: Path, run: str) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with suppress(OSError):
-            # On Linux the file is made with no more rights than this.
+            # On Linux the file is created with these permissions.
             os.fchmod(listening.fileno(), 0o600)
         with address_of(path) as address:
             listening.bind(address)
         os.chmod(path, 0o600)
-        # Only from here on can anybody connect at all.
+        # Nobody can connect before this.
         listening.listen(_BACKLOG)
     except BaseException:
         listening.close()
@@ -62,23 +62,23 @@ def open_socket(store: Path, run: str) -> socket.socket:
 
 
 def sockets(store: Path) -> list[Path]:
-    """Return the sockets beside a store, of living runs and dead ones."""
+    """Return the sockets beside a store, of living and dead runs."""
     prefix = _prefix(store)
     found = store.parent.glob(f"{escape(prefix)}*")
     return sorted(path for path in found if _is_socket(path))
 
 
 def socket_path(store: Path, run: str) -> Path:
-    """Return where a run over a store listens."""
+    """Return the path of the socket of a run on a store."""
     return store.with_name(f"{_prefix(store)}{run}")
 
 
 @contextmanager
 def address_of(path: Path) -> Generator[str]:
-    """Give an address of a socket, short enough however long its path is.
+    """Yield an address of a socket that is short enough however long its path is.
 
     Raises:
-        UsageError: this system knows no such address.
+        UsageError: this system has no such address.
     """
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
@@ -94,27 +94,27 @@ def address_of(path: Path) -> Generator[str]:
 
 
 class Connected(Protocol):
-    """A socket, Trio's or Python's own."""
+    """A socket of Trio or of the standard library."""
 
     def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
-        """Return what the system says of it."""
+        """Return the value of a socket option."""
         ...
 
 
 def is_ours(connected: Connected) -> bool:
-    """Return whether who has connected is this user, or root, and not in a sandbox of theirs.
+    """Return whether the client is this user or root, and not sandboxed.
 
-    Where the system does not say, the file's rights have to do.
+    Where the system cannot tell, the permissions of the file decide.
     """
     user = user_of(connected)
     return user is None or (user in (0, os.geteuid()) and not is_sandboxed(connected))
 
 
 def is_sandboxed(connected: Connected) -> bool:
-    """Return whether who has connected is in a namespace of processes below this one, or gone, so that nobody can tell."""
+    """Return whether the client is in a PID namespace below this one, or gone, so that this cannot be determined."""
     pid, user, _ = _peer(connected)
     if pid <= 0 or not os.path.exists(_NAMESPACE.format("self")):
-        # From outside of a container in which this program runs, or no namespaces at all.
+        # From outside a container in which this program runs, or without namespaces.
         return False
     held = _hold(connected)
     try:
@@ -129,7 +129,7 @@ def is_sandboxed(connected: Connected) -> bool:
 
 
 def _hold(connected: Connected) -> int | None:
-    """Return a descriptor of the process that has connected, so that its number is no other's; None before Linux 6.5."""
+    """Return a pidfd of the client, so that its PID cannot be reused; None before Linux 6.5."""
     try:
         return int.from_bytes(connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4), sys.byteorder)
     except OSError:
@@ -139,20 +139,20 @@ def _hold(connected: Connected) -> int | None:
 def _is_gone(process: int | None) -> bool:
     if process is None:
         return False
-    poll = select.poll()  # `select.select` takes no descriptor above 1023
+    poll = select.poll()  # `select.select` cannot handle a descriptor above 1023
     poll.register(process, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def user_of(connected: Connected) -> int | None:
-    """Return the user at the other end; None where the system does not say."""
+    """Return the user id of the client; None where the system cannot tell."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     return _peer(connected)[1]
 
 
 def _peer(connected: Connected) -> tuple[int, int, int]:
-    """Return process, user and group at the other end."""
+    """Return process, user and group id of the client."""
     pid, user, group = _PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return pid, user, group
 

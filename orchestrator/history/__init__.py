@@ -1,12 +1,12 @@
-"""What has been, looked at again: any state, what changed, the records as they came, and what today's judges say of them.
+"""History: any earlier state, what changed, replaying records, and judging stored steps again.
 
-state_at, state_hash      the state after any step, typed if the harness is given; and what identifies it
+state_at, state_hash      the state after any step, typed if the harness is given; and a hash that identifies it
 diff, between             what changed between two steps, as paths
 replay, replay_into       the records of a run again, at any speed
-rejudge                   stored steps before today's judges, nothing being run; the ready-made ones are in `judges`
+rejudge                   today's verdicts on stored steps, without running anything; `judges` has ready-made ones
 fork                      a new harness from any step of another
 
-It needs no extra, reads any store, and cannot hurt a run. Everything but `replay` reads with the thread that calls.
+It needs no extra, reads any store, and cannot affect a run. Everything but `replay` reads in the calling thread.
 """
 
 from orchestrator.history.forking import Forked, fork

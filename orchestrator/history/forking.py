@@ -1,8 +1,8 @@
-"""A new harness whose past is another's: to try from any step what would have come of it otherwise.
+"""Forking: a new harness that starts from any recorded step of another one.
 
-What comes along are the steps: their numbers and times, inputs, outputs, states, and how far tickers and governance had come.
-What does not: effects, messages, approvals, output, what was attached, and children; they are the origin's, and nothing is
-done twice.
+Copied are the steps: their numbers, times, inputs, outputs and states, and the progress of tickers and governance. Not
+copied are effects, messages, approvals, output, attachments and children: they belong to the origin, and nothing is done
+twice.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from orchestrator.store.store_protocol import Fork, Past, Store
 
 @frozen
 class Forked:
-    """What was made."""
+    """The result of a fork."""
 
     name: str
     origin: str
     step: int
-    """The last that it has; it goes on with the next one."""
+    """The last step that was copied; the fork continues with the next one."""
     seq: int
-    """Of the record that says so."""
+    """`seq` of the record of the fork."""
     store: str
-    """Where it is."""
+    """Location of the store."""
 
 
 def fork(
     source: Store | SqliteReader | str | Path, name: str, step: int, *, to: str, into: Store | str | Path | None = None
 ) -> Forked:
-    """Make a harness `to`, whose steps up to `step` are those of `name`; start it, under its name, to go on from there.
+    """Create a harness `to` with the steps of `name` up to `step`; start it under its name to continue from there.
 
-    It is one commit: it is there as a whole, or not at all. The origin is read only, and may run meanwhile, in this process or
-    in another. Copying a million steps takes some seconds, in which nobody else can write to the same store: while a program
-    runs on it, this one or another, more than 100,000 steps are refused, and belong into another store. It waits for the disk:
-    beside an `Orchestrator` of this process call it in a thread.
+    It is one commit, done as a whole or not at all. The origin is only read, and may be running in this process or another.
+    Copying a million steps takes some seconds, in which nobody else can write to the same store; while a program is running on
+    it, more than 100,000 steps are refused and need another store. The call blocks until the commit is on disk: beside an
+    `Orchestrator` of this process, call it in a thread.
 
     Args:
-        source: the store that `name` is in, or its path.
+        source: the store that holds `name`, or its path.
         step: from 0, which is the initial state.
-        into: the store, or the path of the one, in which to make it; by default the one that the origin is in.
+        into: the store to create it in, or its path; default is the origin's store.
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: it has no such step, it was pruned, the new name is taken or cannot be, or it would take too long.
+        UsageError: it has no such step, it was pruned, the new name is taken or invalid, or it would take too long.
     """
     check_name(to)
     order = Fork(to, name, step, now_us())
@@ -64,11 +64,11 @@ def fork(
 
 
 def _writable(source: Store | SqliteReader | str | Path) -> Store | str | Path:
-    """Return a store as it is, and of what only reads one the path."""
+    """Return a store unchanged, or the path of the store of a reader."""
     if isinstance(source, str | Path) or hasattr(source, "commit"):
         return cast(Store | str | Path, source)
     if (path := path_of(source)) is None:
-        raise UsageError(f"fork: {source!r:.100} can only be read: expected a store, or a path; say `into`, where to make it")
+        raise UsageError(f"fork: {source!r:.100} is read-only: expected a store, or a path; pass `into`, where to create it")
     return path
 
 
@@ -76,7 +76,7 @@ def _fork(into: Store | str | Path, order: Fork) -> Forked:
     if isinstance(into, str | Path):
         if order.past is None:
             with closing(SqliteReader(into)) as reader:
-                reader.last_seq()  # refuses what is not there, and what is no store
+                reader.last_seq()  # raises if it does not exist, or is not a store
         with closing(SqliteStore(into)) as store:
             return _fork(store, order)
     result: Any = into.commit((), [order]).results[0]
@@ -86,7 +86,7 @@ def _fork(into: Store | str | Path, order: Fork) -> Forked:
 
 
 def _past(origin: Store | SqliteReader, name: str, step: int) -> Past:
-    """Return what a fork takes over from a store that it will not be in."""
+    """Return what a fork copies from another store."""
     initial = origin.state_at(name, 0)
     origin.state_at(name, step)
     harness_class = next(record.harness_class for record in origin.harnesses() if record.name == name)
@@ -109,7 +109,7 @@ def _past(origin: Store | SqliteReader, name: str, step: int) -> Past:
 
 
 def _is_same(source: object, into: object) -> bool:
-    """Return whether two stores are one."""
+    """Return whether two stores are the same."""
     if source is into:
         return True
     paths: list[object] = [getattr(one, "path", one) for one in (source, into)]

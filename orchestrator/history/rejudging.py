@@ -1,15 +1,15 @@
-"""Stored steps before a judge of today, nothing being run: would what passed then pass now, and the other way round?
+"""Judging stored steps by today's rules, without running anything: would a step that passed still pass, and vice versa?
 
-    step on record, state before and after, what was recorded beside it ──► judge ──► verdict of today
-                                                  │                                        ╎ differs?
-                                                  └────────────────────────► verdict on record
+    recorded step, state before and after, its other records ──► judge ──► today's verdict
+                                                  │                            ╎ differs?
+                                                  └──────────────────► recorded verdict
 
-The law: nobody but the judge is asked, and whatever it is, it starts no program and opens no connection.
+Invariant: only the judge is called, and it can start no program and open no connection.
 
-How that is known: Python itself reports both, before it does them, to audit hooks (PEP 578), and a hook that raises prevents
-it. It sees what goes through Python; what a library in C does by itself is not seen, nor is a process that `multiprocessing`
-spawns (forks, and a fork server, are). The hook stays for good, since there is no way to take one away, and does nothing but
-where the context says so: other tasks and threads go on as ever.
+This is enforced by an audit hook (PEP 578): Python reports both to it beforehand, and the hook prevents them by raising. It
+covers what goes through Python; it does not see what a C library does by itself, nor a process that `multiprocessing` spawns
+(it sees forks, and a fork server). A hook cannot be removed, so it stays installed, but acts only where a context variable
+says so: other tasks and threads are not affected.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ from orchestrator.text.terminal_text import one_line
 BESIDE = frozenset(
     {"intent", "outcome", "evidence", "task", "guardrail", "approval_requested", "approval_answered", "approval_used"}
 )
-"""Kinds of records that belong to a step, and that a judge is shown with it."""
+"""Kinds of records that belong to a step and are passed to a judge with it."""
 
 
 @frozen
 class Look:
-    """A step as a judge is shown it. States are shared between looks: they are to be looked at, and not changed."""
+    """A step as it is passed to a judge. States are shared between looks and must not be mutated."""
 
     record: StepRecord
-    """Input and output typed, where the harness is given."""
+    """The step; input and output are typed if the harness is given."""
     before: Any
-    """The state before it; typed as well."""
+    """The state before the step; typed likewise."""
     after: Any
     beside: tuple[Record, ...] = ()
-    """What was recorded for it: effects, evidence, tasks, findings of guardrails, approvals; in order."""
+    """Other records of the step, in order: effects, evidence, tasks, guardrail findings, approvals."""
     kept: Mapping[str, Any] = field(factory=dict[str, Any])
-    """What was kept with the step before, by its name: `ticks` and `governance`."""
+    """What the step before kept, by name: `ticks` and `governance`."""
 
 
 Answer: TypeAlias = object
-"""A verdict, compared by `==`; None for none."""
+"""A verdict, compared with `==`; None for no verdict."""
 
 
 def _nothing(look: Look) -> Answer:
@@ -74,32 +74,32 @@ def _nothing(look: Look) -> Answer:
 
 @frozen
 class Judge:
-    """Who judges steps, and what of the record is the verdict of then."""
+    """A function that judges steps, and how to find the recorded verdict."""
 
     name: str
     today: Callable[[Look], Answer | Awaitable[Answer]]
     stored: Callable[[Look], Answer] = _nothing
     same: Callable[[Any, Any], bool] = eq
-    """Whether two verdicts say the same."""
+    """Whether two verdicts agree."""
     like: Like | None = None
-    """What types it needs, where the caller does not say."""
+    """The harness whose types it needs, if the caller gives none."""
 
 
 @frozen
 class Rejudged:
-    """What came of one step."""
+    """The result for one step."""
 
     harness: str
     step: int
     seq: int
     stored: Any = None
-    """The verdict on record; None if there is none."""
+    """The recorded verdict; None if there is none."""
     today: Any = None
-    """The verdict of today; None if the judge has none on such a step."""
+    """Today's verdict; None if the judge gives none for such a step."""
     differs: bool = False
-    """Whether there are two, and they do not say the same."""
+    """Whether there are two verdicts, and they disagree."""
     problem: str = ""
-    """What the judge raised instead of judging."""
+    """Error that the judge raised."""
 
 
 async def rejudge(
@@ -111,18 +111,18 @@ async def rejudge(
     after: int = 0,
     until: int | None = None,
 ) -> AsyncGenerator[Rejudged]:
-    """Yield what a judge says of each recorded step today, beside what is on record.
+    """Yield today's verdict on each recorded step together with the recorded one.
 
     Args:
         judge: one of `orchestrator.presets.ready_made_judges`, or a function of a `Look`, asynchronous or not.
-        like: the harness or its class: then states, inputs and outputs are of the declared types.
-        after: the number of a step; the next one is judged first. Steps that were pruned, and the oldest that was kept, whose
-            state before is gone with them, are passed over.
-        until: the last one to judge; by default, the last there is.
+        like: the harness or its class; states, inputs and outputs then have the declared types.
+        after: number of a step; the next one is judged first. Pruned steps are skipped, and so is the oldest remaining one,
+            because the state before it is gone.
+        until: the last step to judge; default is the last one.
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: it has no such steps, or the judge wanted to run something.
+        UsageError: it has no such steps, or the judge tried to run something.
     """
     judge = judge if isinstance(judge, Judge) else Judge(getattr(judge, "__name__", "judge"), judge)
     with open_past(source) as past:
@@ -148,7 +148,7 @@ async def _judge_step(judge: Judge, name: str, look: Look) -> Rejudged:
 
 
 def looks(past: Past, name: str, *, like: Like | None, after: int, until: int | None) -> Generator[Look]:
-    """Yield the steps of a harness as a judge is shown them, one state in memory at a time.
+    """Yield the steps of a harness as they are passed to a judge, with one state in memory at a time.
 
     Raises:
         UnknownHarness: there is no such harness.
@@ -178,7 +178,7 @@ def looks(past: Past, name: str, *, like: Like | None, after: int, until: int | 
 
 
 class _Walk:
-    """Goes from state to state."""
+    """Advances from state to state."""
 
     def __init__(self, past: Past, name: str, after: int, like: Like | None) -> None:
         self._types = None if like is None else types_of(like)
@@ -190,7 +190,7 @@ class _Walk:
         self._kept: Mapping[str, Any] = kept_of(rows[0].body) if rows else {}
 
     def take(self, record: Record) -> Look:
-        """Return the step that comes next."""
+        """Return the next step."""
         step = decode_step(record.harness, record.attempt, record.seq, record.step, record.time_us, record.body)
         delta = decode(record.body)["delta"]
         before, kept = self._state, self._kept
@@ -201,7 +201,7 @@ class _Walk:
         return Look(step if self._types is None else self._types.record(step), before, self._state, kept=kept)
 
     def _decode_typed(self, text: str, step: int) -> Any:
-        # Read anew: what a judge is shown is not what the next delta is applied to.
+        # Decoded anew: the judge's copy is not the one that the next delta is applied to.
         return decode(text) if self._types is None else decode_state(self._types, text, self._versions, self._name, step)
 
 
@@ -210,15 +210,15 @@ _RUNS = frozenset(
     | {"socket.connect", "socket.sendto", "subprocess.Popen"}
 )
 _wanted: ContextVar[list[str] | None] = ContextVar("wanted", default=None)
-"""What those who are asked have wanted to run; None where running is nobody's business."""
+"""What the judge tried to run; None where running is allowed."""
 
 
 @contextmanager
 def still(who: str) -> Generator[None]:
-    """Refuse to run anything, for this task, until it is left.
+    """Forbid this task to run anything inside the block.
 
     Raises:
-        UsageError: somebody wanted to, also if they have caught what they got for it.
+        UsageError: something was tried, even if the refusal was caught.
     """
     _watch()
     wanted: list[str] = []
@@ -232,9 +232,7 @@ def still(who: str) -> Generator[None]:
 
 
 def _refusal(who: str, what: str) -> str:
-    return (
-        f"{who} wanted to run something: {what}; expected a judge that only looks, for nothing is run when steps are re-judged"
-    )
+    return f"{who} tried to run something: {what}; expected a judge that only reads, since re-judging runs nothing"
 
 
 @cache

@@ -1,7 +1,7 @@
-"""A run's records again, in their order and at a chosen speed, for whoever wants to see them as they came.
+"""Replay of a run's records in order, at a chosen speed.
 
-The law: the time between two records is what it was, divided by the speed, by Trio's clock; whoever is slow holds the replay
-up, and what was late is made up for. At most a page is read ahead, and nothing that comes after the replay has begun.
+Invariant: the time between two records is the original one divided by the speed, on Trio's clock. A slow consumer delays the
+replay, which then catches up. At most a page is read ahead, and records that appear after the start are not included.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ async def replay(
     until: int | datetime | None = None,
     longest_gap_s: float | None = None,
 ) -> AsyncGenerator[Record]:
-    """Yield the records of a run again, in order of `seq`. Close it, as any async generator: `contextlib.aclosing`.
+    """Yield the records of a run again, in order of `seq`. Close it like any async generator, with `contextlib.aclosing`.
 
     Args:
-        source: a store, the path of one, or of a log of JSON lines (`.jsonl`, `.ndjson`, `.log`, also with `.gz`).
-        speed: 1 is as it was, 10 is ten times as fast; by default, as fast as they are taken.
-        names: of harnesses; by default all, and what concerns all of them.
-        kinds: such as `step`; by default all.
-        after: the `seq` of a record, or an aware time: what comes after it.
-        until: the same: it, and what came before.
-        longest_gap_s: what is waited for at most between two records, in seconds of the run, before the speed counts: nobody
-            sits through the night between two runs.
+        source: a store, its path, or the path of a log of JSON lines (`.jsonl`, `.ndjson`, `.log`, also with `.gz`).
+        speed: 1 is real time, 10 is ten times as fast; default is as fast as they are consumed.
+        names: names of harnesses; default is all, and records that concern all of them.
+        kinds: kinds such as `step`; default is all.
+        after: the `seq` of a record, or an aware time: later records are included.
+        until: the same: this record and earlier ones are included.
+        longest_gap_s: limit on the wait between two records, in seconds of the run, before the speed is applied; it skips the
+            time between two runs.
 
     Raises:
-        UnknownHarness: the store has none of a name.
-        UsageError: an argument cannot be, or a line of the log is no line of ours. A torn last line is left out.
+        UnknownHarness: the store has no harness of a name.
+        UsageError: an argument is invalid, or a line is not a log line. A truncated last line is left out.
     """
     if isnan(speed) or speed <= 0:
-        raise UsageError(f"replay: speed: expected a number above 0, was {speed!r}; 1 is as it was")
+        raise UsageError(f"replay: speed: expected a number above 0, was {speed!r}; 1 is real time")
     if longest_gap_s is not None and not longest_gap_s >= 0:
         raise UsageError(f"replay: longest_gap_s: expected seconds from 0 up, was {longest_gap_s!r}")
     wanted = _Wanted(_several(names), _several(kinds), *_end(until))
@@ -123,7 +123,7 @@ def _of_log(path: Path, after: int, wanted: _Wanted) -> Generator[Record]:
 
 
 def _whole_lines(file: Iterator[bytes]) -> Generator[bytes]:
-    """Yield the lines that were written to their end, and of a packed log what can be unpacked."""
+    """Yield the complete lines; of a compressed log, as much as can be decompressed."""
     with suppress(EOFError, zlib.error):
         for line in file:
             if not line.endswith(b"\n"):
@@ -143,7 +143,7 @@ def _several(given: Collection[str] | str | None) -> Collection[str] | None:
 
 
 def _end(until: int | datetime | None) -> tuple[int | None, int | None]:
-    """Return the last `seq`, and the last moment, that are wanted."""
+    """Return the last `seq` and the last time that are wanted."""
     if isinstance(until, datetime):
         return None, _micros("until", until)
     return until, None

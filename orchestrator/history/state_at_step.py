@@ -1,8 +1,8 @@
-"""The state of a harness at any of its steps, what identifies a state, and where a past is read from.
+"""The state of a harness at any step, a hash that identifies a state, and opening a store for reading history.
 
-The laws: the hash of a state that was read back is that of the live one, whatever kill or restart came between; and a file is
-never opened to see what it is. Closing any descriptor of a store lets go of all locks that this process holds on it, SQLite's
-own too; so its name tells, unless this process writes it, and SQLite opens the rest.
+Invariants: a state that was read back has the same hash as the live one, whatever kill or restart came between. A file is
+never opened to see what it is: closing any descriptor of a store releases all locks that this process holds on it, including
+SQLite's. So its name decides, unless this process is writing it, and SQLite opens it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from orchestrator.store.sqlite.sqlite_reader import SqliteReader
 from orchestrator.store.store_protocol import Store, VersionRow
 
 Past: TypeAlias = Store | SqliteReader
-"""What can be asked."""
+"""Stores that history can be read from."""
 PAGE = 500
 """Records read at a time."""
 Source: TypeAlias = Past | str | Path
@@ -40,13 +40,13 @@ def is_log(source: Source) -> bool:
     """Return whether a path is that of a log of JSON lines, by its name: `steps.jsonl`, `steps.log.gz`.
 
     Raises:
-        UsageError: it is what SQLite has beside a store.
+        UsageError: it is a file that SQLite keeps beside a store.
     """
     if not isinstance(source, str | Path):
         return False
     path = Path(source)
     if is_beside_store(path):
-        raise UsageError(f"{source} belongs to a store that lies beside it: expected the store itself; name that")
+        raise UsageError(f"{source} belongs to the store beside it: expected the store itself; give its path")
     if is_written(path):
         return False
     return (path.with_suffix("") if path.suffix in _PACKED else path).suffix in _LOGS
@@ -54,13 +54,13 @@ def is_log(source: Source) -> bool:
 
 @contextmanager
 def open_past(source: Source) -> Generator[Past]:
-    """Give what can be asked; what was opened for it is closed afterwards.
+    """Open a source for reading, and close afterwards what was opened.
 
     Raises:
-        UsageError: it is a log, or nothing that can be asked.
+        UsageError: it is a log, or cannot be read.
     """
     if is_log(source):
-        raise UsageError(f"{source} is a log: expected a store, which alone knows the states; give the store that it is of")
+        raise UsageError(f"{source} is a log: expected a store, since a log has no states; give the store that it belongs to")
     if not isinstance(source, str | Path):
         if not hasattr(source, "state_at"):
             raise UsageError(f"expected a store, or the path of one, was {source!r:.200}")
@@ -86,10 +86,10 @@ def find_harness(past: Past, name: str) -> HarnessRecord:
 def read_records(
     past: Past, after: int = 0, until: int | None = None, read: Callable[..., list[Record]] | None = None
 ) -> Generator[Record]:
-    """Yield the records after one `seq`, up to another, page by page: those that are there now, and none that come meanwhile.
+    """Yield the records after one `seq` up to another, page by page: those existing now, none added meanwhile.
 
     Args:
-        read: gives a page of them; by default, whole ones.
+        read: returns one page of records; default returns complete records.
     """
     read = read or past.records
     last = past.last_seq() if until is None else min(until, past.last_seq())
@@ -99,27 +99,27 @@ def read_records(
 
 
 def oldest_step(past: Past, name: str) -> int:
-    """Return the first step of a harness that is there: 1, unless it was pruned; 0 if it has made none."""
+    """Return the number of the oldest remaining step: 1 unless steps were pruned; 0 if there is none."""
     steps = past.steps(name, limit=1)
     return steps[0].step_number if steps else 0
 
 
 Like: TypeAlias = BaseHarness[Any, Any, Any] | type[BaseHarness[Any, Any, Any]]
-"""A harness, or its class: what says of which types a state, an input and an output are."""
+"""A harness or its class, which determines the types of states, inputs and outputs."""
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def state_at(source: Source, name: str, step: int, *, like: Like | None = None) -> Any:
-    """Return the state of a harness after a step; 0 is the initial one.
+    """Return the state of a harness after a step; 0 is the initial state.
 
     Args:
-        source: a store, or the path of one; a run may be writing to it.
-        like: the harness or its class, for a state of the declared type, migrated if it was stored with an older version of
-            it; otherwise it is plain data, as it was stored.
+        source: a store, or its path; a run may be writing to it.
+        like: the harness or its class: the state then has the declared type, migrated if it was stored with an older
+            version; default is plain data, as stored.
 
     Raises:
         UnknownHarness: there is no such harness.
-        UsageError: it has no such step, the step was pruned, or the state does not become one of the type.
+        UsageError: it has no such step, the step was pruned, or the state does not fit the type.
     """
     with open_past(source) as past:
         text = past.state_at(name, step)
@@ -130,7 +130,7 @@ def decode_state(types: HarnessTypes, text: str, versions: Sequence[VersionRow],
     """Return the state after a step, migrated from the version that it was recorded with.
 
     Raises:
-        StateChanged: it does not become a state of the class without a loss.
+        StateChanged: it cannot be converted to the class without loss.
     """
     try:
         return ready(types, text, version_at(versions, step)).state
@@ -139,10 +139,10 @@ def decode_state(types: HarnessTypes, text: str, versions: Sequence[VersionRow],
 
 
 def state_hash(state: object) -> str:
-    """Return the SHA-256 of a state, in hexadecimal digits: of its JSON without blanks, keys sorted.
+    """Return the SHA-256 of a state in hexadecimal: of its JSON without blanks, keys sorted.
 
-    It does not matter whether the state is live or was read back, typed or plain: what is written alike has one hash. Sets
-    are the exception, since as plain data they are lists in the order of that day: read a state that holds any with `like`.
+    A state that is live or read back, typed or plain, has the same hash if its JSON is the same. Sets are an exception, since
+    as plain data they are lists in arbitrary order: read a state that holds sets with `like`.
 
     Raises:
         Unstorable: it holds something that cannot be stored.
@@ -151,13 +151,13 @@ def state_hash(state: object) -> str:
     try:
         text = _sorted(private)
     except TypeError:
-        # Keys that are no text, or a set of what has no order.
+        # Keys that are not text, or a set of unordered items.
         text = _sorted(_plain(private))
     return sha256(text).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """Return plain data: keys as text, and sets as lists in the order of what is written of each item."""
+    """Return plain data with keys as text, and sets as lists sorted by the JSON of their items."""
     if isinstance(value, set | frozenset):
         return sorted(map(_plain, cast(Iterable[Any], value)), key=_sorted)
     cls: type[Any] = value.__class__
@@ -177,27 +177,27 @@ def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
 
 
 def types_of(like: Like) -> HarnessTypes:
-    """Return the types that a harness, or its class, declares."""
+    """Return the types that a harness or its class declares."""
     return HarnessTypes.of_class(like) if isinstance(like, type) else HarnessTypes.of(like)
 
 
 _PAGE_BYTES = 4_000_000
 _FIRST_ROWS = 16
-"""Steps may be of any size, so the first page is small; the next ones follow its measure."""
+"""Rows of the first page. Steps may be of any size, so it is small; the size of later pages follows what was measured."""
 _MOST_ROWS = 4096
 
 
 def pages(reader: Past, name: str, *, after: int = 0, limit: int | None = None) -> Iterator[list[StepRecord]]:
-    """Yield the steps from number `after + 1`, oldest first: at most `limit`, and none recorded after the call.
+    """Yield the steps from number `after + 1`, oldest first: at most `limit`, none recorded after the call.
 
-    A harness that steps faster than it is read does not keep the reader for ever.
+    So a harness that steps faster than it is read does not keep the reader busy for ever.
 
     Raises:
         UnknownHarness: there is no such harness.
     """
     last = find_harness(reader, name).current_step
     for oldest in reader.steps(name, after=after, limit=1):
-        # Those before it were pruned.
+        # Earlier ones were pruned.
         after = max(after, oldest.step_number - 1)
     if limit is not None:
         last = min(last, after + limit)
@@ -212,7 +212,7 @@ def pages(reader: Past, name: str, *, after: int = 0, limit: int | None = None) 
 
 
 def _fitting(page: list[StepRecord], rows: int) -> int:
-    """Return how many rows the next page gets, by the largest of three samples; at most eight times as many as before."""
+    """Return the number of rows of the next page, from the largest of three samples; at most eight times the last one."""
     samples = (page[0], page[len(page) // 2], page[-1])
     largest = max(len(encode((record.input, record.output))) for record in samples)
     return max(1, min(rows * 8, _MOST_ROWS, _PAGE_BYTES // max(largest, 1)))

@@ -1,11 +1,12 @@
-"""What changed in a state between two steps, as paths that people read. Pure, but for the reading of the two states.
+"""Differences between two states, as readable paths. Pure, except for reading the two states.
 
-    account.cash: 100 -> 90            a value is another
+    account.cash: 100 -> 90            the value changed
     features[3].passes: false -> true
-    fills[7]: + {"price":"101.5"}      it was not there
-    orders["a b"]: - {"side":"buy"}    it is gone
+    fills[7]: + {"price":"101.5"}      added
+    orders["a b"]: - {"side":"buy"}    removed
 
-A list that has lost items at its front and got others at its end, as a window does, is told so: what stayed is not told.
+A list that lost items at its front and gained others at its end, like a sliding window, is recognised: unchanged items are
+not reported.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _WORD = re.compile(r"[^\W\d][\w-]*")
 _VALUE_WIDTH, _PATH_WIDTH = 120, 300
 _written = msgspec.json.Encoder(order="sorted").encode
 _SLIDES = 64
-"""Items at the front of a list that are tried as gone."""
+"""Limit on removed items at the front of a list that are recognised."""
 
 
 class ChangeKind(StrEnum):
-    """What has happened to a place."""
+    """What happened at a place."""
 
     CHANGED = "changed"
     ADDED = "added"
@@ -40,22 +41,22 @@ class ChangeKind(StrEnum):
 
 @frozen
 class Change:
-    """One place of a state that is not what it was."""
+    """One place of a state that changed."""
 
     place: Place
-    """Keys and indexes that lead there: of what is gone in the old state, of all else in the new one."""
+    """Keys and indexes of the place: in the old state if it was removed, else in the new one."""
     kind: ChangeKind
     before: Any = None
     after: Any = None
 
     @property
     def path(self) -> str:
-        """The place, as people read it; the whole state is `state`."""
+        """The place as a readable path; the whole state is `state`."""
         return path_of(self.place)
 
     @property
     def line(self) -> str:
-        """It, on one line, inert and without secrets."""
+        """The change on one line, without secrets or control characters."""
         path = one_line(self.path, _PATH_WIDTH)
         if self.kind is ChangeKind.ADDED:
             return f"{path}: + {_format(self.after)}"
@@ -72,7 +73,7 @@ class Change:
 
 
 def diff(source: Source, name: str, before: int, after: int) -> tuple[Change, ...]:
-    """Return what changed in the state of a harness from one step to another, which may come before it.
+    """Return what changed in the state of a harness from one step to another, in either direction.
 
     Raises:
         UnknownHarness: there is no such harness.
@@ -87,7 +88,7 @@ def between(before: Any, after: Any) -> tuple[Change, ...]:
 
 
 def path_of(place: Place) -> str:
-    """Return a place as people read it: `account.cash`, `features[3]`, `prices["EUR/USD"]`."""
+    """Return a place as a readable path: `account.cash`, `features[3]`, `prices["EUR/USD"]`."""
     text = "".join(map(_part, place)).removeprefix(".")
     return text or "state"
 
@@ -145,7 +146,7 @@ def _between_lists(place: Place, before: list[Any], after: list[Any]) -> Iterato
 
 
 def _count_gone(before: Sequence[Any], after: Sequence[Any]) -> int:
-    """Return how many items at the front are gone, if all the others are there, in a row, at the front of the new list."""
+    """Return how many items were removed at the front, if all others follow in a row at the front of the new list."""
     if not before or not after or _same(before[0], after[0]):
         return 0
     for start in range(1, min(len(before), _SLIDES)):
@@ -156,13 +157,13 @@ def _count_gone(before: Sequence[Any], after: Sequence[Any]) -> int:
 
 
 def _is_plainly_same(before: Any, after: Any) -> bool:
-    """Return whether two values are one text or number: of a wide state, nearly all are, and no more is done for those."""
+    """Return whether two values are the same text or number; a fast path, since most values of a large state are."""
     cls = after.__class__
     return (cls is str or cls is int) and before.__class__ is cls and bool(before == after)
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Return whether two values are written alike: 1, 1.0 and true are equal in Python, and not the same."""
+    """Return whether two values have the same JSON: 1, 1.0 and true are equal in Python, but differ here."""
     if before is after:
         return True
     if before.__class__ is not after.__class__:

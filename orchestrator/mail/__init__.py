@@ -1,1 +1,1 @@
-"""Mail: messages between harnesses and from operators, delivered once."""
+"""Mail: messages between harnesses and from operators, each delivered once."""

@@ -1,10 +1,10 @@
-"""The messages of one attempt: what the step being made sends, asks, replies and receives.
+"""The messages of one attempt: what the step in progress sends, asks, replies and receives.
 
-    send, reply    kept here until the step is committed, and put in mailboxes with it (`Outgoing`)
+    send, reply    kept here until the step is committed, and delivered with it (`Outgoing`)
     ask            the request is in the store before its sender waits, under an id that is the same after a crash
-    receive        taken for the step being made
+    receive        consumed by the step in progress
 
-The law: what is kept here happens exactly if the step does. The end of an attempt drops it.
+Invariant: messages kept here are sent exactly if the step is recorded. The end of an attempt drops them.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from orchestrator.mail.mail_delivery import MailDelivery
 from orchestrator.store.store_operations import OPERATOR, REPLY, REQUEST, Message, Post, SentRow
 
 MAX_SENT = 1_000
-"""Messages that one step may send."""
+"""Limit on the messages that one step may send."""
 _RE = "re:"
 
 
 @frozen
 class Outgoing:
-    """What one step sends."""
+    """Messages sent by one step."""
 
     office: MailDelivery
     rows: tuple[SentRow, ...]
     answers: tuple[tuple[str, str], ...]
-    """Replies to operators: the id of the request, and the JSON."""
+    """Replies to operators: id of the request, and JSON."""
 
     def deliver(self, seqs: Sequence[int], before: Mapping[int, int]) -> None:
-        """Bring them to whoever waits for them; the step is in the store."""
+        """Deliver the messages; the step is already in the store."""
         for row, seq in zip(self.rows, seqs, strict=True):
             self.office.deliver(row.post, seq, before.get(seq))
         for id, body in self.answers:
@@ -61,23 +61,23 @@ class Outgoing:
 
 @frozen
 class Sender:
-    """Whose messages they are."""
+    """The sender of the messages."""
 
     name: str
     number: int
     step: Callable[[], int]
-    """Returns the number of the step being made."""
+    """Returns the number of the step in progress."""
     log: Callable[[str], None]
-    """Has a line of output recorded."""
+    """Records a line of output."""
     attach: Callable[[str, str], None]
-    """Has something recorded beside the step being made: a kind, and JSON."""
+    """Attaches a record to the step in progress: its kind, and JSON."""
     starting: Callable[[], Collection[str]] = tuple
-    """Returns the names of the harnesses that are started with the step being made."""
+    """Returns the names of the harnesses that are started with the step in progress."""
 
 
 @frozen
 class _Fitting:
-    """Says whether a message is of one of some types. One of no type fits, to be set aside."""
+    """Matches messages of some types. A message of unknown type matches, and is then set aside."""
 
     kinds: frozenset[type]
     accepts: tuple[type, ...]
@@ -105,31 +105,31 @@ class AttemptMessages:
     _posts: list[Post] = field(factory=list[Post])
     _answers: list[tuple[str, str]] = field(factory=list[tuple[str, str]])
     _asked: Counter[str] = field(factory=Counter[str])
-    """How often each question was asked in the step being made."""
+    """How often each question was asked in the step in progress."""
     _given_up: set[str] = field(factory=set[str])
-    """Replies that nobody in the step being made waits for any more."""
+    """Replies that the step in progress no longer waits for."""
     _awaited: list[str] = field(factory=list[str])
-    """Replies that are waited for, also by a task that outlives the step in which it asked."""
+    """Replies that are awaited, including by tasks that outlive the step in which they asked."""
 
     _senders: set[Task] = field(factory=set[Task])
-    """The tasks that have sent something with the step being made."""
+    """The tasks that have sent something with the step in progress."""
     _reminded: set[int] = field(factory=set[int])
 
-    # to others
+    # outgoing
 
     async def send(self, to: str, message: object) -> None:
-        """Keep a message for the step being made; it is checked now."""
+        """Validate a message, and keep it for the step in progress."""
         body, type = self._office.encoded(to, message)
         await self._check_room(to)
         self._keep(Post(to, self._sender.name, 0, body, type=type))
 
     def reply(self, request: Request, answer: object) -> None:
-        """Keep a reply for the step being made."""
+        """Keep a reply for the step in progress."""
         if not isinstance(cast(object, request), Request):
             raise HarnessMisuse(f"reply: expected a Request from `receive`, was {request!r:.200}")
         id = _RE + request.id
         if any(post.id == id for post in self._posts) or any(of == request.id for of, _ in self._answers):
-            raise HarnessMisuse(f"reply to {request.sender!r}: expected one to each request, got a second; join them")
+            raise HarnessMisuse(f"reply to {request.sender!r}: expected one to each request, got a second; combine them")
         body = self._office.checked(request.sender, answer)
         if request.sender == OPERATOR:
             self._sender.attach("reply", encode({"re": request.id, "to": OPERATOR, "message": decode(body)}))
@@ -139,10 +139,10 @@ class AttemptMessages:
             self._keep(Post(request.sender, self._sender.name, 0, body, id, REPLY))
 
     async def ask(self, to: str, message: object, timeout_s: float, key: str) -> Any:
-        """Return what a harness replies; see `BaseHarness.ask`."""
+        """Ask a harness and return its reply; see `BaseHarness.ask`."""
         check_timeout(timeout_s)
         if to == self._sender.name:
-            raise HarnessMisuse(f"ask {to!r}: expected another harness, was the one that asks; call the method instead")
+            raise HarnessMisuse(f"ask {to!r}: expected another harness, was the one that asks; call the method directly")
         body, type = self._office.encoded(to, message)
         id = self._id_of(to, body, key)
         reply = self._find(id)
@@ -165,14 +165,14 @@ class AttemptMessages:
         return decode(reply.body)
 
     def outgoing(self, step: int, time_us: int) -> Outgoing | None:
-        """Return what a step sends, at the time of the step; None if it sends nothing."""
+        """Return the messages of a step, stamped with its time; None if it sends none."""
         if not self._posts and not self._answers:
             return None
         rows = [SentRow(self._sender.number, step, _stamped(post, time_us)) for post in self._posts]
         return Outgoing(self._office, tuple(rows), tuple(self._answers))
 
     def settle(self, outgoing: Outgoing | None) -> None:
-        """Forget what a recorded step has sent; a background task may have sent more meanwhile, with the next one."""
+        """Forget the messages of a recorded step; a background task may have added more since, for the next step."""
         self._asked.clear()
         self._senders.clear()
         self._given_up.clear()
@@ -181,19 +181,19 @@ class AttemptMessages:
             self._drop(len(outgoing.rows), len(outgoing.answers))
 
     def end_attempt(self) -> None:
-        """Drop what no step has sent."""
+        """Drop the messages that no step has sent."""
         self._senders.clear()
         self._drop(len(self._posts), len(self._answers))
 
     @property
     def unsent(self) -> Sequence[str]:
-        """To whom messages are kept that no step has sent."""
+        """Recipients of the messages that no step has sent yet."""
         return [*(post.to for post in self._posts), *(OPERATOR for _ in self._answers)]
 
-    # from others
+    # incoming
 
     async def receive(self, kinds: Sequence[type], *, in_execute: bool) -> Any:
-        """Return the oldest message, of one of those types if any is named, waiting for one; see `Mail.receive`."""
+        """Wait for a message, of one of those types if any is named, and return the oldest; see `Mail.receive`."""
         while True:
             try:
                 return self.receive_nowait(kinds)
@@ -204,7 +204,11 @@ class AttemptMessages:
                 await self._control.wait(self._mailbox.wait_more if kinds else self._mailbox.wait_arrival)
 
     def receive_nowait(self, kinds: Sequence[type]) -> Any:
-        """Return the oldest message, of one of those types if any is named; raises `trio.WouldBlock` if there is none."""
+        """Return the oldest message, of one of those types if any is named.
+
+        Raises:
+            trio.WouldBlock: there is none.
+        """
         check_kinds(kinds, self._mailbox.accepts)
         fits = _Fitting(frozenset(kinds), self._mailbox.accepts) if kinds else None
         while (message := self._mailbox.take(fits)) is not None:
@@ -219,7 +223,7 @@ class AttemptMessages:
         raise trio.WouldBlock
 
     def _remind(self) -> None:
-        """Say once for each step that messages are kept while the harness waits: nobody answers what was not sent."""
+        """Print a reminder once per step while the harness waits with unsent messages: nobody can answer those."""
         if self._posts and not self._reminded:
             self._reminded.add(self._sender.step())
             to = self._posts[0].to
@@ -228,7 +232,7 @@ class AttemptMessages:
             )
 
     async def _check_room(self, to: str) -> None:
-        """Return if a message can be sent; one to a harness that the same step starts has nowhere to go yet."""
+        """Raise if a message cannot be sent; a harness that the same step starts has no mailbox yet."""
         try:
             await self._office.check_room(to, self._sender.name)
         except UnknownHarness as error:
@@ -263,7 +267,7 @@ class AttemptMessages:
         return f"{place}/{question}.{self._asked[question]}"
 
     def _find(self, id: str) -> Message | None:
-        """Return the reply to a request, if it is there; those that come too late are used up with the step being made."""
+        """Return the reply to a request, if it has arrived; the step in progress consumes replies that came too late."""
         found: Message | None = None
         taken = {message.seq for message in self._mailbox.taken or ()}
         for message in self._office.replies(self._sender.name):
@@ -271,7 +275,7 @@ class AttemptMessages:
                 found = message
             elif message.seq not in taken and self._is_late(message):
                 self._mailbox.take_reply(message)
-                self._sender.log(f"reply {message.seq} from {message.sender!r} came too late: it is dropped")
+                self._sender.log(f"reply {message.seq} from {message.sender!r} came too late and is dropped")
         return found
 
     def _is_late(self, reply: Message) -> bool:

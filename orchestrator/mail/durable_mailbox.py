@@ -1,13 +1,13 @@
-"""The mailbox of one harness: what is waiting for it in the store, read page by page.
+"""The mailbox of one harness: its waiting messages, read from the store page by page.
 
-The law: the store decides what waits. Each message that no recorded step has used is taken once, in order of `seq`; what was
-taken for a step that was never recorded is read again. Of what waits, one page is in memory.
+Invariant: the store decides what is waiting. Each message that no recorded step has consumed is taken once, in order of
+`seq`; messages taken for a step that was never recorded are read again. At most one page of waiting messages is in memory.
 
-    taken           for the step being made
+    taken           taken by the step in progress
     _page           read, and not yet taken
-    _cursor         the last message read: what is newer is in the store alone
-    _newest         the newest message known of: while it is past the cursor, there is something to read
-    _searched       for who looks for some messages only: the last message that it has looked at
+    _cursor         the last message read; newer ones are only in the store
+    _newest         the newest message known of; while it is past the cursor, there is something to read
+    _searched       for selective receives: the last message examined
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from orchestrator.recording.commit_queue import Condition
 from orchestrator.store.store_operations import REPLY, Message
 
 PAGE = 256
-"""Messages that are read at once: from then on the cost of asking does not show."""
+"""Messages read at a time: from this size on, the cost of a query is negligible."""
 MAX_SKIPPED = 10_000
-"""Messages of other types that may wait before the one that is asked for: they are in memory meanwhile."""
+"""Limit on the messages of other types that may precede the wanted one, since they are held in memory meanwhile."""
 _SEARCHES = 64
-"""Kinds of searches whose place is remembered."""
+"""Limit on the selective receives whose position is remembered."""
 _SMALL = 65_536
-"""Characters of a message that may stay in memory without having been read for it."""
+"""Size in characters up to which a delivered message is kept in memory."""
 
 
 @define(eq=False, repr=False)
 class Mailbox:
-    """Messages waiting for one harness, oldest first; it outlives attempts.
+    """Waiting messages of one harness, oldest first; it outlives attempts.
 
     Args:
-        read: returns the oldest messages after a `seq` that no step has used, `PAGE` of them, or fewer if they are large;
-            none only if there is none.
-        accepts: the types of messages that the harness takes; any if none is named.
-        limit: how many messages may wait; any number if None.
+        read: returns the oldest unconsumed messages after a `seq`: `PAGE` of them, fewer if they are large, none only if
+            there are none.
+        accepts: the message types that the harness accepts; all if empty.
+        limit: limit on waiting messages; None for no limit.
     """
 
     _bell: Condition
@@ -50,26 +50,26 @@ class Mailbox:
     accepts: tuple[type, ...] = ()
     limit: int | None = None
     replies: int = 0
-    """How often there was news of replies."""
+    """How often replies have arrived."""
     _cursor: int = 0
-    # Unknown until the store has been asked once: there may be any number.
+    # Unknown until the store was queried once: there may be any number.
     _newest: float = inf
     _page: deque[Message] | None = None
     _searched: dict[Callable[[Message], bool], int] = field(factory=dict[Callable[[Message], bool], int])
     taken: list[Message] | None = None
-    """What was taken since the last step, in order."""
+    """Messages taken since the last step, in order."""
 
     def deliver(self, message: Message, before: int | None) -> None:
-        """Take in a message that is in the store: at once, if it is the next one, and otherwise in its turn.
+        """Add a message that is in the store: at once if it is the next one, otherwise it is read in its turn.
 
         Args:
-            before: the `seq` of the one before it that no step has used, 0 if there is none; None if that is not known.
+            before: `seq` of the unconsumed message before it, 0 if there is none; None if unknown.
         """
         if message.kind == REPLY:
             self.notice_reply()
             return
         if message.seq <= self._cursor:
-            return  # read already: what is committed can be read before the loop is told of it
+            return  # Already read: a committed message can be read before the loop is told of the commit.
         if before is None or before > self._cursor or self._newest > self._cursor or not self._has_room(message):
             self.notice(message.seq)
             return
@@ -80,24 +80,24 @@ class Mailbox:
         self._bell.ring()
 
     def notice(self, seq: int) -> None:
-        """Have the store asked again, which has a message for this harness with that `seq`."""
+        """Note that the store has a message with that `seq` for this harness, so that it is queried again."""
         if seq > self._newest:
             self._newest = seq
             self._bell.ring()
 
     def notice_reply(self) -> None:
-        """Have whoever waits for a reply look for it."""
+        """Wake those who wait for a reply."""
         self.replies += 1
         self._bell.ring()
 
     def take(self, fits: Callable[[Message], bool] | None = None) -> Message | None:
-        """Take the oldest message for the step being made, if there is one.
+        """Take the oldest message for the step in progress, if there is one.
 
         Args:
-            fits: says whether it is one that is wanted; others stay where they are. An equal one does not see them again.
+            fits: decides whether a message is wanted; others stay. An equal function does not see them again.
 
         Raises:
-            HarnessMisuse: `MAX_SKIPPED` others wait before it.
+            HarnessMisuse: `MAX_SKIPPED` others precede it.
             StoreError: the store cannot be read.
         """
         if not self._page and not self._turn_page():
@@ -109,34 +109,34 @@ class Mailbox:
         return message
 
     def take_reply(self, message: Message) -> None:
-        """Have a message used up by the step being made that was not taken from here."""
+        """Let the step in progress consume a message that was not taken from here."""
         if self.taken is None:
             self.taken = []
         self.taken.append(message)
 
     async def wait_arrival(self) -> None:
-        """Return when there may be a message."""
+        """Wait until there may be a message."""
         await self._bell.until(lambda: self._page or self._newest > self._cursor)
 
     async def wait_more(self) -> None:
-        """Return when there may be a message besides those that were read."""
+        """Wait until there may be messages that were not read yet."""
         read = self._cursor
         await self._bell.until(lambda: self._cursor != read or self._newest > self._cursor)
 
     async def wait_reply(self, seen: int) -> None:
-        """Return when there is more news of replies than was seen."""
+        """Wait until more replies have arrived than were seen."""
         await self._bell.until(lambda: self.replies != seen)
 
     def settle(self, used: Sequence[Message]) -> None:
-        """Forget what a recorded step has used; a background task may have taken more meanwhile, for the next one."""
+        """Forget the messages that a recorded step consumed; a background task may have taken more since, for the next."""
         if self.taken is not None:
             self.taken = self.taken[len(used) :] or None
 
     def put_back(self) -> None:
-        """Give back what was taken for a step that was not recorded: the store is asked again from there on."""
+        """Return the messages that were taken for an unrecorded step: the store is read again from there."""
         if self.taken:
             self._newest = max(self._newest, self._cursor)
-            # A reply is not read from here: what waits before it may never have been.
+            # A reply is not read from here: messages before it may never have been read.
             given_back = (message.seq - 1 for message in (*self.taken, *(self._page or ())) if message.kind != REPLY)
             self._cursor = min(self._cursor, min(given_back, default=self._cursor))
             self._page = self.taken = None
@@ -146,7 +146,7 @@ class Mailbox:
         return len(message.body) < _SMALL and (self._page is None or len(self._page) < PAGE)
 
     def _pick(self, fits: Callable[[Message], bool]) -> Message | None:
-        """Take the oldest message that fits, reading on while there is none."""
+        """Take the oldest message that fits, reading further pages until there is one."""
         assert self._page is not None
         if fits not in self._searched and len(self._searched) >= _SEARCHES:
             self._searched.clear()
@@ -174,13 +174,13 @@ class Mailbox:
                 return None
 
     def _turn_page(self) -> bool:
-        """Read what comes next; return whether there is anything."""
+        """Read the next page; return whether there is one."""
         if self._newest <= self._cursor:
             return False
         page = self._read(self._cursor)
         if page:
             self._page, self._cursor = deque(page), page[-1].seq
         else:
-            # Whatever was noticed is used up.
+            # All messages that were noticed are consumed.
             self._newest = self._cursor = self._cursor if self._newest == inf else int(self._newest)
         return bool(page)

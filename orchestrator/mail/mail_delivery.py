@@ -1,11 +1,11 @@
-"""The post: messages from harness to harness, and from whoever else writes to the store while a run goes on.
+"""Delivery of messages between harnesses, and from other processes that write to the store during a run.
 
     send, handle.send ──recorder──► store ──deliver──► mailbox    at once, when it is on disk
     another process ─────────────► store ──notice───► mailbox    within `WATCH_S`
 
-The law: the store decides what is delivered. Each mailbox reads it from where it is on; what comes this way is the news that
-there is something to read, which may come late, or twice. A message itself comes this way only where the store says that it
-is the next one.
+Invariant: the store decides what is delivered. Each mailbox reads the store from its own position; what is passed here is the
+notice that there is something to read, which may come late or twice. A message itself is passed only where the store says
+that it is the next one.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from orchestrator.store.store_capabilities import Watched
 from orchestrator.store.store_operations import OPERATOR, REQUEST, Message, Post, is_bounded
 
 WATCH_S = 0.2
-"""Seconds between two looks: real ones, whatever Trio's clock."""
+"""Seconds of real time between two checks, whatever Trio's clock."""
 _PAGE = 1000
 _TRIES = 5_000
-"""Milliseconds after which a harness that was started here counts as unknown to the store."""
+"""Milliseconds after which a harness started here counts as unknown to the store."""
 
 
 @define(eq=False, repr=False)
 class MailDelivery:
-    """Takes messages, and brings them to the mailboxes of harnesses that run here.
+    """Accepts messages, and delivers them to the mailboxes of harnesses that run here.
 
     Args:
-        mailbox_of: returns the mailbox of a harness; None if it does not run here.
-        approvals: is told when somebody else has answered.
-        most: bytes that a message may have.
+        mailbox_of: returns the mailbox of a harness; None if it is not running here.
+        approvals: notified when another process has answered a request.
+        most: limit on the size of a message, bytes.
     """
 
     _recorder: Recorder
@@ -57,38 +57,38 @@ class MailDelivery:
     _known: set[str] = field(factory=set[str])
     _asked: dict[str, Receipt] = field(factory=dict[str, Receipt])
     promised: Counter[str] = field(factory=Counter[str])
-    """Messages that steps being made will send to mailboxes with a limit."""
+    """Messages that steps in progress will send to mailboxes with a limit."""
     _ended: threading.Event = field(factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def post(self, to: str, sender: str, message: object) -> Receipt:
-        """Have a message put in the mailbox of a harness, of any that the store knows.
+        """Put a message into the mailbox of any harness that the store knows.
 
         Raises:
-            Unstorable: JSON cannot carry it.
-            RecordTooLarge: it has more bytes than a record may have.
+            Unstorable: the value cannot be stored as JSON.
+            RecordTooLarge: it exceeds the limit on the size of a record.
         """
         body, type = self.encoded(to, message)
         return self.put(Post(to, sender, now_us(), body, type=type))
 
     def put(self, post: Post) -> Receipt:
-        """Have a message that was looked at put in the mailbox of a harness."""
+        """Put a validated message into the mailbox of a harness."""
         return self._recorder.submit(post, lambda seq: self.deliver(post, seq, self._recorder.settling.before.get(seq)))
 
     def deliver(self, post: Post, seq: int, before: int | None) -> None:
-        """Bring a message that is in the store to the mailbox of a harness that runs here."""
+        """Deliver a message that is in the store to a harness that runs here."""
         mailbox = self._mailbox_of(post.to)
         if mailbox is not None:
             message = Message(seq, post.sender, post.body, post.id, post.kind, post.type, post.deadline_us)
             mailbox.deliver(message, before)
 
     def encoded(self, to: str, message: object) -> tuple[str, str]:
-        """Return the JSON of a message, and the name of its type, as they are put in a mailbox.
+        """Return the JSON of a message and the name of its type, as they are stored in a mailbox.
 
         Raises:
-            WrongMessage: the recipient runs here, and does not take messages of that type.
-            Unstorable: JSON cannot carry it.
-            RecordTooLarge: it has more bytes than a record may have.
+            WrongMessage: the recipient is running here, and does not accept messages of that type.
+            Unstorable: the value cannot be stored as JSON.
+            RecordTooLarge: it exceeds the limit on the size of a record.
         """
         mailbox = self._mailbox_of(to)
         accepts = () if mailbox is None else mailbox.accepts
@@ -99,24 +99,24 @@ class MailDelivery:
         """Return the JSON of a message.
 
         Raises:
-            Unstorable: JSON cannot carry it.
-            RecordTooLarge: it has more bytes than a record may have.
+            Unstorable: the value cannot be stored as JSON.
+            RecordTooLarge: it exceeds the limit on the size of a record.
         """
         body = encode(message)
         check_size(f"the message to {to!r:.100}", body, self._most)
         return body
 
     def promise(self, post: Post, count: int) -> None:
-        """Note that a step being made will send a message, or will not any more, if there may be no room for it."""
+        """Reserve room for messages that a step in progress will send, or release it, if the mailbox has a limit."""
         mailbox = self._mailbox_of(post.to)
         if mailbox is not None and mailbox.limit is not None and is_bounded(post):
             self.promised[post.to] = max(0, self.promised[post.to] + count)
 
     async def check_room(self, to: str, sender: str) -> None:
-        """Return if a message can be put in the mailbox of a harness, besides those that other steps being made will send.
+        """Raise if a mailbox has no room for a message besides those promised by other steps in progress.
 
         Raises:
-            UnknownHarness: there is no such harness; the error names those that there are.
+            UnknownHarness: there is no such harness; the error names the existing ones.
             MailboxFull: it has no room.
         """
         mailbox = self._mailbox_of(to)
@@ -131,7 +131,7 @@ class MailDelivery:
             )
 
     async def _room(self, to: str) -> int | None:
-        """Return the room in a mailbox, waiting for a harness that has just been started to be in the store."""
+        """Return the room in a mailbox; wait for a harness that was just started to be in the store."""
         tries = 0
         while True:
             try:
@@ -144,14 +144,14 @@ class MailDelivery:
                 await trio.sleep(0.001)
 
     def replies(self, name: str) -> Sequence[Message]:
-        """Return the replies that wait for a harness."""
+        """Return the replies waiting for a harness."""
         return self._recorder.store.replies(name)
 
     async def ask(self, to: str, message: object, timeout_s: float) -> Any:
-        """Return what a harness replies to an operator.
+        """Ask a harness for an operator, and return its reply.
 
         Raises:
-            AskTimeout: it has not replied in time.
+            AskTimeout: no reply came in time.
         """
         check_timeout(timeout_s)
         body, type = self.encoded(to, message)
@@ -169,22 +169,22 @@ class MailDelivery:
         raise timed_out(to, timeout_s)
 
     def answer(self, id: str, body: str) -> None:
-        """Give an operator the reply to a request, now that it is in the store."""
+        """Pass the reply to a request to the operator, now that it is in the store."""
         if (reply := self._asked.get(id)) is not None:
             reply.settle(body)
 
     def forget(self, name: str) -> None:
-        """Forget a harness that does not run here any more."""
+        """Forget a harness that no longer runs here."""
         self._known.discard(name)
         self.promised.pop(name, None)
 
     def reader_of(self, name: str) -> Callable[[int], Sequence[Message]]:
-        """Return what a mailbox reads its messages with."""
+        """Return the function with which a mailbox reads its messages."""
         store = self._recorder.store
         return lambda after: store.mailbox(name, after=after, limit=PAGE)
 
     def watch(self) -> None:
-        """Begin to look for what others have done to the store, if it is one that others can write to."""
+        """Begin to check for changes by other processes, if they can write to the store."""
         store: object = self._recorder.store
         if isinstance(store, Watched):
             token = trio.lowlevel.current_trio_token()
@@ -193,7 +193,7 @@ class MailDelivery:
             self._thread.start()
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop checking."""
         self._ended.set()
         if self._thread is not None:
             await trio.to_thread.run_sync(self._thread.join)
@@ -219,7 +219,7 @@ class MailDelivery:
             except trio.RunFinishedError:
                 return
             except StoreError:
-                continue  # whoever writes to the store will say so, and louder
+                continue  # The writer of the store reports this error itself.
 
     def _bring(self, news: Sequence[tuple[str, int]]) -> None:
         for to, seq in news:

@@ -1,1 +1,1 @@
-"""Recording: the one writer, the queue in front of it, and budgets and approvals, which wait for it."""
+"""Recording: the single writer, the queue in front of it, and the budgets and approvals that wait for it."""

@@ -1,11 +1,11 @@
-"""Waiting for a person's word: ask, stand still, take it up.
+"""Waiting for human approval: request it, wait, take up the answer.
 
-Ask ──► on record ──► no clock of the harness runs ──► TakeUp ──► approved: go on, and the use is on record
- ▲           ▲               ▲                           │ │ └──► denied, expired, invalid: an error
- │           │               └────── still pending ◄─────┘ │
- │   an answer from anywhere, that very moment or within   │
- │   the watch of the post                                 │
- └───────────────────── denied and reopened ◄──────────────┘
+Ask ──► recorded ──► the harness's clocks are stopped ──► TakeUp ──► approved: continue, and the use is recorded
+ ▲         ▲               ▲                                │ │ └──► denied, expired, invalid: an error
+ │         │               └──────── still pending ◄────────┘ │
+ │   an answer, noticed at once in this process, or within    │
+ │   the mail delivery's check interval from another          │
+ └───────────────────── denied and reopened ◄─────────────────┘
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Asker:
 
 
 class Approvals:
-    """What the harnesses of a run ask of people."""
+    """The approval requests of a run's harnesses."""
 
     def __init__(self, recorder: Recorder, clock: WallClock, most: int = MAX_RECORD_BYTES) -> None:
         self._recorder = recorder
@@ -48,49 +48,49 @@ class Approvals:
         self._clock = clock
         self._secret = Secret(recorder.store)
         self._waiting: dict[str, Condition] = {}
-        """By the id of what is waited for."""
+        """Conditions by the id of the awaited request."""
         self._answers: dict[str, int] = {}
-        """How often each of them was answered since somebody waits for it."""
+        """How often each awaited request was answered since the wait began."""
 
     @property
     def waiting(self) -> int:
-        """For how many answers somebody waits now."""
+        """Number of requests that are being waited for."""
         return len(self._waiting)
 
     def ring(self, ids: Iterable[str]) -> None:
-        """Have those who wait for these answers look at the store: they are there."""
+        """Wake those who wait for these requests: the answers are in the store."""
         for id in ids:
             if id in self._waiting:
                 self._answers[id] += 1
                 self._waiting[id].ring()
 
     def respond(self, id: str, verdict: str, by: str, reason: str) -> Receipt:
-        """Have an answer recorded; the receipt gives its `seq`, 0 if the same was said before."""
+        """Record an answer; the receipt returns its `seq`, 0 if the same answer was recorded before."""
         said = Respond(id, verdict, by, reason, self._now_us(), self._secret.get(), self._clock.ticks())
         return self._recorder.submit(said, lambda _: self.ring((id,)))
 
     async def wait(self, asker: Asker, step: int, key: str, action: Action) -> Grant:
-        """Return when an action of the step being made is approved; see `Journal.approve`."""
+        """Wait until an action of the step in progress is approved; see `Journal.approve`."""
         while True:
             asked = await self._ask(asker, step, key, action)
             standing = await self._standing(asker, step, asked)
             if standing.word is Word.APPROVED:
                 return Grant(asked.id, standing.by, standing.reason)
-            # Reopened before anybody had looked at the denial: no more often than people say so.
+            # Reopened before the denial was seen: this loops at most once per reopening by a person.
             if standing.word is not Word.REOPENED:
                 raise _refusal(asker.id.name, asked.id, key, action, standing)
 
     async def _ask(self, asker: Asker, step: int, key: str, action: Action) -> Asked:
-        """Have the request put on record, unless there is one that stands."""
+        """Record the request, unless there is a valid one."""
         id, now_us, ticks = secrets.token_hex(5), self._now_us(), self._clock.ticks()
         wanted = request_of(id, asker.id.name, step, key, action, now_us=now_us, ticks=ticks)
-        check_size(f"the request for an approval of {key!r:.100}", encode_private(wanted), self._most)
+        check_size(f"the approval request for {key!r:.100}", encode_private(wanted), self._most)
         of = (asker.id.number, asker.id.epoch, asker.id.attempt)
         asked: Asked = await self._recorder.do(Ask(*of, wanted, self._secret.get()))
         return asked
 
     async def _standing(self, asker: Asker, step: int, asked: Asked) -> Standing:
-        """Return where the request stands when it is pending no longer."""
+        """Wait until the request is no longer pending, and return its standing."""
         asker.control.park()
         try:
             while True:
@@ -104,7 +104,7 @@ class Approvals:
                 with trio.move_on_after(taken.left_us / 1e6):
                     await asker.control.wait(bell.until, lambda seen=seen: self._answers.get(asked.id, seen + 1) > seen)
         finally:
-            # Of two who wait for the same, the other looks once more, and goes on by itself.
+            # If two wait for the same request, the other one checks again by itself.
             self._answers.pop(asked.id, None)
             if asked.id in self._waiting:
                 self._waiting.pop(asked.id).ring()
@@ -117,7 +117,7 @@ class Approvals:
 
 
 def _refusal(name: str, id: str, key: str, action: Action, standing: Standing) -> HarnessError:
-    """Return the error for what may not be done."""
+    """Return the error for an action that is not approved."""
     what = f"{key!r} ({action.category}: {action.summary})"
     because = f": {standing.reason}" if standing.reason else ""
     if standing.word is Word.DENIED:
@@ -128,6 +128,6 @@ def _refusal(name: str, id: str, key: str, action: Action, standing: Standing) -
     if standing.word is Word.EXPIRED:
         return ApprovalExpired(f"{what}: its request {id} has expired; `orchestrator start {name}` makes it ask again")
     return ApprovalInvalid(
-        f"{what}: the record of its approval {id} cannot be trusted{because}; find out who has changed the store, "
+        f"{what}: the record of its approval {id} cannot be trusted{because}; find out who changed the store, "
         "and restore it from a copy"
     )

@@ -1,4 +1,4 @@
-"""One attempt of a harness: what the store calls it, and whether the code that runs now is part of it and is to stop."""
+"""Identity of one attempt, and whether the running code belongs to an attempt that has to stop."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from harnesses.errors import Stopping
 
 @frozen
 class AttemptId:
-    """What every row that an attempt has recorded says of it."""
+    """The fields that identify an attempt in every row that it records."""
 
     name: str
-    """Of the harness."""
+    """Name of the harness."""
     number: int
-    """Of the harness in the store."""
+    """Number of the harness in the store."""
     epoch: int
-    """Of its ownership: a commit of an earlier one is refused."""
+    """Ownership epoch of the harness: commits with an earlier one are refused."""
     attempt: int
 
 
@@ -29,19 +29,19 @@ _attempt: ContextVar[tuple[Task, Control] | None] = ContextVar("attempt", defaul
 
 
 def enter_attempt(control: Control) -> None:
-    """Mark the current task, and all that are started below it, as those of one attempt."""
+    """Mark the current task, and all tasks started below it, as belonging to one attempt."""
     _attempt.set((trio.lowlevel.current_task(), control))
 
 
 def is_in_attempt() -> bool:
-    """Return whether the code that runs now was started by an attempt, or is part of one."""
+    """Return whether the running code belongs to an attempt, or was started by one."""
     return _attempt.get() is not None
 
 
 async def unwind_if_stopping() -> None:
-    """Return, unless the current task belongs to a harness that is to stop: then it does not go on.
+    """Raise, or wait to be cancelled, if the current task belongs to a harness that has to stop.
 
-    In the task of `execute()` it raises `Stopping`. A task that `execute()` has started waits to be cancelled with it: if it
+    In the task of `execute()` this raises `Stopping`. A task that `execute()` started waits to be cancelled instead: if it
     ended, `execute()` could take that for the end of its work.
     """
     found = _attempt.get()
@@ -50,7 +50,7 @@ async def unwind_if_stopping() -> None:
     task: Task | None = trio.lowlevel.current_task()
     if task is found[0]:
         raise Stopping
-    # One that was started in a nursery of the program inherits the context of the harness, but is not part of it.
+    # A task started in a nursery of the program inherits the harness's context, but does not belong to it.
     while task is not None and task is not found[0]:
         task = None if task.parent_nursery is None else task.parent_nursery.parent_task
     if task is not None:

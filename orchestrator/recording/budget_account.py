@@ -1,14 +1,14 @@
-"""The budget account of a harness in an orchestrator: its spends are in the store, in every pool of its chain.
+"""The budget account of a harness in an orchestrator: its spending is stored, in every pool of its chain.
 
-reserve ──► the store: granted ──► go on
-               ▲       later ────► stand in line until something comes back, or the harness is to stop
+reserve ──► the store: granted ──► continue
+               ▲       later ────► queue until something is returned, or the harness has to stop
                └───────────┘
                        denied ───► BudgetExhausted
 
-There is a line for each field of each pool. Whoever is first in one is told when something comes back to that pool, asks the
-store again, and the next is told when the first has been served: so a thousand who wait are not a thousand questions.
+There is a queue for each field of each pool. When something is returned to a pool, the first in the queue asks the store
+again, and the next is woken when the first was served: a thousand waiters do not cause a thousand queries.
 
-A `Pool` is a budget that several harnesses spend from; `chain_of` says which pools a harness's spends are charged to.
+A `Pool` is a budget shared by several harnesses; `chain_of` returns the pools that a harness is charged to.
 """
 
 from __future__ import annotations
@@ -35,71 +35,71 @@ from orchestrator.store.store_operations import Charge, Reserve, SettleSpend
 
 @frozen
 class Pool:
-    """A budget that several harnesses spend from. From `Orchestrator.pool()`; pass it to `start`."""
+    """A budget shared by several harnesses. From `Orchestrator.pool()`; pass it to `start`."""
 
     name: str
-    """In the store."""
+    """Name in the store."""
     budget: Budget
     parent: Pool | None = None
-    """Another pool that is charged with all that is spent from this one."""
+    """Another pool, charged with everything spent from this one."""
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """Its name, and those of all above it."""
+        """Names of this pool and all pools above it."""
         return (self.name, *(() if self.parent is None else self.parent.chain))
 
 
 RUN = "run"
-"""The pool of everything that one program over a store starts with `Orchestrator(budget=…)`."""
+"""Name of the pool for everything started by a program with `Orchestrator(budget=…)`."""
 
 
 def pool_name(kind: str, name: str) -> str:
-    """Return the name in the store of what belongs to a harness, a supervisor or a pool. Names have no `/` in them."""
+    """Return the name in the store of the pool of a harness, a supervisor or a shared pool. These names contain no `/`."""
     return f"{kind}/{name}"
 
 
 def chain_of(pools: Iterable[Pool | None]) -> tuple[str, ...]:
-    """Return the names of these pools and of all above them, each once, the nearest first."""
+    """Return the names of these pools and of all above them, each once, nearest first."""
     return tuple(dict.fromkeys(name for pool in pools if pool is not None for name in pool.chain))
 
 
 _LOOK_S = 0.5
-"""Between two looks at what another program over the same store has given back; nobody tells us of that."""
+"""Seconds between two checks for amounts that another program on the same store returned; there is no notification."""
 
 
 @define(eq=False, repr=False)
 class Place:
-    """A place in a line."""
+    """A place in a queue."""
 
     line: tuple[str, str]
-    """Of which pool and field."""
+    """Pool and field of the queue."""
     wake: Callable[[], None]
     is_due: bool = False
-    """Whether it is time to ask again."""
+    """Whether to ask the store again."""
 
     def call(self) -> None:
-        """Say that it is time to ask again."""
+        """Mark the place as due, and wake its owner."""
         self.is_due = True
         self.wake()
 
 
 @frozen(eq=False)
 class Lines:
-    """The lines of one program, in which its harnesses wait for what others have reserved and may give back."""
+    """The queues of one program, in which harnesses wait for reserved amounts to be returned."""
 
     _lines: dict[str, dict[tuple[str, str], deque[Place]]] = field(factory=dict[str, dict[tuple[str, str], deque[Place]]])
     _returns: dict[str, int] = field(factory=dict[str, int])
     _bell: Condition = field(factory=Condition)
 
     def returns(self, pools: Iterable[str]) -> dict[str, int]:
-        """Return how often something has come back to these pools; take it before asking the store."""
+        """Return how often something was returned to each of these pools; call it before asking the store."""
         return {pool: self._returns.get(pool, 0) for pool in pools}
 
     def join(self, later: Later, wake: Callable[[], None], seen: dict[str, int], place: Place | None = None) -> Place:
-        """Return a place in line: the one that the asker has, if it still waits for the same; else the last.
+        """Return a place in a queue: the caller's place if it waits for the same again, else a new last one.
 
         Args:
-            seen: what `returns` gave before the store was asked: what has come back since is not in its answer.
+            seen: result of `returns` before the store was asked; later returns are not in the store's answer.
         """
         key = (later.pool, later.field)
         if place is not None and place.line != key:
@@ -114,7 +114,7 @@ class Lines:
         return place
 
     def leave(self, place: Place) -> None:
-        """Give up a place; who is first now is told."""
+        """Give up a place; the new first in the queue is woken."""
         lines = self._lines[place.line[0]]
         line = lines[place.line]
         was_first = line[0] is place
@@ -127,18 +127,18 @@ class Lines:
             line[0].call()
 
     def ring(self, pools: Iterable[str]) -> None:
-        """Say that something has come back to these pools."""
+        """Note that something was returned to these pools."""
         for pool in pools:
             self._returns[pool] = self._returns.get(pool, 0) + 1
             for line in self._lines.get(pool, {}).values():
                 line[0].call()
 
     def forget(self, pool: str) -> None:
-        """Forget a pool that nobody here spends from any more."""
+        """Forget a pool that is no longer used here."""
         self._returns.pop(pool, None)
 
     async def watch(self) -> None:
-        """Have the first of each line ask every now and then, for what other programs give back. Runs beside all."""
+        """Regularly let the first of each queue ask again, for amounts returned by other programs. Runs until cancelled."""
         while True:
             await self._bell.until(lambda: self._lines)
             await trio.sleep(_LOOK_S)
@@ -153,12 +153,12 @@ class Lines:
 
 @frozen
 class Teller:
-    """What the budget accounts of a run share."""
+    """Shared data of the budget accounts of a run."""
 
     recorder: Recorder
     lines: Lines
     working: dict[str, set[Callable[[str], None]]] = field(factory=dict[str, set[Callable[[str], None]]])
-    """By pool: what stops the agents that spend from it now."""
+    """By pool: functions that stop the agents spending from it now."""
 
 
 @frozen(eq=False)
@@ -166,7 +166,7 @@ class StoredBudgetAccount:
     """The `BudgetAccount` of one attempt, and the `Charger` of its agents.
 
     Args:
-        pools: the chain that is charged, the nearest first.
+        pools: the chain of pools that is charged, nearest first.
         id: the attempt.
     """
 
@@ -177,7 +177,7 @@ class StoredBudgetAccount:
     _id: AttemptId
 
     async def reserve(self, amounts: Spend, *, between_steps: bool = False) -> int:
-        """Return a reservation's number when it is on disk; see `BudgetAccount.reserve`."""
+        """Reserve amounts; return the number of the reservation when it is on disk; see `BudgetAccount.reserve`."""
         lines, place = self._teller.lines, None
         bell = Condition()
         try:
@@ -196,14 +196,14 @@ class StoredBudgetAccount:
                 lines.leave(place)
 
     async def settle(self, id: int, actual: Spend) -> None:
-        """Charge what was spent, and return when that is on disk; see `BudgetAccount.settle`."""
+        """Charge what was spent, and wait until that is on disk; see `BudgetAccount.settle`."""
         try:
             await self._teller.recorder.do(SettleSpend(id, now_us(), actual))
         finally:
             self._teller.lines.ring(self._pools)
 
     def settle_soon(self, id: int, actual: Spend) -> None:
-        """Charge what was spent, together with whatever is recorded next."""
+        """Charge what was spent in the next commit, without waiting."""
         recorder = self._teller.recorder
         recorder.submit(SettleSpend(id, now_us(), actual), lambda _: self._teller.lines.ring(self._pools))
 
@@ -242,7 +242,7 @@ class StoredBudgetAccount:
         return self._teller.recorder.submit(charge, charged)
 
     def watch(self, stop: Callable[[str], None]) -> Callable[[], None]:
-        """Have `stop` called with the reason when a pool of the chain is spent by another of this program."""
+        """Call `stop` with the reason when another harness of this program uses up a pool of the chain."""
         working = self._teller.working
         for pool in self._pools:
             working.setdefault(pool, set()).add(stop)
@@ -256,7 +256,7 @@ class StoredBudgetAccount:
         return leave
 
     def accounts(self) -> Sequence[Account]:
-        """Return where the pools of the chain stand, as of the last commit."""
+        """Return the balances of the pools of the chain, as of the last commit."""
         return tuple(self._teller.recorder.store.accounts(self._pools).values())
 
     def _ask(self, amounts: Spend) -> Reserve:
@@ -264,7 +264,7 @@ class StoredBudgetAccount:
         return Reserve(self._pools, id.number, id.epoch, id.attempt, step, now_us(), amounts)
 
     async def _wait(self, place: Place, bell: Condition, *, between_steps: bool) -> bool:
-        """Wait until it is time to ask again; return False if the harness is to end instead."""
+        """Wait until it is time to ask again; return False if the harness has to end instead."""
         if between_steps:
             await self._control.hold(lambda: place.is_due)
             return place.is_due and not self._control.stopping and not self._control.overdue()

@@ -1,4 +1,4 @@
-"""What waits to be committed, what is committed together, and waking those who wait."""
+"""The queue of pending writes, the batches made of them, and waking their senders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from orchestrator.store.store_protocol import Committed, ConsumedRow, EffectRow,
 
 
 class Condition:
-    """Rung at every change of what it belongs to; whoever waits for a condition of that looks again.
+    """A condition variable without a lock: `ring` makes every waiter check its condition again.
 
-    It costs nothing until somebody waits: there are ten thousand of them.
+    It costs nothing while nobody waits, since there may be ten thousand of them.
     """
 
     __slots__ = ("_lot",)
@@ -26,12 +26,12 @@ class Condition:
         self._lot: trio.lowlevel.ParkingLot | None = None
 
     def ring(self) -> None:
-        """Have everyone who waits look at their condition again."""
+        """Let every waiter check its condition again."""
         if self._lot is not None:
             self._lot.unpark_all()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Return when `condition()` is true. A checkpoint in any case."""
+        """Wait until `condition()` is true. Always a checkpoint."""
         if condition():
             await trio.lowlevel.checkpoint()
             return
@@ -42,20 +42,20 @@ class Condition:
 
 
 class Outgoing(Protocol):
-    """What a step sends, and who is to know of it."""
+    """Messages sent by a step, and their delivery."""
 
     @property
     def rows(self) -> Sequence[SentRow]:
-        """The messages on their way to the store."""
+        """Rows of the messages for the store."""
         ...
 
     def deliver(self, seqs: Sequence[int], before: Mapping[int, int]) -> None:
-        """Bring messages that are in the store now to whoever waits for them."""
+        """Deliver messages that are now in the store."""
         ...
 
 
 class PendingWrite:
-    """One sender's place in the channel; it is used again for each of its steps."""
+    """One sender's place in the queue, reused for each of its steps."""
 
     __slots__ = ("consumed", "effect", "lines", "notes", "operation", "redacted", "result", "row", "sent", "task")
 
@@ -63,21 +63,21 @@ class PendingWrite:
         self.row: StepRow | None = None
         self.consumed: tuple[ConsumedRow, ...] = ()
         self.notes: tuple[EffectRow, ...] = ()
-        """What is recorded beside `row`: written if it is, and only then."""
+        """Rows recorded together with `row`, and only if it is written."""
         self.sent: Outgoing | None = None
-        """What the step sends: put in mailboxes if `row` is written, and only then."""
+        """Messages of the step, put into mailboxes only if `row` is written."""
         self.effect: EffectRow | None = None
         self.redacted = False
-        """Whether secrets are still to be taken out of `row`, `notes` and `effect`."""
+        """Whether secrets are still to be removed from `row`, `notes` and `effect`."""
         self.lines: LineRedactor | None = None
-        """What knows of the lines before `effect`, if that is a line of output."""
+        """Redaction state of the preceding lines, if `effect` is a line of output."""
         self.operation: Operation | None = None
         self.task: Task | None = None
         self.result: Any = None
 
 
 class Receipt:
-    """An operation under way. Await it for the result; it is carried out whether or not anyone does."""
+    """A submitted operation. Awaiting it returns the result; it is carried out whether or not it is awaited."""
 
     __slots__ = ("_bell", "_result", "_settled")
 
@@ -96,7 +96,7 @@ class Receipt:
         return self._result
 
     def settle(self, result: Any) -> None:
-        """Give the result, or the error, to whoever waits."""
+        """Pass the result, or the error, to whoever waits."""
         self._result, self._settled = result, True
         self._bell.ring()
 
@@ -110,7 +110,7 @@ class Batch:
         self.slots = slots
         self.steps = [slot for slot in slots if slot.row is not None]
         self.is_sending = False
-        """Whether a step in it sends something."""
+        """Whether a step in it sends messages."""
         self.effects: list[PendingWrite] = []
         self.operations: list[PendingWrite] = []
         if len(self.steps) < len(slots):
@@ -136,8 +136,8 @@ class Batch:
     def settle(self, committed: Committed) -> int:
         """Wake the senders; return the newest `seq`."""
         newest = max(max(committed.seqs, default=0), max(committed.effects, default=0), max(committed.sent, default=0))
-        # A store that knows nothing of effects gives no numbers for them: then none is recorded.
-        # Messages before anybody is woken: a sender that goes on finds its message in the mailbox it was sent to.
+        # A store without effects returns no numbers for them: then none is recorded.
+        # Messages before senders: a sender that continues finds its message in the recipient's mailbox.
         if self.is_sending:
             deliver(self.steps, committed)
         noted = committed.effects[: len(self.effects)] or [0] * len(self.effects)
@@ -148,7 +148,7 @@ class Batch:
                         reschedule(slot.task, _WAKE)
             else:
                 _settle_some(slots, seqs, committed)
-        # Operations last: what is done with a result may look at anything that its batch has recorded.
+        # Operations last: a result callback may read anything that its batch recorded.
         for slot, result in zip(self.operations, committed.results, strict=True):
             newest = max(newest, result if isinstance(result, int) else getattr(result, "seq", 0))
             answer(slot, result)
@@ -156,7 +156,7 @@ class Batch:
 
 
 def deliver(slots: Sequence[PendingWrite], committed: Committed) -> None:
-    """Bring what steps have sent to whoever waits for it."""
+    """Deliver the messages of steps."""
     first = 0
     for slot, seq in zip(slots, committed.seqs, strict=True):
         if slot.sent is not None:
@@ -189,12 +189,12 @@ def _refusal(row: StepRow | EffectRow, committed: Committed) -> OrchestratorErro
     if (why := committed.refused.get(row.harness)) is not None:
         return why
     if row.harness in committed.lost:
-        return OwnershipLost("another run has taken this harness over; this one has stopped it")
+        return OwnershipLost("another run has taken this harness over; this run has stopped it")
     return StoreCorrupt(f"step {row.step} is not the next one of its harness in the store; nothing was written")
 
 
 def answer(slot: PendingWrite, result: Any) -> None:
-    """Give an operation's result to its sender, who may wait in a task or not at all."""
+    """Pass an operation's result to its sender, whether that waits in a task or not."""
     if isinstance(result, BaseException):
         refuse(slot, result)
     elif slot.task is not None:
@@ -212,11 +212,11 @@ def refuse(slot: PendingWrite, error: BaseException) -> None:
 
 
 def settled() -> Awaitable[Any]:
-    """Wait for what was enqueued to be durable. No cancellation ends the wait.
+    """Wait until what was enqueued is durable. Not cancellable.
 
     Raises:
-        OwnershipLost: another run has taken the harness over; the step is not recorded.
-        StoreLost: the store has failed; the step is not recorded.
+        OwnershipLost: another run took the harness over; the step is not recorded.
+        StoreLost: the store failed; the step is not recorded.
     """
     return wait_task_rescheduled(_never)  # noqa: ASYNC105 - the caller awaits it: one coroutine less for each step
 
@@ -226,7 +226,7 @@ def _never(_: RaiseCancelT) -> Abort:
 
 
 class _Wake:
-    """Wakes any number of tasks with None. Trio only calls `unwrap`; an `outcome.Value` for each would serve one task."""
+    """Wakes any number of tasks with None. Trio only calls `unwrap`, and an `outcome.Value` can serve only one task."""
 
     def unwrap(self) -> None:
         return None

@@ -1,13 +1,13 @@
-"""The one writer: gathers what waits, has it committed, and only then wakes each sender.
+"""The single writer: it collects pending writes, commits them in batches, and only then wakes their senders.
 
-The law: whoever is woken with a `seq` has something durable; whoever is not recorded gets an error; nobody waits for an
-answer that will not come.
+Invariants: a sender woken with a `seq` has something durable; a sender whose write is not recorded gets an error; nobody
+waits for ever.
 
-    record, submit ──memory channel──► batch ──► writer thread: one transaction ──► everyone in it is woken
+    record, submit ──memory channel──► batch ──► writer thread: one transaction ──► every sender in it is woken
 
-A harness has at most one step under way, so the channel has a slot for each and a sender never waits for room. A batch is
-what was runnable when its first item arrived; once it is large it is handed over at once, so that the disk works while the
-other harnesses step. A batch of one is committed without the thread as long as commits are quick: the hop would take longer.
+A harness has at most one step in progress, so the channel has a slot for each and a sender never waits for room. A batch is
+what was runnable when its first item arrived; a large one is handed over at once, so that the disk works while the other
+harnesses step. A batch of one is committed without the thread as long as commits are fast: switching threads takes longer.
 
 The recorder:
 
@@ -15,20 +15,20 @@ The recorder:
     made       waits in the channel    → serving                     → closing      → lost
     serving    waits in the channel    the channel becomes a batch   → closing      → lost
     closing    refused: UsageError     the last batch, then → ended                 → lost
-    lost       refused: StoreLost      refused what is left          → ended        stays
+    lost       refused: StoreLost      refuses the rest              → ended        stays
     ended      refused: UsageError
 
 A slot, and the task of its sender, if it waits:
 
     state      task      event                        next
     idle       runs      `enqueue`, in its own task   waiting
-    waiting    parked    `_hand_over`                 under way, in one batch
-    under way  parked    `_settle`: committed         idle; the task is woken
-    under way  parked    `_settle`: refused           idle; the task is woken with the error
-    under way  parked    `lose`                      idle; the task is woken with StoreLost
+    waiting    parked    `_hand_over`                 in a batch
+    in a batch parked    `_settle`: committed         idle; the task is woken
+    in a batch parked    `_settle`: refused           idle; the task is woken with the error
+    in a batch parked    `lose`                       idle; the task is woken with StoreLost
 
-Between `enqueue` and parking a sender's task runs on: so nothing that wakes may run below `enqueue`. A sender may put a batch
-in the writer's queue, but commits and wakes are made by `run` and by what the writer has told the loop.
+A sender's task still runs between `enqueue` and parking, so nothing that wakes tasks may run inside `enqueue`. A sender may
+put a batch into the writer's queue, but commits and wake-ups are done by `run` and by callbacks from the writer thread.
 """
 
 from __future__ import annotations
@@ -52,31 +52,31 @@ from orchestrator.recording.row_redaction import redact_writes
 from orchestrator.store.store_protocol import Committed, Operation, Store
 
 _CHUNK = 512
-"""Steps that are handed over without waiting for more: as many as one statement takes. Fewer, and the cost of a transaction
-shows; more, and the disk idles while the harnesses step, and they while it works."""
+"""Steps handed over without waiting for more: as many as one statement takes. Fewer, and the cost of a transaction shows;
+more, and the disk and the harnesses wait for each other."""
 _LARGEST_BYTES = 4_000_000
 _QUICK_S = 0.001
-"""Commits of one step are done in the loop's own thread while they take less: the loop stands still for them."""
+"""Seconds up to which a commit of one step is done in the loop's own thread, which it blocks."""
 _YIELD_S = 0.00005
-"""Measured with 1,000 harnesses: 5 to 10 % more steps a second, for 0.1 us a step."""
+"""Seconds. Measured with 1,000 harnesses: 5 to 10 % more steps a second, for 0.1 us a step."""
 _ALONE = 8
-"""Batches of one in a row after which the next step is not kept waiting for company."""
+"""Batches of one in a row after which the next step is no longer delayed to wait for others."""
 _BUFFER = 1_000_000
-"""Slots of the channel. No sender has more than one thing in it, so this bounds the number of harnesses."""
+"""Slots of the channel. A sender has at most one item in it, so this bounds the number of harnesses."""
 
 
 class Recorder:
-    """Takes steps and operations from everyone, and has them committed in batches.
+    """Accepts steps and operations, and commits them in batches.
 
     Args:
-        store: where to.
-        on_lost: is called once, with the error, when the store has failed.
+        store: the store to write to.
+        on_lost: called once, with the error, when the store has failed.
     """
 
     def __init__(self, store: Store, on_lost: Callable[[StoreLost], None] = lambda error: None) -> None:
         self.store = store
         self.last_seq = 0
-        """The newest record committed by this recorder."""
+        """`seq` of the newest record committed by this recorder."""
         self._on_lost = on_lost
         self._send, self._receive = trio.open_memory_channel[PendingWrite](_BUFFER)
         self._waiting = 0
@@ -85,7 +85,7 @@ class Recorder:
         self._closed = False
         self._under_way: set[Batch] = set()
         self._has_thread = False
-        """Whether `run` has begun, and commits are done in a thread; where there is none they are done in the loop's own."""
+        """Whether commits run in the writer thread, from the start of `run` on; without a thread they run in the loop."""
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -97,27 +97,27 @@ class Recorder:
         self._lost: StoreLost | None = None
         self._pid = os.getpid()
         self._aside = trio.CapacityLimiter(1)
-        """One at a time: large rows of many harnesses would share the interpreter anyway."""
+        """One at a time: redactions of large rows would only compete for the interpreter."""
         self.settling = Committed((), ())
-        """The commit whose senders are being told, for those that are called with its results."""
+        """The commit whose senders are being notified, for their result callbacks."""
         self.commits_s = Histogram(SECONDS)
-        """How long commits took; only the loop's thread counts."""
+        """Durations of commits; only the loop's thread writes it."""
         self.batches = Histogram(AMOUNTS)
-        """How many steps were committed together."""
+        """Numbers of steps committed together."""
 
     @property
     def queued(self) -> int:
-        """How many steps, effects and operations wait for the disk now."""
+        """Number of steps, effects and operations that wait for the disk."""
         return self._waiting + sum(len(batch.slots) for batch in self._under_way)
 
     def commit_now(self, slot: PendingWrite) -> bool:
-        """Commit what is in `slot` in the loop's thread, if nobody else has come for a while; return whether it was done.
+        """Commit `slot` in the loop's thread if no other sender was active for a while; return whether that was done.
 
-        A harness that steps alone would wait three passes of the scheduler for a batch that nobody joins.
+        Otherwise a harness that steps alone would wait three scheduler passes for a batch that nobody joins.
 
         Raises:
-            OwnershipLost: another run has taken the harness over; the step is not recorded.
-            StoreLost: the store has failed; the step is not recorded.
+            OwnershipLost: another run took the harness over; the step is not recorded.
+            StoreLost: the store failed; the step is not recorded.
         """
         alone = self._alone >= _ALONE and not self._waiting and not self._under_way and self._quick_s < _QUICK_S
         if not alone or self._lost is not None or not self.store.blocking:
@@ -148,10 +148,10 @@ class Recorder:
         return True
 
     async def redact_aside(self, slot: PendingWrite) -> None:
-        """Take the secrets out of a large row before it is sent.
+        """Remove the secrets from a large row before it is sent.
 
-        A thread of its own does it: neither the loop nor the commits of others wait for that. If it is cancelled, nothing of
-        the row is recorded, and the thread works on for a while.
+        This runs in a thread of its own, so that neither the loop nor other commits wait for it. On cancellation, nothing of
+        the row is recorded, and the thread keeps running for a while.
         """
         if jumps():
             redact_writes((slot,))
@@ -159,24 +159,24 @@ class Recorder:
         await trio.to_thread.run_sync(redact_writes, (slot,), limiter=self._aside, abandon_on_cancel=True)
 
     def enqueue_soon(self, slot: PendingWrite) -> None:
-        """Send `slot` to be committed, and wait for nothing. If the store is lost, so is it."""
+        """Send `slot` to be committed without waiting. If the store is lost, the write is dropped."""
         if self._lost is None and not self._closed:
             self._send_slot(slot)
 
     def enqueue(self, slot: PendingWrite) -> None:
-        """Send `slot` to be committed. The caller awaits `settled()` next, and nothing else in between.
+        """Send `slot` to be committed. The caller must await `settled()` next, and nothing in between.
 
         Raises:
             StoreLost: the store has failed.
         """
         if self._lost is not None:
             raise self._again()
-        # Before it is sent: a slot without a task is taken for one that nobody waits for.
+        # Before it is sent: a slot without a task counts as one that nobody waits for.
         slot.task = current_task()
         self._send_slot(slot)
 
     async def do(self, operation: Operation) -> Any:
-        """Return the result of an operation when it is durable. No cancellation ends the wait.
+        """Return the result of an operation when it is durable. Not cancellable.
 
         Raises:
             OrchestratorError: it was refused, or the store has failed.
@@ -188,11 +188,11 @@ class Recorder:
         return slot.result
 
     def submit(self, operation: Operation, then: Callable[[Any], None] | None = None) -> Receipt:
-        """Have an operation carried out without waiting for it.
+        """Submit an operation without waiting for it.
 
         Args:
-            then: is called with the result in the loop's thread, before anyone who awaits the receipt goes on. What it
-                raises is raised for them, and for nobody else.
+            then: called with the result in the loop's thread, before anyone awaiting the receipt continues. An error that it
+                raises goes to those who await the receipt, and to nobody else.
 
         Raises:
             UsageError: the recorder was closed.
@@ -221,15 +221,15 @@ class Recorder:
         return receipt
 
     async def wait_news(self, after: int) -> None:
-        """Return when something newer than `after` has been committed, or the recorder has ended."""
+        """Wait until something newer than `after` was committed, or the recorder has ended."""
         await self._news.until(lambda: self.last_seq > after or self.ended)
 
     async def wait_ended(self) -> None:
-        """Return when `run` has ended: nothing more will be committed."""
+        """Wait until `run` has ended: nothing more will be committed."""
         await self._news.until(lambda: self.ended)
 
     async def run(self) -> None:
-        """Serve until `close`. Shielded: it ends after those it serves."""
+        """Serve until `close`. Shielded: it ends after its senders."""
         self._token = trio.lowlevel.current_trio_token()
         # A virtual clock would run on while the writer works: then commits are done here, and take no time.
         self._has_thread = self.store.blocking and not jumps()
@@ -240,7 +240,7 @@ class Recorder:
             try:
                 while not (self._closed and not self._waiting):
                     await self._arrivals.until(lambda: self._waiting or self._closed)
-                    # One pass of the scheduler: whatever is runnable now joins the batch.
+                    # One scheduler pass: everything that is runnable now joins the batch.
                     await trio.lowlevel.cancel_shielded_checkpoint()
                     self._hand_over()
                     if self._quick_s > _QUICK_S:
@@ -252,22 +252,22 @@ class Recorder:
                 await self._end()
 
     def close(self) -> None:
-        """End `run` when what was sent is committed."""
+        """End `run` when everything sent so far is committed."""
         self._check_process()
-        # `_closed` first: `run` may look at it as soon as it is rung.
+        # `_closed` first: `run` may read it as soon as it is rung.
         self._closed = True
         self._send.close()
         self._arrivals.ring()
 
     def _check_process(self) -> None:
-        """End a process that a harness has forked and that goes on running the program: it has no writer, and no store."""
+        """End a forked process of a harness that continues to run the program: it has no writer and no store."""
         if os.getpid() != self._pid:
             end_fork(
                 "it was going to record something in the name of its parent; end it with `os._exit` when its work is done"
             )
 
     def _hand_over(self) -> None:
-        """Make a batch of what waits and have it committed."""
+        """Turn the waiting slots into a batch, and have it committed."""
         slots: list[PendingWrite] = []
         receive, add = self._receive.receive_nowait, slots.append
         try:
@@ -281,7 +281,7 @@ class Recorder:
         self._check_process()
         self._alone = self._alone + 1 if len(slots) == 1 else 0
         batch = Batch(slots)
-        # Before it is committed: whatever fails from here on, `lose` finds its senders.
+        # Before the commit: whatever fails from here on, `lose` finds its senders.
         self._under_way.add(batch)
         if self._lost is not None:
             self._refuse_all()
@@ -289,11 +289,11 @@ class Recorder:
             self._commit_here(batch)
         else:
             self._queue.put(batch)
-            # The writer needs the interpreter to begin. Asking for it, it would be given it after 5 ms (the switch interval).
+            # The writer needs the interpreter to begin, and would otherwise get it only after 5 ms (the switch interval).
             time.sleep(_YIELD_S)
 
     def _send_slot(self, slot: PendingWrite) -> None:
-        """Put a slot in the channel. The recorder sleeps beside the channel, not in it: what is sent stays in order."""
+        """Put a slot into the channel. The recorder is woken by a separate event, so slots stay in order."""
         self._send.send_nowait(slot)
         self._waiting = waiting = self._waiting + 1
         if slot.row is not None:
@@ -317,13 +317,13 @@ class Recorder:
             else:
                 self.lose(error)
             return
-        # An average over the last few, so that one slow commit does not decide.
+        # A moving average, so that one slow commit does not decide.
         took_s = time.perf_counter() - begin
         self._quick_s += (took_s - self._quick_s) / 8
         self._settle(batch, committed, took_s)
 
     def _write_batches(self) -> None:
-        """Commit batches one after the other: the writer thread."""
+        """Commit batches one after the other; runs in the writer thread."""
         while (batch := self._queue.get()) is not None:
             begin = time.perf_counter()
             try:
@@ -342,12 +342,12 @@ class Recorder:
             return
 
     def _settle(self, batch: Batch, committed: Committed, took_s: float) -> None:
-        """Wake everyone whose step or operation is durable now."""
-        if batch not in self._under_way:  # refused meanwhile, since the store is lost
+        """Wake the senders of everything that is now durable."""
+        if batch not in self._under_way:  # Refused meanwhile, because the store is lost.
             return
         self._under_way.discard(batch)
         self._count(took_s, len(batch.steps))
-        # Before the senders are told: those that are called with their results look at it.
+        # Before the senders are notified, because their result callbacks read it.
         self.settling = committed
         # Woken tasks run later, so they and those who wait for news find the new `last_seq`.
         self.last_seq = max(self.last_seq, batch.settle(committed))
@@ -364,11 +364,11 @@ class Recorder:
             return
         self._lost = StoreLost(f"{self.store.location} failed while steps waited for it: {error}")
         self._lost.__cause__ = error
-        # After `_lost` is set, so that what is still in the channel is refused with the rest, and nobody can send any more.
+        # After `_lost` is set, so that what is still in the channel is refused too, and nobody can send any more.
         self._hand_over()
         self._refuse_all()
         self._news.ring()
-        # Last: it may call back, and has to find everything refused.
+        # Last: it may call back, and must find everything refused.
         self._on_lost(self._lost)
 
     def _refuse_all(self) -> None:
@@ -378,7 +378,7 @@ class Recorder:
             refuse(slot, self._again())
 
     def _again(self) -> StoreLost:
-        """Return the error anew: an exception raised in a thousand tasks would collect a thousand tracebacks."""
+        """Return a new error each time: an exception raised in a thousand tasks would collect a thousand tracebacks."""
         assert self._lost is not None
         error = StoreLost(str(self._lost))
         error.__cause__ = self._lost.__cause__
@@ -388,7 +388,7 @@ class Recorder:
         if self._writer is not None:
             self._queue.put(None)
             await trio.to_thread.run_sync(self._writer.join)
-            # What the thread told the loop last is still to be done.
+            # The last callbacks from the thread have still to run.
             await trio.lowlevel.cancel_shielded_checkpoint()
         self.ended = True
         self._news.ring()

@@ -1,13 +1,13 @@
-"""Secrets taken out of rows before they are committed, in the thread that commits them; and the lines of output of an attempt.
+"""Removal of secrets from rows before they are committed, in the committing thread; and the output lines of an attempt.
 
-The law: what is recorded is the same whichever thread took the secrets out, and no row is redacted twice. One pass over the
-bodies of a batch decides which may hold a secret; only those are read.
+Invariant: the recorded text is the same whichever thread redacted it, and no row is redacted twice. One pass over the bodies
+of a batch finds those that may hold a secret; only these are decoded.
 
 A large row is redacted in a thread of its own before it joins a batch (`Recorder.redact_aside`), so that neither the loop nor
 the commits of other harnesses wait for it.
 
-A row whose search fails, such as one nested too deep, is recorded with `WITHHELD` in place of its text. The step is not lost,
-no secret is written, and the other rows of the batch are not affected.
+A row whose redaction fails, such as one nested too deeply, is recorded with `WITHHELD` in place of its text. The step is not
+lost, no secret is written, and the other rows of the batch are not affected.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from orchestrator.codec import decode, encode, with_fields, without_secrets
 from orchestrator.recording.commit_queue import PendingWrite
 
 LARGE = 8_000
-"""Characters of the bodies of one slot that are redacted while others wait: 1 ms for ordinary text, 10 for hostile text."""
+"""Characters of one slot that are redacted while others wait: 1 ms for ordinary text, 10 ms for hostile text."""
 MAX_LINE = 4_000
-"""Characters of one line of output that are recorded, the first ones."""
+"""Limit on a recorded line of output, characters; the rest of the line is cut off."""
 WITHHELD = f"{MARK} withheld: it could not be searched for secrets"
 _OF_STEP = ("input", "output", "summary")
-"""The state has to come back as it was, so `delta` stays: keep no secrets there."""
+"""Fields of a step that are redacted. The state must be read back unchanged, so `delta` is not: keep no secrets there."""
 
 
 def weight(slot: PendingWrite) -> int:
-    """Return how many characters have to be looked at."""
+    """Return how many characters have to be searched."""
     row = slot.row or slot.effect
     return (0 if row is None else len(row.body)) + sum(len(note.body) for note in slot.notes)
 
 
 def redact_writes(slots: Sequence[PendingWrite]) -> None:
-    """Take the secrets out of what slots hold. What was redacted before is left alone."""
+    """Remove the secrets from the rows of slots, except rows that were redacted before."""
     slots = [slot for slot in slots if slot.redacted]
     if not slots:
         return
@@ -66,7 +66,7 @@ def _redact_row(slot: PendingWrite, note: int) -> None:
     if note >= 0:
         notes = list(slot.notes)
         if notes[note].kind == CHILD:
-            # What a child is started with has to come back as it was, as the arguments of an effect have.
+            # Arguments of a child must be read back unchanged, like those of an effect.
             return
         notes[note] = notes[note]._replace(body=_searched(notes[note].body))
         slot.notes = tuple(notes)
@@ -84,7 +84,7 @@ def _searched(body: str, names: Sequence[str] = ()) -> str:
 
 
 def _redact_line(slot: PendingWrite, lines: LineRedactor, *, is_suspect: bool) -> None:
-    """Redact a line of output, which may be one of a key that goes over several, and cut it to its length."""
+    """Redact a line of output, which may be part of a key of several lines, and cut it to its limit."""
     row = slot.effect
     if row is None or not (is_suspect or lines.is_inside or len(row.body) > MAX_LINE):
         return
@@ -100,25 +100,25 @@ def _redact_line(slot: PendingWrite, lines: LineRedactor, *, is_suspect: bool) -
 
 
 MAX_LINES = 10_000
-"""Lines of one step that are recorded."""
+"""Limit on the recorded lines of one step."""
 MAX_CHARACTERS = 2_000_000
-"""Of them all together."""
+"""Limit on the recorded characters of one step's lines."""
 _LOOKED_AT = 2 * MAX_LINE
 """Characters of one line that are searched for secrets."""
 _MAX_SOURCES = 64
-"""Sources of which it is known whether they are in the middle of a key."""
+"""Limit on the sources for which it is tracked whether they are in the middle of a key."""
 
 
 class Output:
-    """The lines that a harness, or an agent it asks, has written in one attempt: recorded one by one while a step is made.
+    """Output lines of a harness, or of an agent that it calls, in one attempt; recorded one by one while a step is made.
 
-    Output never holds a harness up and never fills the disk. Of each step so much is recorded; of the rest, how many lines
-    there were. Secrets are not recorded, also if they go over several lines.
+    Output never delays a harness and never fills the disk: a limited amount per step is recorded, then only the number of
+    further lines. Secrets are removed, even those that span several lines.
 
     Args:
-        send: has a record's body committed, without waiting. With it goes what takes the secrets out first: it knows of the
-            lines before. The line is cut to its length only then.
-        redacted: whether secrets are taken out.
+        send: commits a record's body without waiting. It is given the redactor, which knows the preceding lines; the line is
+            cut to its limit only after redaction.
+        redacted: whether secrets are removed.
     """
 
     __slots__ = ("_characters", "_kept", "_lines", "_longest", "_recording", "_redactors", "_send", "_unsaid")
@@ -132,7 +132,7 @@ class Output:
         self._kept: list[tuple[str, LineRedactor]] = []
 
     def write(self, line: str, source: str) -> None:
-        """Have a line recorded, if there is room for it."""
+        """Record a line, if there is room for it."""
         length = min(len(line), MAX_LINE)
         if self._lines >= MAX_LINES or self._characters + length > MAX_CHARACTERS:
             self._unsaid += 1
@@ -143,14 +143,14 @@ class Output:
         self._record(line if len(line) <= self._longest else f"{line[: self._longest - 1]}…", source)
 
     def begin_recording(self) -> None:
-        """Say how much was not recorded; what is written from now on, while the step is, belongs to the next one."""
+        """Record how many lines were left out; lines written from now on belong to the next step."""
         if self._unsaid:
             self._record(f"… and {self._unsaid} more lines, which are not recorded", "")
         self._lines = self._characters = self._unsaid = 0
         self._recording = True
 
     def end_recording(self) -> list[tuple[str, LineRedactor]]:
-        """Return what `send` is to be given: what was written while the step was being recorded."""
+        """Return what to pass to `send`: the lines written while the step was being recorded."""
         self._recording = False
         kept, self._kept = self._kept, []
         return kept
@@ -161,12 +161,12 @@ class Output:
         return self._redactors.setdefault(source, LineRedactor())
 
     def _pass_over(self, line: str, source: str) -> None:
-        """Note that a key begins, or ends, in a line that is not recorded: those after it may be."""
+        """Track whether a key begins or ends in a line that is not recorded, since later lines may be."""
         if begins_key(line) or ends_key(line):
             self._redactors[source] = LineRedactor(is_inside=begins_key(line))
 
     def _record(self, text: str, source: str) -> None:
-        # An agent may write what UTF-8 cannot say.
+        # An agent may write text that UTF-8 cannot encode.
         body = {"line": text.encode(errors="backslashreplace").decode()}
         if source:
             body["source"] = source[:_LOOKED_AT]

@@ -1,1 +1,1 @@
-"""States: giving stored data its declared types, and migrating it."""
+"""States: converting stored data to its declared types, and migrating it."""

@@ -1,7 +1,7 @@
-"""From the state on record to the one that a harness goes on with: migrated, checked for its shape, and typed. Pure.
+"""Conversion of a stored state to the current one: migrated, checked for its shape, and typed. Pure.
 
-The law: nothing that is stored is lost without a word. A stored field without a place in the class, and a field without a
-default that is not stored, are an error that names both and what to do; so is a version that the class does not lead to.
+Invariant: stored data is never dropped silently. A stored field that the class does not have, or a field without a default
+that is not stored, is an error that names both and the remedy; so is a version that no migration leads from.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from orchestrator.states.stored_shapes import Fault, faults_in
 from orchestrator.text.terminal_text import one_line
 
 _SHOWN = 300
-"""Characters of a state that a message shows."""
+"""Characters of a state shown in a message."""
 
 
 @frozen
 class Readied:
-    """A state to go on with."""
+    """A state ready for use."""
 
     state: Any
     migrated: str | None = None
-    """JSON of it, if it was migrated now."""
+    """Its JSON, if it was migrated now."""
     is_whole: bool = False
-    """Whether it says more than what is stored: the next step records it as a whole."""
+    """Whether it differs from the stored state, so that the next step records it as a whole."""
 
 
 def version_for(types: HarnessTypes) -> int:
-    """Return the version of the state class of a harness.
+    """Return the version of a harness's state class.
 
     Raises:
-        StateChanged: it, or a migration of it, is declared wrongly.
+        StateChanged: the version or a migration is declared wrongly.
     """
     try:
         migrations = migrations_of(types.state_class)
@@ -57,14 +57,14 @@ def version_for(types: HarnessTypes) -> int:
 
 
 def ready(types: HarnessTypes, text: str, stored: int) -> Readied:
-    """Return the state that a harness goes on with.
+    """Convert a stored state to the one that a harness continues with.
 
     Args:
-        text: JSON of what is on record.
-        stored: the version that it was recorded with.
+        text: JSON of the stored state.
+        stored: version that it was recorded with.
 
     Raises:
-        StateChanged: it does not become a state of the class, as it is.
+        StateChanged: it cannot be converted to the class without loss.
     """
     current = version_for(types)
     if stored > current:
@@ -89,7 +89,7 @@ def _as_it_is(types: HarnessTypes, text: str) -> Readied:
     except UsageError as error:
         _check_shape(types, decode(text))
         raise StateChanged(str(error)) from error
-    if written == text:  # nothing is left out, and nothing was put in
+    if written == text:  # nothing was left out, and nothing was added
         return Readied(state)
     data = decode(text)
     _check_shape(types, data)
@@ -119,7 +119,7 @@ def _migrated(types: HarnessTypes, data: Any, stored: int, current: int) -> Any:
             data = None if result is None else decode(encode(result))
         except Exception as error:
             raise StateChanged(
-                f"{what} failed: {type(error).__name__}: {error}; it got {shown}; mend it and start again, nothing was changed"
+                f"{what} failed: {type(error).__name__}: {error}; it got {shown}; fix it and start again, nothing was changed"
             ) from error
         if data is None:
             raise StateChanged(f"{what} returned None: expected the plain data of version {version + 1}; it got {shown}")
@@ -130,8 +130,8 @@ def _check_migrated(types: HarnessTypes, data: Any, version: int) -> None:
     faults = faults_in(data, types.state_class)
     if faults:
         raise StateChanged(
-            f"its state has not the shape of {_name(types)} after its migration to version {version}: {_told(faults)}; mend "
-            "the migration and start again, nothing was changed"
+            f"its state does not have the shape of {_name(types)} after its migration to version {version}: {_told(faults)}; "
+            "fix the migration and start again, nothing was changed"
         )
 
 
@@ -146,7 +146,7 @@ def _check_shape(types: HarnessTypes, data: Any) -> None:
         else "make the state a class with a `schema_version`, or the classes in it as they were"
     )
     raise StateChanged(
-        f"its stored state, of version {version}, has not the shape of {name}, of version {version}: {_told(faults)}; "
+        f"its stored state, of version {version}, does not have the shape of {name}, of version {version}: {_told(faults)}; "
         f"{remedy}, or start under a new name"
     )
 

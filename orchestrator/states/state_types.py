@@ -1,6 +1,7 @@
-"""The types that a harness declared, given back to the plain data that was stored.
+"""Conversion of stored plain data to the types that a harness declared.
 
-The law: what fits its type has it; input and output that do not stay plain data, a state that does not is an error.
+Invariant: data that fits its type is converted; input and output that do not fit stay plain data, and a state that does not
+fit is an error.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from orchestrator.records import StepRecord
 class HarnessTypes:
     """The types that one harness declared: `BaseHarness[StateT, InputT, OutputT]`.
 
-    What it did not declare is read back as plain data, except that a state of plain containers is revived by the example
-    of the initial state: where that has a `Decimal`, a date or a tuple, the state read back has one.
+    Undeclared types are read back as plain data. A state of plain containers takes its types from the initial state as an
+    example: where that has a `Decimal`, a date or a tuple, so has the state that is read back.
     """
 
     __slots__ = ("_checked", "_example", "_input", "_output", "_state")
@@ -34,7 +35,7 @@ class HarnessTypes:
 
     @classmethod
     def of(cls, harness: BaseHarness[Any, Any, Any]) -> HarnessTypes:
-        """Return the types of a harness; those of a class whose state has declared fields are made once."""
+        """Return the types of a harness; cached for classes whose state has declared fields."""
         state, given, output = _declared(type(harness))
         example = harness.state
         kept: Any = example.__class__
@@ -44,16 +45,16 @@ class HarnessTypes:
 
     @classmethod
     def of_class(cls, harness: type[BaseHarness[Any, Any, Any]]) -> HarnessTypes:
-        """Return the types that a class declares, where there is no harness to look at."""
+        """Return the types that a class declares, without an instance."""
         return cls(*_declared(harness))
 
     @property
     def state_class(self) -> Any:
-        """The type that a stored state is read back as; None if what is read back has the types of an example."""
+        """The type that a stored state is converted to; None if the initial state is the example."""
         return None if self._state is Any else self._state
 
     def check(self, text: str) -> None:
-        """Make sure that a state can be read back; once for each class that says what its states are made of.
+        """Raise if a state cannot be read back; checked once per class whose state type is fully declared.
 
         Raises:
             UsageError: it cannot.
@@ -66,7 +67,7 @@ class HarnessTypes:
         """Return a state read back from JSON.
 
         Raises:
-            UsageError: what is stored does not fit the type that the harness declares now.
+            UsageError: the stored state does not fit the type that the harness declares now.
         """
         data = decode(text)
         try:
@@ -80,7 +81,7 @@ class HarnessTypes:
             ) from error
 
     def record(self, record: StepRecord) -> StepRecord:
-        """Return a record with typed input and output; what does not fit its type stays plain data."""
+        """Return a record with typed input and output; data that does not fit its type stays plain."""
         return evolve(
             record,
             input=_convert_or_keep(record.input, self._input),
@@ -88,7 +89,7 @@ class HarnessTypes:
         )
 
     def step(self, record: StepRecord) -> Step[Any, Any]:
-        """Return a record as a step with typed input and output; what does not fit its type stays plain data."""
+        """Return a record as a step with typed input and output; data that does not fit its type stays plain."""
         return Step(
             record.step_number,
             record.timestamp,
@@ -133,7 +134,7 @@ def _revive_dict(data: dict[str, Any], example: dict[Any, Any]) -> dict[Any, Any
 
 @cache
 def _declared(cls: type) -> tuple[Any, Any, Any]:
-    """Find the arguments of `BaseHarness[…]` among the bases of `cls`; `Any` where a type is left open."""
+    """Return the arguments of `BaseHarness[…]` among the bases of `cls`; `Any` for undeclared ones."""
     for base in cls.__mro__:
         for original in getattr(base, "__orig_bases__", ()):
             arguments = get_args(original)
@@ -144,7 +145,7 @@ def _declared(cls: type) -> tuple[Any, Any, Any]:
 
 
 def _is_open(argument: Any) -> bool:
-    """Return whether a declared type leaves open what comes back: nothing said, or a container of anything."""
+    """Return whether a declared type does not determine the result: undeclared, or a container of `Any`."""
     if argument in (Any, object, dict, list, tuple) or isinstance(argument, TypeVar | str):
         return True
     return any(inner in (Any, object) for inner in get_args(argument))
@@ -164,5 +165,5 @@ def _convert_or_keep(data: Any, cls: Any) -> Any:
 
 
 def state_type(cls: type) -> Any:
-    """Return the type that a harness class declares for its state; `Any` where that is left open."""
+    """Return the type that a harness class declares for its state; `Any` if undeclared."""
     return _declared(cls)[0]

@@ -1,7 +1,7 @@
-"""Whether stored data has the shape of a class: every stored field has a place, and every field a value. Pure.
+"""Whether stored data has the shape of a class: every stored field is declared, and every required field is stored. Pure.
 
-The law: what passes is read back without a loss, however deep the classes lie in lists, dicts and unions. Classes that are
-written in a way of their own (arrays, tuples) are judged by whoever converts them.
+Invariant: data that passes is read back without loss, at any depth of lists, dicts and unions. Classes encoded in another way
+(as arrays or tuples) are left to the converter.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from harnesses.data.migrations import called
 from harnesses.data.values import fields_of
 
 MOST_FAULTS = 20
-"""That are named; a list of thousands of records has the same one in each."""
+"""Limit on the faults that are named; a list of thousands of records has the same fault in each."""
 
 
 @frozen
 class Fault:
-    """A field that only one of the two has."""
+    """A field that only one side has."""
 
     path: str
-    """Of the field: `orders[].price`. Where it lies in a list or a dict, one place stands for all."""
+    """Path of the field, `orders[].price`; one path stands for all items of a list or dict."""
     is_stored: bool
-    """Whether it is in the store, and not in the class; else it is in the class, without a default."""
+    """Whether the store has it and the class has not; otherwise the class has it, without a default."""
     owner: str
-    """The class."""
+    """Name of the class."""
 
     def __str__(self) -> str:
-        return f"{self.path} is stored, {self.owner} has no such field" if self.is_stored else f"{self.path} has no default"
+        return (
+            f"{self.path} is stored, but {self.owner} has no such field" if self.is_stored else f"{self.path} has no default"
+        )
 
 
 @frozen
 class _Fields:
-    """Of one class."""
+    """Fields of one class."""
 
     name: str
     kinds: Mapping[str, inspect.Type]
@@ -51,10 +53,10 @@ _Node: TypeAlias = Any
 class _Walk:
     faults: dict[Fault, None] = field(factory=dict[Fault, None])
     known: dict[int, _Fields | None] = field(factory=dict[int, "_Fields | None"])
-    """By the identity of the type: of thousands of records it is looked at once."""
+    """By the identity of the type, so that a type used in thousands of records is inspected once."""
 
     def visit(self, path: str, data: Any, kind: _Node) -> None:
-        """Compare data with a type, as deep as both go."""
+        """Compare data with a type, recursively."""
         if len(self.faults) >= MOST_FAULTS:
             return
         if isinstance(data, dict):
@@ -110,18 +112,18 @@ def _type_info(cls: Any) -> inspect.Type | None:
     try:
         return inspect.type_info(cls)
     except (TypeError, NameError):
-        return None  # whoever converts says what is wrong with the type
+        return None  # The converter reports what is wrong with the type.
 
 
 def _chosen(kind: _Node, data: Any) -> _Node:
-    """Return the member of a union that data of this form belongs to, and what stands behind wrappers."""
+    """Return the member of a union that data of this form belongs to, without wrappers."""
     if isinstance(kind, inspect.Metadata):
         return _chosen(kind.type, data)
     if not isinstance(kind, inspect.UnionType):
         return kind
     types = tuple(map(_unwrapped, kind.types))
     if any(isinstance(one, inspect.AnyType) for one in types):
-        return None  # it is read back as plain data, whatever else it may be
+        return None  # It is read back as plain data, whatever its other members are.
     found = [one for one in types if _may_hold(one, data)]
     tagged = [one for one in found if isinstance(one, inspect.StructType) and one.tag_field is not None]
     for one in tagged:
@@ -149,8 +151,8 @@ def _fields_of(kind: _Node) -> _Fields | None:
         return None
     if not isinstance(kind, inspect.StructType | inspect.DataclassType | inspect.TypedDictType):
         return None
-    cls: Any = get_origin(kind.cls) or kind.cls  # of a generic class, `Box[int]` is none itself
-    # What an object is written with beyond what is read back: fields that `__init__` does not take, the tag of a Struct.
+    cls: Any = get_origin(kind.cls) or kind.cls  # A parametrised generic class, `Box[int]`, is not a class itself.
+    # Keys that are written but not read back: fields that `__init__` does not take, the tag of a Struct.
     ignored = {*(fields_of(cls) or ()), *([kind.tag_field] if isinstance(kind, inspect.StructType) else [])}
     kinds = {one.encode_name: one.type for one in kind.fields}
     required = frozenset(one.encode_name for one in kind.fields if one.required)
@@ -158,7 +160,7 @@ def _fields_of(kind: _Node) -> _Fields | None:
 
 
 def _has_classes(kind: _Node) -> bool:
-    """Return whether a class may lie in values of a type: numbers and texts need not be walked."""
+    """Return whether values of a type may contain a class; numbers and text need not be walked."""
     return any(isinstance(one, (*_OBJECTS, inspect.UnionType)) or _contains(one) for one in _members(kind))
 
 

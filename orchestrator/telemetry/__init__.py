@@ -1,1 +1,1 @@
-"""Numbers and spans for the tools that watch programs: Prometheus and OpenTelemetry. Derived from what is committed."""
+"""Metrics and traces for Prometheus and OpenTelemetry, derived from committed records."""

@@ -1,8 +1,8 @@
-"""Spans of a living program, sent as they end: a follower of committed records, like the log.
+"""Traces of a running program: a follower of committed records, like the log, that sends spans as they end.
 
-The law: it cannot hurt the run. It reads from where this run began, a page at a time, and sends from a thread of its own; an
-exporter that is slow is waited for, and nothing piles up, as the records are in the store. One that fails, or hangs at the
-end, loses spans, and how many is counted and said; they can be sent again from the store, and are the same.
+Invariant: it cannot affect the run. It reads from where this run began, a page at a time, and sends in a thread of its own. A
+slow exporter is waited for, and nothing accumulates, since the records are in the store. One that fails, or hangs at the end,
+loses spans; their number is counted and printed. They can be sent again from the store, with the same ids.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from orchestrator.text.terminal_text import say
 
 _PAGE = 512
 _PAUSE_S = 1.0
-"""Between two looks for what is new: spans come in batches."""
+"""Seconds between two checks for new records: spans are sent in batches."""
 Send: TypeAlias = Callable[[Sequence[Span]], bool]
-"""Sends spans, and returns whether they were taken. Called in a thread."""
+"""Sends spans, and returns whether they were accepted. Called in a thread."""
 
 
 class TraceFollower:
     """Sends a span for every attempt and step of a run.
 
     Args:
-        close: is called in the thread when all is sent.
+        close: called in the thread when everything is sent.
     """
 
     def __init__(self, store: Store, send: Send, close: Callable[[], object] = lambda: None) -> None:
@@ -50,7 +50,7 @@ class TraceFollower:
         self.dropped = 0
 
     async def run(self, recorder: Recorder) -> None:
-        """Follow until the recorder has ended and its last record was told. Shielded: what was recorded is told."""
+        """Follow until the recorder has ended and its last record was processed. Shielded, so that nothing is missed."""
         with self._scope:
             try:
                 while not await self._catch_up(recorder):
@@ -59,28 +59,28 @@ class TraceFollower:
                 await aside(self._close, self._thread)
             except Exception as error:
                 self._failure = f"{next(leaves(error))}"
-                say(f"traces: not sent any further: {self._failure}; the run goes on")
+                say(f"traces: sending failed, no more spans: {self._failure}; the run goes on")
             finally:
                 self._ended.set()
         self._tell()
 
     async def finish(self, seconds: float) -> None:
-        """Return when the last span is sent, or has not been within so many seconds: real ones, whatever Trio's clock."""
-        # A thread of its own: harnesses may have taken all the others, and this is waited for under a shield.
+        """Wait until the last span is sent, at most `seconds` of real time, whatever Trio's clock."""
+        # Its own limiter: harnesses may hold all threads of the default one, and this wait is shielded.
         own = trio.CapacityLimiter(1)
         if not self._ended.is_set() and not await trio.to_thread.run_sync(self._ended.wait, seconds, limiter=own):
             self.dropped += self._pending
             self._scope.cancel()
 
     async def _catch_up(self, recorder: Recorder) -> bool:
-        """Send what has ended by now; return whether that was all."""
+        """Send the spans that have ended by now; return whether there were no more."""
         ended = recorder.ended
         while True:
             if not await aside(self._send_page, self._thread):
                 return ended
 
     def _send_page(self) -> bool:
-        """Send the spans of some records; return whether there may be more."""
+        """Send the spans of one page of records; return whether there may be more."""
         records = self._store.records(after=self._after, limit=_PAGE)
         made = [span for record in records if self._is_ours(record.run) for span in self._traces.take(record)]
         for first in range(0, len(made), BATCH):
@@ -103,12 +103,12 @@ class TraceFollower:
             self.sent += len(spans)
         else:
             if not self.dropped:
-                say(f"traces: the exporter has not taken spans: {self._failure or 'it says no more'}; the run goes on")
+                say(f"traces: the exporter did not accept spans: {self._failure or 'it gives no reason'}; the run goes on")
             self.dropped += len(spans)
         self._pending = 0
 
     def _tell(self) -> None:
         if self._scope.cancelled_caught:
-            say("traces: the exporter does not end: what is missing can be sent with `orchestrator traces`")
+            say("traces: the exporter does not end: missing spans can be sent with `orchestrator traces`")
         elif self.dropped:
-            say(f"traces: {self.dropped} spans were not taken: they can be sent with `orchestrator traces`")
+            say(f"traces: {self.dropped} spans were not accepted: they can be sent with `orchestrator traces`")

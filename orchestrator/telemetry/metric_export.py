@@ -1,5 +1,5 @@
-"""Families of numbers for others: as the text that Prometheus scrapes, by `prometheus_client` with a registry of our own; and
-as OpenTelemetry's SDK has them, pushed through one of its exporters now and then.
+"""Export of metrics: in Prometheus's text format, by `prometheus_client` with its own registry; and through an exporter of
+OpenTelemetry's SDK, pushed at intervals.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
 
 
-# `prometheus_client` says little of its types.
+# `prometheus_client` has few type annotations.
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def text_of(families: Iterable[Family]) -> bytes:
-    """Return the text.
+    """Return metrics in Prometheus's text format.
 
     Raises:
         UsageError: `prometheus_client` is not installed.
@@ -51,7 +51,7 @@ def text_of(families: Iterable[Family]) -> bytes:
 
 
 class _Collector:
-    """Gives the registry what was collected already."""
+    """Passes collected metrics to the registry."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
@@ -80,17 +80,17 @@ class _Collector:
 
 
 def _cumulative(buckets: Histogram) -> list[tuple[str, float]]:
-    """Return the bounds, the last one `+Inf`, and how many values were up to each."""
+    """Return the bounds, the last one `+Inf`, each with the number of values up to it."""
     bounds = [*map(repr, buckets.bounds), "+Inf"]
     return list(zip(bounds, map(float, accumulate(buckets.counts)), strict=True))
 
 
 INTERVAL_S = 60.0
-"""As OpenTelemetry's own readers do."""
+"""Seconds between two pushes, as in OpenTelemetry's own readers."""
 
 
 def pusher(exporter: MetricExporter, run: str) -> Callable[[Sequence[Family]], bytes]:
-    """Return what pushes families through an exporter; it gives nothing back.
+    """Return a function that pushes metrics through an exporter; it returns nothing to serve.
 
     Raises:
         UsageError: OpenTelemetry is not installed.
@@ -106,16 +106,16 @@ def pusher(exporter: MetricExporter, run: str) -> Callable[[Sequence[Family]], b
         try:
             taken = exporter.export(data) is MetricExportResult.SUCCESS
         except Exception as error:
-            raise UsageError(f"metrics: the exporter has not taken them: {error!r:.300}; the run goes on") from error
+            raise UsageError(f"metrics: the exporter did not accept them: {error!r:.300}; the run goes on") from error
         if not taken:
-            raise UsageError("metrics: the exporter has not taken them; the run goes on")
+            raise UsageError("metrics: the exporter did not accept them; the run goes on")
         return b""
 
     return push
 
 
 async def push_for_ever(meter: Meter) -> None:
-    """Push now and then; what fails is said once, until it works again."""
+    """Push at intervals until cancelled; a failure is printed once, until pushing works again."""
     said = ""
     while True:
         await trio.sleep(INTERVAL_S)
@@ -129,7 +129,7 @@ async def push_for_ever(meter: Meter) -> None:
 
 
 def metrics_data(families: Sequence[Family], resource: Any, begun_ns: int, now_ns: int) -> MetricsData:
-    """Return families as OpenTelemetry's SDK has them. Counters are totals since `begun_ns`."""
+    """Return metrics as OpenTelemetry's SDK represents them. Counters are totals since `begun_ns`."""
     from opentelemetry.sdk.metrics.export import Metric, MetricsData, ResourceMetrics, ScopeMetrics
 
     metrics = [
@@ -142,7 +142,7 @@ def metrics_data(families: Sequence[Family], resource: Any, begun_ns: int, now_n
 
 
 def _data(family: Family, begun_ns: int, now_ns: int) -> Any:
-    """Return the numbers of a family; None if it has none."""
+    """Return the data points of a metric; None if it has none."""
     from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Histogram, NumberDataPoint, Sum
 
     if family.kind == "histogram":
@@ -168,7 +168,7 @@ def _distribution(family: Family, values: tuple[str, ...], buckets: Histogram, b
         sum=buckets.total,
         bucket_counts=buckets.counts[:],
         explicit_bounds=buckets.bounds,
-        # How small the smallest was, and how large the largest, is not kept: OTLP has them optional, the SDK's types do not.
+        # Minimum and maximum are not kept: they are optional in OTLP, but not in the SDK's types.
         min=cast(float, None),
         max=cast(float, None),
     )

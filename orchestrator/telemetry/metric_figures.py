@@ -1,8 +1,8 @@
-"""All that is known of a run at one moment, as families of numbers with names, units and labels. Pure.
+"""All metrics of a run at one moment, with names, units and labels. Pure.
 
-Names follow Prometheus: base units, `_total` for what only grows. Of a living program counters begin at 0 with it, as rates
-and restarts are told by; of a store alone they are all that it holds. A family with a label `harness` has at most a few
-numbers for each harness; histograms are of all of them together, so that thousands stay cheap.
+Names follow Prometheus: base units, `_total` for counters. The counters of a running program begin at 0 with it, as rates and
+restarts need; those of a store alone cover all its records. A metric with a label `harness` has at most a few values for each
+harness; histograms cover all harnesses together, so that thousands of harnesses stay cheap.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Sample: TypeAlias = tuple[tuple[str, ...], float]
 INTERRUPTED = "interrupted"
 _UNTOLD = ("begun",)
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,15}")
-"""What can be neither a secret nor a control character; most names are so, and are not looked at further."""
+"""Matches names that need no redaction; most names match and are not examined further."""
 
 
 @frozen
 class Family:
-    """Numbers of one kind."""
+    """A metric and its values."""
 
     name: str
     kind: Kind
     help: str
     labels: tuple[str, ...] = ()
     samples: Sequence[Sample] = ()
-    """Values of the labels, and the number."""
+    """Label values, and the number."""
     histograms: Sequence[tuple[tuple[str, ...], Histogram]] = ()
 
 
@@ -55,29 +55,29 @@ class HarnessFigures:
     status: str
     step: int
     live: Live | None = None
-    """What its program says of it."""
+    """Live data from its program."""
     activity: str = ""
-    """See `orchestrator.runtime.activity`; where it is empty it follows from the other fields."""
+    """See `orchestrator.runtime.activity`; if empty, it is derived from the other fields."""
     age_s: float | None = None
-    """Of the step under way, where it runs."""
+    """Age of the step in progress, seconds; None if the harness is not running."""
 
 
 @frozen
 class ProgramFigures:
-    """What only a living program knows."""
+    """What only a running program knows."""
 
     queued: int
     commits_s: Histogram
     batches: Histogram
     uncounted: int
-    """Records that are committed, and not in the counts yet."""
+    """Number of committed records that are not counted yet."""
     spans_sent: int = 0
     spans_dropped: int = 0
 
 
 @frozen(kw_only=True)
 class Snapshot:
-    """All that is known at one moment."""
+    """Everything known at one moment."""
 
     store: str
     run: str = ""
@@ -91,26 +91,26 @@ class Snapshot:
 
 
 def families(now: Snapshot) -> Iterator[Family]:
-    """Yield every family, those too that have no number yet."""
+    """Yield every metric, including those without values."""
     source = "program" if now.program else "store"
     said = tuple(map(label_of, (now.store, now.run, now.version, source)))
     labels = "store run version source"
-    yield _gauge("orchestrator_info", "What is told of; always 1.", [(said, 1.0)], labels)
+    yield _gauge("orchestrator_info", "The source of these metrics; always 1.", [(said, 1.0)], labels)
     yield from _of_harnesses(now)
     yield from _of_each(now.counts)
     yield from _of_all(now.counts)
     if now.program is not None:
         yield from _of_program(now.program)
     if now.approvals_waiting is not None:
-        yield _gauge("orchestrator_approvals_waiting", "Requests that wait for a person.", now.approvals_waiting)
+        yield _gauge("orchestrator_approvals_waiting", "Approval requests that wait for an answer.", now.approvals_waiting)
     if now.messages_waiting is not None:
-        yield _gauge("orchestrator_messages_waiting", "Messages that no step has used up.", now.messages_waiting)
+        yield _gauge("orchestrator_messages_waiting", "Messages that no step has consumed.", now.messages_waiting)
     yield from _of_budgets(now.accounts)
 
 
 @lru_cache(maxsize=20_000)
 def label_of(name: str) -> str:
-    """Return a name as a label: as it is, or inert and told apart from all others that would be the same then."""
+    """Return a name as a label: unchanged, or without control characters and made unique."""
     if _PLAIN.fullmatch(name):
         return name
     shown = inert(name)
@@ -118,7 +118,7 @@ def label_of(name: str) -> str:
 
 
 def _gauge(name: str, help: str, numbers: Sequence[Sample] | float, labels: str = "") -> Family:
-    """Return a family of numbers, or of one number without labels."""
+    """Return a gauge with several values, or with one value and no labels."""
     samples = numbers if isinstance(numbers, Sequence) else [((), float(numbers))]
     return Family(name, "gauge", help, tuple(labels.split()), samples)
 
@@ -132,7 +132,7 @@ def _histogram(name: str, help: str, histograms: Sequence[tuple[tuple[str, ...],
 
 
 def _by_word(counted: Mapping[str, int], *known: str) -> list[Sample]:
-    """Return counts by words, those too that are known and were not counted."""
+    """Return counts by word, including known words that were not counted."""
     return [((label_of(word),), float(counted.get(word, 0))) for word in dict.fromkeys([*known, *counted])]
 
 
@@ -146,10 +146,10 @@ def _of_harnesses(now: Snapshot) -> Iterator[Family]:
     yield _gauge("orchestrator_harness_step", "The number of the last recorded step.", steps, "harness")
     words = [(name, one.status, one.activity or _activity_of(one, now.counts)) for name, one in each]
     samples = [((name, label_of(word)), 1.0) for name, status, word in words if word != status]
-    help = "What a harness is at, such as `hung` or `halted`, where its status does not say it: 1."
+    help = "The activity of a harness, such as `hung` or `halted`, where its status does not say it: 1."
     yield _gauge("orchestrator_activity", help, samples, "harness activity")
     ages = [((name,), age_s) for name, one in each if (age_s := _age_of(one)) is not None]
-    help = "Seconds since the last step was recorded, or the attempt began, of what runs."
+    help = "Seconds since a running harness recorded its last step, or began its attempt."
     yield _gauge("orchestrator_step_age_seconds", help, ages, "harness")
 
 
@@ -158,7 +158,7 @@ def _age_of(one: HarnessFigures) -> float | None:
 
 
 def _activity_of(one: HarnessFigures, counts: Counts) -> str:
-    """Return the word for a harness of this program, whose usual time of a step is that of its steps so far."""
+    """Return the activity of a harness of this program; the usual duration is the average of its steps so far."""
     tally = counts.harnesses.get(one.name)
     us = (0, 0) if tally is None else (tally.took_us.get("work", 0), tally.steps)
     mean_s = us[0] / us[1] / 1e6 if us[1] >= FEWEST else None
@@ -172,43 +172,43 @@ def _of_each(counts: Counts) -> Iterator[Family]:
     steps = [(at, float(tally.steps)) for at, tally in each]
     yield _counter("orchestrator_steps_total", "Steps recorded.", steps, "harness")
     restarts = [(at, float(tally.restarts)) for at, tally in each]
-    yield _counter("orchestrator_restarts_total", "Restarts that were ordered.", restarts, "harness")
+    yield _counter("orchestrator_restarts_total", "Restarts that were decided.", restarts, "harness")
     failures = [(at, float(tally.failures)) for at, tally in each]
     yield _counter("orchestrator_failures_total", "Attempts that ended with an error.", failures, "harness")
     blocked = [(at, tally.blocked_s) for at, tally in each if tally.blocked_s]
-    help = "How long the loop was blocked, more than a second at a time."
+    help = "Seconds for which the event loop was blocked, counting blocks of more than a second."
     yield _counter("orchestrator_loop_blocked_seconds_total", help, blocked, "harness")
     last = [(at, tally.last_step_us / 1e6) for at, tally in each if tally.last_step_us]
-    help = "When the last step was made, seconds since 1970."
+    help = "Time of the last step, seconds since 1970."
     yield _gauge("orchestrator_last_step_timestamp_seconds", help, last, "harness")
     took = [((*at, part), us / 1e6) for at, tally in each for part, us in tally.took_us.items()]
-    help = "What the time of the steps went into, by part."
+    help = "Time spent in steps, by part."
     yield _counter("orchestrator_step_part_seconds_total", help, took, "harness part")
 
 
 def _of_all(counts: Counts) -> Iterator[Family]:
     parts = [((part,), counts.parts[part]) for part in PARTS]
-    help = "What the time of each step went into, by part; `commit` is from the yield to the disk."
+    help = "Duration of each step, by part; `commit` is from the yield to the disk."
     yield _histogram("orchestrator_step_seconds", help, parts, "part")
     effects = _by_word(counts.effects, *(one.value for one in EffectOutcome if one.value not in _UNTOLD))
     yield _counter("orchestrator_effects_total", "Effects that ended, by outcome.", effects, "outcome")
     yield _counter("orchestrator_effects_begun_total", "Effects that were begun.", counts.intents)
     approvals = _by_word(counts.approvals, "requested", "approved", "denied", "reopened", "used")
-    yield _counter("orchestrator_approvals_total", "What became of approvals.", approvals, "event")
+    yield _counter("orchestrator_approvals_total", "Approval requests, answers and uses, by event.", approvals, "event")
     yield _counter("orchestrator_messages_total", "Messages put in mailboxes.", counts.messages)
     ends = sorted(_by_word(counts.ends))
     yield _counter("orchestrator_ends_total", "How attempts ended, by event.", ends, "event")
 
 
 def _of_program(program: ProgramFigures) -> Iterator[Family]:
-    help = "How long commits took: one transaction for all that waited."
+    help = "Duration of commits: one transaction for all pending writes."
     yield _histogram("orchestrator_commit_seconds", help, [((), program.commits_s)])
-    yield _histogram("orchestrator_batch_steps", "How many steps were committed together.", [((), program.batches)])
+    yield _histogram("orchestrator_batch_steps", "Number of steps committed together.", [((), program.batches)])
     yield _gauge("orchestrator_queue_steps", "Steps, effects and orders that wait for the disk.", program.queued)
-    help = "Records that are committed, and not in these counts yet."
+    help = "Committed records that these counts do not include yet."
     yield _gauge("orchestrator_uncounted_records", help, program.uncounted)
-    yield _counter("orchestrator_spans_sent_total", "Spans that the exporter has taken.", program.spans_sent)
-    yield _counter("orchestrator_spans_dropped_total", "Spans that the exporter has not taken.", program.spans_dropped)
+    yield _counter("orchestrator_spans_sent_total", "Spans that the exporter has accepted.", program.spans_sent)
+    yield _counter("orchestrator_spans_dropped_total", "Spans that the exporter has not accepted.", program.spans_dropped)
 
 
 def _of_budgets(accounts: Mapping[str, Account]) -> Iterator[Family]:
@@ -230,8 +230,8 @@ def _of_budgets(accounts: Mapping[str, Account]) -> Iterator[Family]:
                 spent[at] = amount
             if limit is not None:
                 limits[at] = float(limit)
-    help = "What was spent from a budget, over all runs; money in its own currency, time in seconds."
+    help = "Spending from a budget, over all runs; money in its own currency, time in seconds."
     yield _gauge("orchestrator_budget_spent", help, list(spent.items()), "pool resource")
-    help = "What its agents have reported to have used, over all runs: turns, tool calls, tokens, money."
+    help = "Usage reported by the harness's agents, over all runs: turns, tool calls, tokens, money."
     yield _gauge("orchestrator_agent_usage", help, used, "harness resource")
-    yield _gauge("orchestrator_budget_limit", "What may be spent from it.", list(limits.items()), "pool resource")
+    yield _gauge("orchestrator_budget_limit", "Limits of a budget.", list(limits.items()), "pool resource")

@@ -1,5 +1,5 @@
-"""Spans for OpenTelemetry: in the JSON of its protocol, which a collector reads from a file or takes over HTTP; and for the
-exporters of its SDK, of which nothing global is touched.
+"""Spans for OpenTelemetry: as OTLP JSON, which a collector reads from a file or receives over HTTP; and for exporters of its
+SDK, without touching its global state.
 """
 
 # pyright: reportMissingTypeStubs=false
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 SCOPE = "orchestrator"
-"""What the spans are said to come from."""
+"""Name of the instrumentation scope."""
 SERVICE = "orchestrator"
 BATCH = 512
-"""Spans of one request; the least that every collector takes."""
+"""Spans per request; the smallest size that every collector accepts."""
 _INTERNAL = 1
 _ERROR = 2
 
 
 def otlp_lines(spans: Iterable[Span]) -> Iterator[str]:
-    """Yield requests of at most `BATCH` spans, a line each: the format of OpenTelemetry's file exporter."""
+    """Yield requests of at most `BATCH` spans, one per line: the format of OpenTelemetry's file exporter."""
     iterator = iter(spans)
     while some := list(islice(iterator, BATCH)):
         yield inert_json(encode(otlp_request(some)))
@@ -89,7 +89,7 @@ def _value(value: Value) -> dict[str, Any]:
 
 
 def missing() -> UsageError:
-    """Return the error for OpenTelemetry that is not installed."""
+    """Return the error for a missing OpenTelemetry."""
     return UsageError(f"traces need OpenTelemetry: expected it installed; run `{install_command('telemetry')}`")
 
 
@@ -98,32 +98,32 @@ _PATH = "/v1/traces"
 
 
 def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the variables of OpenTelemetry say where traces go."""
+    """Return whether OpenTelemetry's environment variables configure a destination for traces."""
     off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
     return not off and any(environment.get(name) for name in ENDPOINTS)
 
 
 def exporter_to(url: str | None) -> SpanExporter:
-    """Return an exporter to a collector, by OTLP over HTTP.
+    """Return an exporter that sends OTLP over HTTP to a collector.
 
     Args:
-        url: the collector's, or its path for traces; None for what OpenTelemetry's variables say.
+        url: the collector's URL, or its path for traces; None for OpenTelemetry's environment variables.
 
     Raises:
-        UsageError: it is no URL, or OpenTelemetry is not installed.
+        UsageError: it is not a URL, or OpenTelemetry is not installed.
     """
     endpoint = None if url is None else endpoint_of(url)
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise missing() from error
-    # What does not arrive is said once, and counted; its own line for every try is for those who have set up logging.
+    # A failure is printed once and counted; the exporter's own message for every try is left to the logging configuration.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     return OTLPSpanExporter(endpoint=endpoint)
 
 
 def sender(exporter: SpanExporter, run: str) -> Callable[[Sequence[Span]], bool]:
-    """Return what sends spans through an exporter, and says whether it has taken them.
+    """Return a function that sends spans through an exporter, and returns whether they were accepted.
 
     Raises:
         UsageError: OpenTelemetry is not installed.
@@ -141,7 +141,7 @@ def sender(exporter: SpanExporter, run: str) -> Callable[[Sequence[Span]], bool]
 
 
 def readable(span: Span, resource: Resource) -> ReadableSpan:
-    """Return a span as the SDK has it."""
+    """Return a span as the SDK represents it."""
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
@@ -169,14 +169,14 @@ def _context(trace_id: str, span_id: str) -> Any:
 
 @cache
 def scope() -> Any:
-    """Return what spans and numbers are said to come from."""
+    """Return the instrumentation scope of spans and metrics."""
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
     return InstrumentationScope(SCOPE)
 
 
 def resource_of(run: str) -> Resource:
-    """Return what the spans are about; OpenTelemetry's variables may say another name."""
+    """Return the resource of the spans; OpenTelemetry's environment variables can override its name."""
     from opentelemetry.sdk.resources import Resource
 
     own = {"service.instance.id": run} if run else {}
@@ -185,10 +185,10 @@ def resource_of(run: str) -> Resource:
 
 
 def endpoint_of(url: str) -> str:
-    """Return where a collector takes traces; a URL without a path is that of the collector itself.
+    """Return the traces endpoint of a collector; a URL without a path is that of the collector itself.
 
     Raises:
-        UsageError: it is no URL.
+        UsageError: it is not a URL.
     """
     wrong = UsageError(f"traces: expected the URL of a collector, such as http://127.0.0.1:4318, was {url!r:.200}")
     try:

@@ -1,6 +1,6 @@
-"""Counting what happened: a fold over committed records, in one order, whoever reads them. Pure but for its own sums.
+"""Counters over committed records, computed in their order, whoever reads them. Pure, except for its own sums.
 
-The law: a record counts once, and only what is on disk counts.
+Invariant: each record counts once, and only committed ones count.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from orchestrator.recording.histogram import LONG_SECONDS, Histogram
 from orchestrator.records import Record
 
 PARTS = ("work", "agent", "effects", "waiting", "commit", "held")
-"""What the time of a step goes into; see `harnesses.timing.stopwatch`."""
+"""The parts that the time of a step is divided into; see `harnesses.timing.stopwatch`."""
 _MOST_US = 1 << 53
 
 
 class _Body(msgspec.Struct):
-    """What is read of the body of a record: the rest is passed over, however large it is."""
+    """The fields read from the body of a record; the rest is skipped, however large."""
 
     took_us: dict[str, int] = {}
-    """Of a step; older ones have none."""
+    """Durations of a step's parts; missing in older records."""
     outcome: str = ""
-    """Of an effect."""
+    """Outcome of an effect."""
     verdict: str = ""
-    """Of an approval."""
+    """Verdict on an approval."""
     seconds: float = 0.0
-    """That the loop was blocked."""
+    """Seconds for which the loop was blocked."""
 
 
 _NOTHING = _Body()
@@ -43,40 +43,40 @@ _OTHER = "other"
 
 @define
 class Tally:
-    """What one harness has done."""
+    """The counters of one harness."""
 
     steps: int = 0
     restarts: int = 0
     failures: int = 0
     last_step_us: int = 0
-    """Wall time of its last step, microseconds since 1970; 0 if it has made none."""
+    """Wall time of its last step, microseconds since 1970; 0 if there is none."""
     took_us: dict[str, int] = field(factory=dict[str, int])
-    """By part."""
+    """Time by part, microseconds."""
     blocked_s: float = 0.0
-    """How long it has blocked the loop, as far as that was noticed."""
+    """Seconds for which it was seen to block the loop."""
 
 
 class Counts:
-    """What all harnesses have done.
+    """The counters of all harnesses.
 
     Args:
-        run: count what this run has recorded, and what was said to its harnesses; empty for everything.
+        run: count only the records of this run, and of others to its harnesses; empty for all records.
     """
 
     def __init__(self, run: str = "") -> None:
         self._run = run
         self._started: set[str] = set()
-        """Which harnesses this run has started: what it has recorded of steps before is a fork's, and was made by others."""
+        """Harnesses that this run started: steps before that were copied by a fork."""
         self.harnesses: dict[str, Tally] = {}
         self.parts = {part: Histogram(LONG_SECONDS) for part in PARTS}
         self.effects: Counter[str] = Counter()
-        """Finished ones, by outcome."""
+        """Finished effects, by outcome."""
         self.intents = 0
         self.approvals: Counter[str] = Counter()
         """`requested`, `approved`, `denied`, `reopened`, `used`."""
         self.messages = 0
         self.ends: Counter[str] = Counter()
-        """How attempts and harnesses came to an end, by kind of event."""
+        """Ends of attempts and harnesses, by kind of event."""
 
     def take(self, records: Iterable[Record]) -> None:
         """Count records."""
@@ -94,7 +94,7 @@ class Counts:
     def _counts(self, record: Record) -> bool:
         if not record.harness:
             return False
-        # What others say to a harness, an answer or a message, belongs to no run.
+        # Records by others about a harness, such as an answer or a message, have no run.
         return not self._run or record.run == self._run or (not record.run and record.harness in self.harnesses)
 
     def _step(self, tally: Tally, record: Record) -> None:
@@ -132,7 +132,7 @@ class Counts:
 
 
 def _read(record: Record) -> _Body:
-    """Return what is read of a record; of a body that is not as expected nothing."""
+    """Return the fields read from a record; defaults if its body is malformed."""
     try:
         return _BODY.decode(record.body)
     except (msgspec.DecodeError, UnicodeError):
@@ -140,5 +140,5 @@ def _read(record: Record) -> _Body:
 
 
 def _one_of(known: Iterable[str], word: str) -> str:
-    """Return a word that we know, so that nobody's text becomes a label."""
+    """Return the word if it is known, so that no untrusted text becomes a label."""
     return word if word in known else _OTHER

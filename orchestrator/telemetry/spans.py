@@ -1,11 +1,11 @@
-"""Committed records as spans: one for each attempt, below it one for each step, below that its effects and approvals. Pure.
+"""Committed records as spans: one per attempt, below it one per step, below that its effects and approvals. Pure.
 
-    attempt ─┬─ step ─┬─ effect        a trace for each attempt: a harness that runs for years is not one trace
+    attempt ─┬─ step ─┬─ effect        one trace per attempt, since a harness may run for years
              │        └─ approval
              └─ step
 
-The law: the ids come from what is recorded, so whoever derives the spans again, from the store, the log or a live run, gets
-the same ones. An attempt that was killed ends with its last record, whenever that is found out; nothing is closed twice.
+Invariant: ids are derived from the records, so spans derived again from the store, the log or a live run have the same ids.
+An attempt that was killed ends with its last record, whenever that is found out; no span ends twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_TEXT = 4_000
 
 @frozen
 class Moment:
-    """Something that happened within a span."""
+    """An event within a span."""
 
     name: str
     time_us: int
@@ -35,7 +35,7 @@ class Moment:
 
 @frozen(kw_only=True)
 class Span:
-    """A stretch of time; the ids in hexadecimal."""
+    """A time span; ids are hexadecimal."""
 
     trace_id: str
     span_id: str
@@ -50,12 +50,12 @@ class Span:
 
 
 def text_of(value: object) -> str:
-    """Return text as it may be shown: inert, without secrets, and not too long."""
+    """Return text without secrets or control characters, cut to a limit."""
     return inert(str(value)[: 2 * _MOST_TEXT])[:_MOST_TEXT]
 
 
 def id_of(size: int, *what: object) -> str:
-    """Return an id of so many bytes, in hexadecimal: the same for the same."""
+    """Return an id of `size` bytes in hexadecimal, determined by the arguments."""
     return blake2b("\0".join(map(str, what)).encode(errors="backslashreplace"), digest_size=size).hexdigest()
 
 
@@ -64,14 +64,14 @@ _ENDS = frozenset(("failed", "completed", "finished", "stopped", "gave_up", "blo
 _ERRORS = frozenset(("failed", "gave_up", INTERRUPTED))
 _MOMENTS = frozenset(("paused", "resumed", "guardrail", "task", "evidence", "child"))
 _MOST_MOMENTS = 128
-"""Of one span, as OpenTelemetry's own limit is."""
+"""Limit on the events of one span, the same as OpenTelemetry's."""
 _MOST_PENDING = 10_000
-"""Effects and approvals of one step that are kept until it is recorded; of more, the oldest are forgotten."""
+"""Limit on the effects and approvals of one step that are held until it is recorded; beyond it the oldest are dropped."""
 
 
 @define
 class _Open:
-    """An attempt under way."""
+    """An attempt in progress."""
 
     run: str
     harness: str
@@ -79,16 +79,16 @@ class _Open:
     start_us: int
     last_us: int
     step_us: int
-    """When the step being made began at the earliest."""
+    """Earliest time at which the step in progress can have begun."""
     last_step: int
     moments: list[Moment] = field(factory=list[Moment])
     left_out: int = 0
     effects: dict[str, Span] = field(factory=dict[str, Span])
-    """Begun and not ended, by key."""
+    """Effects begun and not ended, by key."""
     approvals: dict[str, Span] = field(factory=dict[str, Span])
-    """Asked and not answered, by id."""
+    """Approvals requested and not answered, by id."""
     ended: list[Span] = field(factory=list[Span])
-    """Of the step being made."""
+    """Ended spans of the step in progress."""
     spent: dict[str, float] = field(factory=dict[str, float])
 
     @property
@@ -99,7 +99,7 @@ class _Open:
         return id_of(8, self.run, self.harness, self.attempt, *what)
 
     def note(self, moment: Moment) -> None:
-        """Keep what happened, as long as there is room."""
+        """Add an event, unless the limit is reached."""
         if len(self.moments) < _MOST_MOMENTS:
             self.moments.append(moment)
         else:
@@ -118,7 +118,7 @@ def spans(records: Iterable[Record], *, is_over: bool = False) -> Iterator[Span]
     """Yield the spans of records, in order of `seq`, as they end.
 
     Args:
-        is_over: whether no more records will come: then the attempts that have no end are over, too.
+        is_over: whether no more records will come, so that attempts without an end are over, too.
     """
     traces = Traces()
     for record in records:
@@ -128,7 +128,7 @@ def spans(records: Iterable[Record], *, is_over: bool = False) -> Iterator[Span]
 
 
 class Traces:
-    """Makes spans of records, one after the other. What it keeps is bounded by the attempts under way."""
+    """Builds spans from records one after the other. Its memory is bounded by the attempts in progress."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
@@ -142,7 +142,7 @@ class Traces:
             self._open[record.harness] = _Open(record.run, record.harness, record.attempt, now, now, now, record.step)
             return made
         attempt = self._open.get(record.harness)
-        # What a person has said about it belongs to no run.
+        # Answers and messages from people have no run.
         if attempt is None or (record.run and (record.run, record.attempt) != (attempt.run, attempt.attempt)):
             return []
         if record.run:
@@ -179,7 +179,7 @@ def _step(attempt: _Open, record: Record) -> list[Span]:
     if isinstance(summary := fields.get("summary"), str):
         attributes["orchestrator.summary"] = text_of(summary)
     own = attempt.id_of("step", record.step)
-    # A clock that was set back gives no step that begins before its attempt.
+    # If the clock was set back, a step still does not begin before its attempt.
     start = min(max(begun, attempt.start_us), end)
     made = [evolve(span, parent_id=own) for span in attempt.ended]
     attempt.ended, attempt.spent, attempt.last_step, attempt.step_us = [], {}, record.step, end
@@ -196,10 +196,10 @@ def _step(attempt: _Open, record: Record) -> list[Span]:
 
 
 def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> list[Span]:
-    """Return the span of an attempt that is over, and of what it has left open."""
+    """Return the span of an attempt that is over, and of what it left open."""
     cause = text_of(fields.get("cause") or "")
     own = attempt.id_of()
-    unknown = {"outcome": "unknown", "reason": "its attempt ended in the middle of it"}
+    unknown = {"outcome": "unknown", "reason": "its attempt ended before it did"}
     left = [_effect(span, end_us, unknown) for span in attempt.effects.values()]
     left += [evolve(span, end_us=max(end_us, span.start_us)) for span in attempt.approvals.values()]
     attributes: dict[str, Value] = {
@@ -230,7 +230,7 @@ def _end(attempt: _Open, kind: str, end_us: int, fields: Mapping[str, Any]) -> l
 
 
 def _exception(fields: Mapping[str, Any]) -> dict[str, Value]:
-    """Return an error as OpenTelemetry names its parts."""
+    """Return an error as OpenTelemetry's exception attributes."""
     error = text_of(fields.get("error") or "error")
     return {
         "exception.type": error,
@@ -240,7 +240,7 @@ def _exception(fields: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _within(attempt: _Open, record: Record) -> None:
-    """Take up what belongs to the step being made."""
+    """Add a record that belongs to the step in progress."""
     fields = object_of(record.body)
     match record.kind:
         case "intent":
@@ -306,10 +306,10 @@ def _keep(pending: dict[str, Span], key: str, span: Span) -> None:
 
 
 def _object(value: object) -> dict[str, Any]:
-    """Return a JSON object; an empty one for anything else."""
+    """Return the value if it is a JSON object, else an empty one."""
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def _times(took: object) -> dict[str, int]:
-    """Return the times of a step that are times."""
+    """Return the valid durations of a step."""
     return {text_of(part): us for part, us in _object(took).items() if type(us) is int and 0 <= us < 1 << 53}

@@ -1,4 +1,4 @@
-"""What a store tells of a run afterwards, or from outside: its numbers and its spans, by the same folds over its records."""
+"""Metrics and spans read from a store, by the same code as for a running program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.telemetry.telemetry_meter import own_version
 
 
 def stored_snapshot(reader: SqliteReader) -> Snapshot:
-    """Return what is known of a store at this moment. Counters are over its whole life, and nothing is told of commits.
+    """Return the metrics of a store at this moment. Counters cover its whole life; metrics of commits are missing.
 
     Raises:
         OrchestratorError: it cannot be read.
@@ -45,7 +45,7 @@ def _pending(reader: SqliteReader) -> int | None:
 
 
 def stored_spans(reader: SqliteReader, name: str | None = None, *, after: int = 0) -> Iterator[Span]:
-    """Yield the spans of one harness, or of all, as of now. An attempt whose program is gone has ended with its last record.
+    """Yield the spans of one harness, or of all, as of now. An attempt whose program is gone ends with its last record.
 
     Raises:
         UnknownHarness: there is no such harness.

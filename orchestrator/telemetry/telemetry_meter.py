@@ -1,9 +1,9 @@
-"""The numbers of a living program: counted from committed records beside the run, written as text when somebody asks.
+"""Metrics of a running program: counted from committed records in the background, rendered on request.
 
-The law: it cannot hurt the run. It reads the store in a thread, page by page; how many ask at a time makes no difference, as
-all of them get the same text; and what fails here is said, and ends only this.
+Invariant: it cannot affect the run. It reads the store in a thread, page by page; concurrent requests share one rendering; a
+failure is printed, and ends only this.
 
-    text() ──asked──► the meter's own task: counts what is committed by then, looks at the program, writes ──► all who asked
+    text() ──request──► the meter's task: counts what is committed, reads the program's figures, renders ──► all requests
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from orchestrator.text.terminal_text import say
 
 _PAGE = 1000
 _PAUSE_S = 0.25
-"""Between two looks for what is new, while nobody asks: so that pages are full where steps are quick."""
+"""Seconds between two checks for new records while there is no request, so that pages are full where steps are fast."""
 _ResultT = TypeVar("_ResultT")
 
 
 @frozen
 class Program:
-    """What the meter looks at, besides the store. Called in the loop's thread."""
+    """What the meter reads besides the store. Called in the loop's thread."""
 
     harnesses: Callable[[], Sequence[HarnessFigures]]
     spans: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    """How many were sent, and how many were dropped."""
+    """Returns the numbers of sent and of dropped spans."""
 
 
 class Meter:
-    """Counts what a program does from now on.
+    """Counts what a program records from now on.
 
     Args:
-        write: what makes the answer of the families.
-        eager: whether to count all the time; else only from the first question on, which then takes as long as there is to
-            count. Both come to the same numbers.
+        write: renders the metrics.
+        eager: whether to count continuously; otherwise counting starts with the first request, which then takes longer. Both
+            give the same numbers.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class Meter:
         self._is_due = False
         self._asked = self._answered = 0
         self._result: bytes | str = b""
-        """The text, or why there is none."""
+        """The text, or the reason why there is none."""
         self._has_ended = False
         self._bell = Condition()
         self._thread = trio.CapacityLimiter(1)
 
     async def text(self) -> bytes:
-        """Return the numbers of a moment after the call.
+        """Return the metrics of a moment after the call.
 
         Raises:
-            UsageError: they cannot be written.
+            UsageError: they cannot be rendered.
         """
         self._asked += 1
         mine = self._asked
@@ -93,7 +93,7 @@ class Meter:
         return self._result
 
     async def run(self) -> None:
-        """Count and answer, until cancelled."""
+        """Count and serve requests, until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._heed_news)
@@ -102,12 +102,15 @@ class Meter:
                     self._is_due, self._follows = False, True
                     await self._go_on()
         except Exception as error:
-            self._result, self._has_ended = f"metrics: not counted any further: {next(leaves(error))}; the run goes on", True
+            self._result, self._has_ended = (
+                f"metrics: counting failed, no more metrics: {next(leaves(error))}; the run goes on",
+                True,
+            )
             say(self._result)
             self._bell.ring()
 
     async def _go_on(self) -> None:
-        """Count what is new, and answer whoever has asked by now; what fails is told to them, and tried again for the next."""
+        """Count new records and serve pending requests; an error is passed to these, and the next request tries again."""
         asked, took_s = self._asked, 0.0
         try:
             await self._count(self._recorder.last_seq)
@@ -119,7 +122,7 @@ class Meter:
             self._result = str(error)
         self._answered = asked
         self._bell.ring()
-        # However many ask, one after the other, the run has the interpreter at least half of the time.
+        # However many requests follow each other, the run has the interpreter at least half of the time.
         await trio.sleep(min(took_s, _PAUSE_S))
 
     async def _heed_news(self) -> None:
@@ -131,7 +134,7 @@ class Meter:
             await trio.sleep(_PAUSE_S)
 
     async def _count(self, last: int) -> None:
-        """Count all records up to `last`, those of other programs in between too; not what is written meanwhile."""
+        """Count all records up to `last`, including those of other programs; not those written meanwhile."""
         while self._after < last:
             read = await aside(self._count_page, self._thread)
             if read < _PAGE:
@@ -151,7 +154,7 @@ class Meter:
         return await aside(lambda: self._write(list(families(self._complete(snapshot)))), self._thread)
 
     def _look(self) -> Snapshot:
-        """Return what only the loop's thread may look at."""
+        """Return what only the loop's thread may read."""
         recorder, (sent, dropped) = self._recorder, self._program.spans()
         program = ProgramFigures(
             recorder.queued,
@@ -171,7 +174,7 @@ class Meter:
         )
 
     def _complete(self, snapshot: Snapshot) -> Snapshot:
-        """Add what the store is asked for; of a store that does not say, nothing."""
+        """Add figures from the store, those that it can give."""
         store = self._store
         accounts = _asked_of(store.accounts) or {}
         approvals = _asked_of(lambda: pending_approvals(store))
@@ -187,10 +190,10 @@ def _asked_of(question: Callable[[], _ResultT]) -> _ResultT | None:
 
 
 async def aside(function: Callable[[], _ResultT], threads: trio.CapacityLimiter) -> _ResultT:
-    """Return the result of a function that is called in a thread; a cancellation leaves it to itself.
+    """Return the result of a function called in a thread; on cancellation the thread is abandoned.
 
     Args:
-        threads: of whom it is one, so that whoever asks much takes no threads from the harnesses.
+        threads: limiter for these threads, so that many requests take no threads from the harnesses.
 
     A virtual clock would run on meanwhile: then it is called here, and takes no time.
     """
@@ -201,7 +204,7 @@ async def aside(function: Callable[[], _ResultT], threads: trio.CapacityLimiter)
 
 
 def own_version() -> str:
-    """Return which version of this program it is; nothing where it runs from its sources."""
+    """Return the version of this program; empty if it runs from its sources."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

@@ -238,7 +238,7 @@ def source_of(paths: Sequence[str]) -> Source:
         raise UsageError("analysis: nothing to open: expected a store, a log, or a folder of Parquet files; name one")
     for file in found:
         if is_beside_store(Path(file)):
-            raise UsageError(f"{file} belongs to a store that lies beside it: expected the store itself; name that alone")
+            raise UsageError(f"{file} belongs to the store beside it: expected the store itself; give its path alone")
     kinds = {file: _kind(file) for file in found}
     if len(set(kinds.values())) > 1:
         one, *others = found

@@ -9,8 +9,9 @@
     def test_my_store_keeps_the_law(law, tmp_path):
         law(lambda: MyStore(tmp_path / "store"))
 
-A law is given a function that opens a store, and raises `AssertionError` if the store breaks it. Each call of that function
-is to give another run over the same data; a store that ends with its process is held to `LAWS` only, which open one.
+A law is called with a function that opens a store, and raises `AssertionError` if the store violates it. Each call of that
+function must be another run over the same data. A store that ends with its process is tested with `LAWS` only, each of
+which opens one store.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ from orchestrator.store.conformance.step_laws import laws as steps
 _ALL = (steps, ownership, messages, effects, operators, forks, budgets, capabilities)
 
 LAWS: tuple[Law, ...] = tuple(law for laws in _ALL for law in laws.opening_one)
-"""What every store keeps. Each opens one."""
+"""Laws for every store. Each opens one store."""
 
 LAWS_BETWEEN_RUNS: tuple[Law, ...] = tuple(law for laws in _ALL for law in laws.opening_two)
-"""What a store keeps that outlives its process. Each opens two."""
+"""Laws for a store that outlives its process. Each opens two."""
 
 __all__ = [
     "LAWS",

@@ -1,4 +1,4 @@
-"""A budget is never overshot; what is settled is charged and the rest comes back; what nobody settles is charged in full."""
+"""Laws of budgets: never overshot; settled amounts are charged and the rest returned; unsettled ones are charged in full."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fund(store: Store, pool: str, budget: Budget) -> None:
 
 
 def reserve_row(claimed: Claimed, amounts: Spend, *pools: str, step: int = 1) -> Reserve:
-    """Return a reservation on its way to the store; in the pool `all` unless told otherwise."""
+    """Return a row that reserves amounts; in the pool `all` unless others are named."""
     return Reserve(pools or ("all",), claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US, amounts)
 
 
@@ -50,7 +50,7 @@ def tokens(store: Store, pool: str = "all") -> tuple[int, int]:
 
 
 def charge(store: Store, claimed: Claimed, usage: Usage, *, thread: str = "", epoch: int | None = None) -> object:
-    """Charge what an agent reports to the pool `all`, and return what came of it."""
+    """Charge what an agent reports to the pool `all`, and return the result."""
     row = Charge(
         pools=("all",),
         teller="agents/one",

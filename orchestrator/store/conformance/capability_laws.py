@@ -1,4 +1,4 @@
-"""What a store can do besides is done well; what it does not say to be able to is not asked for."""
+"""Laws of optional capabilities: each one that a store declares works, and no other is used."""
 
 from __future__ import annotations
 

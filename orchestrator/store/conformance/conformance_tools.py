@@ -1,4 +1,4 @@
-"""What the laws are written with; of use in tests of your own."""
+"""Helpers of the conformance laws, usable in tests of your own."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Law: TypeAlias = Callable[[Open], None]
 RowT = TypeVar("RowT")
 
 TIME_US = 1_700_000_000_000_000
-"""The wall time of everything here: a moment in November 2023."""
+"""Wall time of all rows here, microseconds since 1970: a moment in November 2023."""
 
 
 @frozen
 class Laws:
-    """The laws of one module, in the order in which they are written."""
+    """The laws of one module, in source order."""
 
     opening_one: list[Law] = field(factory=list[Law])
     opening_two: list[Law] = field(factory=list[Law])
 
     def of_a_store(self, keep: Callable[[Store], None]) -> Law:
-        """Make a law of what one open store keeps: it is opened before, and closed after."""
+        """Register a law on one open store: it is opened before, and closed after."""
 
         @wraps(keep)
         def law(open_store: Open) -> None:
@@ -43,13 +43,13 @@ class Laws:
         return law
 
     def between_runs(self, law: Law) -> Law:
-        """Take up a law that opens stores itself, one for each run."""
+        """Register a law that opens stores itself, one for each run."""
         self.opening_two.append(law)
         return law
 
 
 def claim(store: Store, name: str, *, state: str = '{"total":0}', take_over: bool = False, reopen: bool = False) -> Claimed:
-    """Take a harness over and return what is known of it."""
+    """Claim a harness and return the claim."""
     result = do(store, Claim(name, state, harness_class="example:Harness", take_over=take_over, reopen=reopen))
     assert isinstance(result, Claimed), f"expected the claim on {name!r} to be granted, was {result!r}"
     return result
@@ -64,40 +64,40 @@ def do(store: Store, operation: Operation) -> Any:
 def step_row(
     claimed: Claimed, number: int, delta: Delta | None = None, *, input: object = None, state: str | None = None
 ) -> StepRow:
-    """Return a step. Unless told otherwise its input is its number, and it sets the state's `total` to that."""
+    """Return a step row. By default its input is its number, and it sets the state's `total` to that."""
     given = number if input is None else input
     body = encode({"input": given, "output": [given], "delta": {"set": {"total": number}} if delta is None else delta})
     return StepRow(claimed.harness, claimed.epoch, claimed.attempt + 1, number, TIME_US + number, body, state)
 
 
 def event_row(claimed: Claimed, event: events.Event, status: Status, *, step: int = 0, release: bool = False) -> Append:
-    """Return an event on its way to the store."""
+    """Return a row of a lifecycle event."""
     return Append(claimed.harness, claimed.epoch, claimed.attempt + 1, step, TIME_US, event, status, release)
 
 
 def intent_row(claimed: Claimed, step: int, key: str, *arguments: object, idempotent: bool = False) -> EffectRow:
-    """Return the intent of an effect of a step that is being made."""
+    """Return a row of the intent of an effect, for a step in progress."""
     said: dict[str, object] = {"key": key, "arguments": arguments, **({"idempotent": True} if idempotent else {})}
     return _effect_row(claimed, step, "intent", said)
 
 
 def outcome_row(claimed: Claimed, step: int, key: str, outcome: EffectOutcome, **said: object) -> EffectRow:
-    """Return the outcome of an effect, with its `result` or a `reason`."""
+    """Return a row of the outcome of an effect, with its `result` or a `reason`."""
     return _effect_row(claimed, step, "outcome", {"key": key, "outcome": outcome.value, **said})
 
 
 def output_row(claimed: Claimed, step: int, line: str) -> EffectRow:
-    """Return a line of output of a step that is being made."""
+    """Return a row of a line of output, for a step in progress."""
     return _effect_row(claimed, step, "output", {"line": line})
 
 
 def attached_row(claimed: Claimed, step: int, kind: str) -> EffectRow:
-    """Return something that is attached to a step."""
+    """Return a row of an attachment to a step."""
     return _effect_row(claimed, step, kind, {"of": step})
 
 
 def child_row(claimed: Claimed, step: int, name: str) -> EffectRow:
-    """Return the record of a harness that is started with a step."""
+    """Return a row of a harness that is started with a step."""
     return _effect_row(claimed, step, "child", {"child": name, "factory": "example:Harness"})
 
 
@@ -106,7 +106,7 @@ def _effect_row(claimed: Claimed, step: int, kind: str, said: dict[str, object])
 
 
 def give_back(store: Store, claimed: Claimed, step: int = 0) -> None:
-    """Give a harness up, because a person has to decide."""
+    """Release a harness as blocked."""
     do(store, event_row(claimed, events.Blocked(), Status.BLOCKED, step=step, release=True))
 
 
@@ -133,7 +133,7 @@ def assert_raises(error: type[Exception], words: str, call: Callable[[], object]
 
 
 class Trap(list[RowT]):
-    """Rows of which the first is harmless. Who goes on to the next one, in the midst of a commit, springs the trap."""
+    """Rows of which only the first may be read: reading further, in the middle of a commit, springs the trap."""
 
     def __init__(self, rows: Iterable[RowT], spring: Callable[[], None]) -> None:
         super().__init__(rows)

@@ -1,4 +1,4 @@
-"""The intents and outcomes of effects belong to the step after the last one of their harness, and to its owner."""
+"""Laws of effects: intents and outcomes belong to the step after the harness's last one, and to its owner."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def outcomes(store: Store, name: str | None = None) -> list[tuple[str, int, str,
 
 
 def marked(claimed: Claimed) -> list[tuple[str, str]]:
-    """Return kind and key of what the claim says is on record for the step being made."""
+    """Return kind and key of the marks that a claim returns for the step in progress."""
     return [(kind, decode(body)["key"]) for kind, body in claimed.marks]
 
 

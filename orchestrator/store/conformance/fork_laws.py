@@ -1,5 +1,5 @@
-"""A fork has the past of another harness and a life of its own; of the harnesses that a harness starts the store says where
-each is.
+"""Laws of forks and children: a fork has another harness's history and a life of its own; the store tells the status of each
+child.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ laws = Laws()
 
 
 def fork(store: Store, step: int, *, name: str = "two", origin: str = "one", past: Past | None = None) -> object:
-    """Fork a harness; return what the store makes of it."""
+    """Fork a harness; return the store's result."""
     return do(store, Fork(name, origin, step, TIME_US + 99, past))
 
 
 def make_origin(store: Store, steps: int = 5) -> Claimed:
-    """Have a harness make some steps, with a snapshot at the third, an effect in each, and a message used up in the second."""
+    """Make a harness with some steps: a snapshot at the third, an effect in each, a message consumed by the second."""
     claimed = claim(store, "one", state='{"total":0,"kept":[]}')
     message = do(store, Post("one", "", TIME_US, "7"))
     for number in range(1, steps + 1):

@@ -1,4 +1,4 @@
-"""A message waits until a step has used it, and is used by one."""
+"""Laws of messages: a message waits until a step has consumed it, and only one step consumes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are asked, and what they say of effects and harnesses, is on record as theirs, and counts once."""
+"""Laws of operators: requests to people, and their statements on effects and harnesses, are recorded as theirs, once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ laws = Laws()
 
 
 def settle(store: Store, key: str, *, name: str = "one", done: bool = True, result: str = "null") -> object:
-    """Say what became of an effect; return what the store makes of it."""
+    """Settle an effect; return the store's result."""
     return do(store, Settle(name, key, done, result, "I looked", TIME_US + 9))
 
 
@@ -118,7 +118,7 @@ _SECRET = b"s" * 32
 
 
 def ask(store: Store, claimed: Claimed, *, key: str = "push", step: int = 1, at_us: int = TIME_US, id: str = "") -> Asked:
-    """Ask for an approval that holds for an hour."""
+    """Request an approval that is valid for an hour."""
     action = Action("publish", f"{key} it", {"to": "main"}, expires_s=3600)
     wanted = request_of(id or f"{key}-{step}-{at_us}", "one", step, key, action, now_us=at_us)
     asked = do(store, Ask(claimed.harness, claimed.epoch, claimed.attempt + 1, wanted, _SECRET))
@@ -127,12 +127,12 @@ def ask(store: Store, claimed: Claimed, *, key: str = "push", step: int = 1, at_
 
 
 def respond(store: Store, id: str, verdict: str) -> object:
-    """Answer, and return what the store makes of it."""
+    """Answer a request, and return the store's result."""
     return do(store, Respond(id, verdict, "ann", "", TIME_US + 5, _SECRET))
 
 
 def take_up(store: Store, claimed: Claimed, id: str, *, step: int = 1, at_us: int = TIME_US + 9) -> Word:
-    """Look where a request stands, and use it if it may be."""
+    """Return the standing of a request, and use it if it is approved."""
     taken = do(store, TakeUp(claimed.harness, claimed.epoch, claimed.attempt + 1, step, id, at_us, _SECRET))
     assert isinstance(taken, Taken), f"expected to be told where it stands, was {taken!r}"
     return taken.standing.word

@@ -1,4 +1,4 @@
-"""A harness belongs to one run at a time; what is known of it is there for whoever takes it over, and for the next run."""
+"""Laws of ownership: one run owns a harness at a time; its records are available to the next owner and the next run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A commit is all or nothing; everything is in one order; the steps of a harness are 1, 2, 3 …, and the state at each is what
-they add up to, or what it was migrated to.
+"""Laws of steps: a commit is all or nothing; there is one global order; a harness's steps are 1, 2, 3 …, and the state at each
+is the sum of its deltas, or what it was migrated to.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def a_reader_sees_whole_commits_only(store: Store) -> None:
         reader = threading.Thread(target=lambda: seen.append(len(store.records())), daemon=True)
         readers.append(reader)
         reader.start()
-        # A store may have its readers wait for a commit, so this cannot wait for the reader.
+        # A store may make its readers wait for a commit, so this cannot wait for the reader.
         reader.join(0.2)
 
     store.commit(Trap([step_row(one, 1), step_row(other, 1)], read_meanwhile))
@@ -221,13 +221,13 @@ NEW = '{"sum":7}'
 
 
 def migrate(store: Store, claimed: Claimed, step: int, *versions: int, state: str = NEW) -> object:
-    """Record what a state was migrated to."""
+    """Record the migration of a state."""
     first, last = versions or (1, 2)
     return do(store, Migrate(claimed.harness, claimed.epoch, 1, step, TIME_US, first, last, state))
 
 
 def again(store: Store, claimed: Claimed) -> Claimed:
-    """Give a harness back and take it anew."""
+    """Release a harness and claim it again."""
     do(store, event_row(claimed, Stopped(), Status.STOPPED, release=True))
     return claim(store, store.harnesses()[claimed.harness - 1].name)
 

@@ -285,7 +285,7 @@ def test_the_engine_lets_go_of_a_file_that_this_process_begins_to_write(tmp_path
 
 @pytest.mark.parametrize("end", ["-wal", "-shm", "*"])
 def test_what_lies_beside_a_store_is_not_opened(tmp_path: Path, end: str) -> None:
-    with closing(SqliteStore(tmp_path / "run.db")), pytest.raises(UsageError, match="belongs to a store"):
+    with closing(SqliteStore(tmp_path / "run.db")), pytest.raises(UsageError, match="belongs to the store"):
         analysis.open(f"{tmp_path / 'run.db'}{end}")
 
 
@@ -293,7 +293,7 @@ def test_what_lies_beside_a_store_is_not_opened(tmp_path: Path, end: str) -> Non
 def test_a_link_to_what_lies_beside_a_store_of_this_process_is_not_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to(tmp_path / "run.db-shm")
 
-    with closing(SqliteStore(tmp_path / "run.db")), pytest.raises(UsageError, match="belongs to a store"):
+    with closing(SqliteStore(tmp_path / "run.db")), pytest.raises(UsageError, match="belongs to the store"):
         analysis.open(tmp_path / name)
 
 

@@ -98,7 +98,7 @@ def test_the_state_is_shown_with_its_hash(command: Command, done: dict[str, Ende
         ("replay --speed max --harness other", "no harness 'other'"),
         ("replay --speed 0", "expected a number above 0, or max, was '0'"),
         ("replay --speed max missing.jsonl", "missing.jsonl cannot be read"),
-        (f"rejudge buying {HERE}:running", "wanted to run something"),
+        (f"rejudge buying {HERE}:running", "tried to run something"),
         (f"rejudge buying {HERE}:nothing", "has no 'nothing'"),
         (f"rejudge buying {HERE}:number", "expected a function of a step"),
         ("rejudge buying guardrails", "give it with --file"),

@@ -69,7 +69,7 @@ async def test_orders_take_effect_and_to_repeat_them_changes_nothing(store: Path
         ("POST", "/harnesses/nobody/pause", 404, "expected one of a"),
         ("POST", "/harnesses/..%2F..%2Fetc/pause", 400, "expected letters, digits"),
         ("POST", "/harnesses/%1b%5b31m/pause", 400, "expected letters, digits"),
-        ("POST", "/harnesses/a/kill", 404, "is not here"),
+        ("POST", "/harnesses/a/kill", 404, "does not exist"),
         ("GET", "/harnesses/a/stop", 405, "expected POST"),
         ("DELETE", "/status", 405, "expected GET"),
         ("POST", "/harnesses/a/stop?grace_s=nan", 400, "expected a number of seconds"),
@@ -187,7 +187,7 @@ async def test_an_address_that_is_taken_is_said_and_the_run_goes_on(store: Path,
         outcome = await orchestrator.start(Scripted(quick, until=2), name="a").wait()
 
     assert outcome.ok
-    assert f"metrics: 127.0.0.1:{port} cannot be listened at" in capfd.readouterr().err
+    assert f"metrics: cannot listen on 127.0.0.1:{port}: " in capfd.readouterr().err
 
 
 async def test_without_the_extra_the_run_goes_on_with_a_word(
@@ -338,7 +338,7 @@ def test_a_program_of_somebody_else_is_not_asked(store: Path, monkeypatch: pytes
     with open_socket(store, "abc"):
         monkeypatch.setattr("orchestrator.control.control_client.user_of", lambda connected: os.geteuid() + 1)
 
-        with pytest.raises(UsageError, match="another user listens there"):
+        with pytest.raises(UsageError, match="another user is listening there"):
             order(store, "a", "stop")
 
 

@@ -340,7 +340,7 @@ async def test_a_fork_within_the_store_of_any_reader_is_made_at_its_path(tmp_pat
 
     with closing(SqliteReader(path)) as reader:
         made = fork(cast(Any, OtherReader(reader, path)), "buying", 2, to="other")
-        with pytest.raises(UsageError, match="can only be read: expected a store, or a path"):
+        with pytest.raises(UsageError, match="is read-only: expected a store, or a path"):
             fork(cast(Any, OtherReader(reader, None)), "buying", 2, to="third")
 
     assert (made.name, len(read(path, "other"))) == ("other", 2)

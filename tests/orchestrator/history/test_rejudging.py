@@ -126,7 +126,7 @@ async def test_a_judge_that_would_run_something_is_refused(act: Callable[[], Any
                 return "fine"
             raise
 
-    with pytest.raises(UsageError, match="wanted to run something"):
+    with pytest.raises(UsageError, match="tried to run something"):
         await rejudged(await bought(1), judge)
 
 
@@ -138,7 +138,7 @@ async def test_a_program_started_by_way_of_trio_or_of_a_thread_is_refused_too() 
         return await trio.to_thread.run_sync(lambda: subprocess.run(["true"], check=True))
 
     for judge in (by_trio, by_thread):
-        with pytest.raises(UsageError, match="wanted to run something"):
+        with pytest.raises(UsageError, match="tried to run something"):
             await rejudged(await bought(1), judge)
 
 

@@ -237,5 +237,5 @@ async def test_a_store_that_this_process_writes_is_no_log_whatever_it_is_called(
     with closing(SqliteStore(tmp_path / "run.db")) as store:
         claim(store, "one")
         assert [record.seq async for record in replay(link)] == [record.seq for record in store.records(limit=9)]
-        with pytest.raises(UsageError, match="belongs to a store"):
+        with pytest.raises(UsageError, match="belongs to the store"):
             await anext(replay(beside))

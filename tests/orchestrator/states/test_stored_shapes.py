@@ -239,4 +239,4 @@ def test_generic_classes_and_unions_with_anything_are_not_refused(state: Any, cl
 def test_a_field_that_a_generic_class_lacks_is_named() -> None:
     (fault,) = faults_in({"item": 1, "lid": 2}, Box[int])
 
-    assert str(fault) == "lid is stored, Box has no such field"
+    assert str(fault) == "lid is stored, but Box has no such field"

@@ -97,7 +97,7 @@ def test_an_effect_that_nobody_saw_the_end_of_is_an_error_below_its_attempt() ->
 
     effect, attempt = told
     assert (effect.parent_id, effect.attributes["orchestrator.effect.outcome"]) == (attempt.span_id, "unknown")
-    assert effect.error == "unknown: its attempt ended in the middle of it"
+    assert effect.error == "unknown: its attempt ended before it did"
     assert (effect.start_us, effect.end_us) == (2 * SECOND, 5 * SECOND)
 
 

@@ -98,8 +98,8 @@ async def test_an_exporter_that_fails_hurts_nothing_and_what_it_lost_is_counted(
 
     told = capfd.readouterr().err
     assert [one.current_step for one in store.harnesses()] == [3]
-    assert "traces: 8 spans were not taken" in told
-    assert told.count("has not taken spans") == 1
+    assert "traces: 8 spans were not accepted" in told
+    assert told.count("did not accept spans") == 1
 
 
 async def test_an_exporter_that_hangs_holds_nobody_up(
