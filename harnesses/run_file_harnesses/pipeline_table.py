@@ -79,7 +79,7 @@ def read_harness(
     readers: dict[str, Reader] = {**_READERS, "memory": partial(_read_memory, harness=name)}
     if memory is not None and memory is not False:
         table["memory"] = memory
-    arguments = read_arguments(PipelineHarness, table, "", problems, readers=readers, without=_WITHOUT)
+    arguments = read_arguments(PipelineHarness, table, "", problems, readers=readers, without=_WITHOUT, own=("deeds",))
     if arguments is not None and deeds is not None:
         if "tasks" in table and table["tasks"] != "each-stage":
             problems.add("deeds", "expected them in the tasks, which are named here; move them there")

@@ -15,6 +15,8 @@ from orchestrator.cli.run.ready_made import READY_MADE
 from orchestrator.cli.run.supervisor_tables import PoolTable, SupervisorTable
 from orchestrator.restart import Backoff
 from tests import ROOT
+from tests.docs.run_file_keys import KeyDoc, described
+from tests.docs.tables import rows
 
 PAGE = ROOT / "docs" / "reference" / "run-file.md"
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
@@ -43,13 +45,22 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     **{key: _without_own(names) for key, names in coding_table.KEYS.items()},
     **{key: _without_own(names) for key, names in pipeline_table.KEYS.items()},
 }
+TITLES = {"the file": "At the top of the file"}
 assert set(READY_MADE) <= set(KEYS)
 
 
 def tables() -> str:
     """Return the part of the page that is generated."""
-    rows = [f"| `{where}` | {', '.join(f'`{key}`' for key in keys)} |\n" for where, keys in KEYS.items()]
-    return "".join([BEGIN, "| where | keys |\n|---|---|\n", *rows, END])
+    parts = [BEGIN]
+    for where, keys in KEYS.items():
+        table = rows(("key", "type", "default", "meaning"), (_row(described(where, key)) for key in keys))
+        parts += [f"\n### {TITLES.get(where, f'`{where}`')}\n\n", *(f"{line}\n" for line in table)]
+    return "".join([*parts, "\n", END])
+
+
+def _row(key: KeyDoc) -> tuple[str, ...]:
+    meaning = key.meaning[:1].upper() + key.meaning[1:]
+    return f"`{key.name}`", key.type, f"`{key.default}`" if key.default else "", meaning
 
 
 def page() -> str:
