@@ -1,4 +1,4 @@
-"""What a harness is, and the ready-made ones. Nothing here knows who runs it."""
+"""The harness base class and the ready-made harnesses. This package does not depend on the orchestrator."""
 
 from harnesses.agent import Agent, AgentRun
 from harnesses.base import BaseHarness

@@ -1,9 +1,9 @@
-"""Agents: what a harness asks to decide or act within a step, and which limits of a budget hold for them.
+"""Agents: named async functions that a harness calls within a step, and the budget limits that apply to them.
 
     steps, turns, working_time_s    for every agent: the harness counts them itself
     tokens, tool_calls, money       for agents that report them: `Agent.reports`
 
-The law: a limit that would hold nothing is refused before anything is started.
+Invariant: a limit that cannot be enforced is refused before anything starts.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from harnesses.step import Constraints, InputT, LoadedContext, OutputT, StateT, 
 
 @frozen(kw_only=True, eq=False)
 class AgentRun(Generic[StateT, InputT]):
-    """Everything an agent is told for one turn."""
+    """The arguments of one agent call."""
 
     input: InputT
     context: LoadedContext[StateT]
-    """State, recent steps and knowledge of the harness that asks."""
+    """State, recent steps and knowledge of the calling harness."""
     step_number: int
-    """The number of the step being made."""
+    """The number of the step in progress."""
     step_history: Sequence[Step[Any, Any]] = ()
     """The recent steps, oldest first; `run_agent` bounds them by `max_context_steps`."""
     constraints: Constraints = field(factory=no_constraints)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether an agent was told the same; whoever listens to it is no part of that."""
+        """Return whether two runs carry the same input and context; their listeners are not compared."""
         if not isinstance(other, AgentRun):
             return NotImplemented
         return all(getattr(self, each.name) == getattr(cast(object, other), each.name) for each in fields(AgentRun))
 
     def log(self, line: str) -> None:
-        """Have a line of output recorded, and shown in the log, while the step is being made."""
+        """Record a line of output while the step is in progress, and show it in the log."""
 
     def charge(self, usage: Usage, *, thread: str = "") -> None:
-        """Report what was used since the last report: it is charged at once, and at a limit the agent is cancelled.
+        """Report usage since the last report: it is charged at once, and the agent is cancelled when a limit is reached.
 
         Args:
-            thread: a conversation that is known by this name wherever it goes on, whose total `usage` is. What was charged
-                for it before is not charged again.
+            thread: id of a conversation that outlives this call; `usage` is then its running total, and only what has not been
+                charged for it yet is charged.
         """
 
 
 @frozen(kw_only=True, eq=False)
 class _HeardRun(AgentRun[StateT, InputT]):
-    """One whose lines and reports somebody listens to."""
+    """An agent run with listeners for its output lines and usage reports."""
 
     heard_by: Callable[[str], None] | None = field(repr=False)
     charged_by: Callable[..., None] | None = field(repr=False)
@@ -70,11 +70,11 @@ class Agent(Generic[StateT, InputT, OutputT]):
     """A named async function of one `AgentRun`.
 
     Args:
-        run: is awaited once for each call of `Agent.run`; its error is the caller's.
-        name: for logs and records.
-        is_complete: asked by `Agent.is_complete`; without one the answer is no.
-        reports: of `tokens`, `tool_calls` and `money`, what it reports by `AgentRun.charge`, or as the `usage` of its answer.
-            A limit on any other is refused for it when its harness is started.
+        run: awaited once for each call of `Agent.run`; its exceptions propagate to the caller.
+        name: shown in logs and records.
+        is_complete: called by `Agent.is_complete`; without it the answer is False.
+        reports: which of `tokens`, `tool_calls` and `money` the agent reports through `AgentRun.charge`, or as the `usage` of
+            its answer. A limit on any other is refused when the harness starts.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Agent(Generic[StateT, InputT, OutputT]):
         reports: Iterable[str] = (),
     ) -> None:
         self.reports = checked_reports(name, reports)
-        """The limits of a budget that can be held for it, because it reports what it uses."""
+        """The budget limits that can be enforced for this agent, because it reports its usage of them."""
         self._run = run
         self.name = name
         self._is_complete = is_complete
@@ -105,11 +105,11 @@ class Agent(Generic[StateT, InputT, OutputT]):
         log: Callable[[str], None] | None = None,
         charge: Callable[..., None] | None = None,
     ) -> OutputT:
-        """Run the agent once and return what it answers.
+        """Run the agent once and return its answer.
 
         Args:
-            log: gets its lines of output.
-            charge: gets what it reports to have used; see `AgentRun.charge`.
+            log: called with each line of output.
+            charge: called with each usage report; see `AgentRun.charge`.
         """
         told: dict[str, Any] = {
             "input": input,
@@ -125,19 +125,19 @@ class Agent(Generic[StateT, InputT, OutputT]):
         )
 
     async def answer(self, run: AgentRun[StateT, InputT]) -> OutputT:
-        """Run the agent once with what another was told: for agents that have others do their work."""
+        """Run the agent with an existing `AgentRun`: for agents that delegate to other agents."""
         return await self._run(run)
 
     def is_complete(self, state: StateT) -> bool:
-        """Return whether the agent regards its work on `state` as done."""
+        """Return whether the agent considers its work on `state` done."""
         return bool(self._is_complete(state)) if self._is_complete is not None else False
 
 
 def checked_reports(name: str, reports: Iterable[str]) -> frozenset[str]:
-    """Return what an agent says that it reports.
+    """Validate the `reports` of an agent and return them.
 
     Raises:
-        HarnessMisuse: something of it cannot be reported.
+        HarnessMisuse: a name is not reportable.
     """
     given = frozenset((reports,) if isinstance(reports, str) else reports)
     if unknown := given - REPORTABLE:
@@ -147,14 +147,14 @@ def checked_reports(name: str, reports: Iterable[str]) -> frozenset[str]:
 
 
 def unheld(agents: Iterable[Agent[Any, Any, Any]], budget: Budget) -> str:
-    """Return why a budget cannot be held for one of the agents; empty if it can be for all of them."""
+    """Return why a budget cannot be enforced for one of the agents; empty if it can be for all."""
     limited = [name for name in FIELDS if name in REPORTABLE and getattr(budget, name) is not None]
     for agent in agents if limited else ():
         reports = getattr(agent, "reports", frozenset[str]())
         if missing := [name for name in limited if name not in reports]:
             return (
-                f"its budget of {', '.join(missing)} cannot be held: expected agents that report what they use of it, "
+                f"its budget of {', '.join(missing)} cannot be enforced: expected agents that report their usage of it, "
                 f"got {agent.name!r:.100}, which reports {', '.join(sorted(reports)) or 'nothing'}; "
-                "limit turns, steps or time instead; of an agent of your own that reports it or uses none, say so by `reports`"
+                "limit turns, steps or time instead, or set `reports` on your own agent if it reports it or uses none"
             )
     return ""

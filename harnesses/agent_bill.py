@@ -1,11 +1,12 @@
-"""What one call of an agent costs: its reports are charged as they come, and at a limit it is stopped.
+"""The bill of one agent call: usage reports are charged as they arrive, and the agent is stopped at a limit.
 
     agent ──charge()──► bill ──one report at a time──► charger ──► the books, on disk ──over a limit──► cancel scope
     tool ──count_call()─┘
 
-The laws: what was charged is on disk before the call returns; an agent that is over a limit does not answer, also if it has
-caught its cancellation; at most one report is under way, those that come meanwhile are added up; and tool calls that are both
-counted and reported are charged once: the larger number of the two. Those in the total of a conversation are charged besides.
+Invariants: what was charged is on disk before the call returns. An agent that is over a limit returns no answer, even if it
+has caught its cancellation. At most one report is in flight; reports that arrive meanwhile are added up. Tool calls that are
+both counted and reported are charged once, as the larger of the two numbers; those within the total of a conversation are
+charged in addition.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from harnesses.errors import BudgetExhausted, HarnessMisuse
 AnswerT = TypeVar("AnswerT")
 _current: ContextVar[Bill | None] = ContextVar("harnesses.agent_bill", default=None)
 _MOST_THREADS = 64
-"""Conversations of one call whose totals wait to be charged at the same time; a total of any beyond is charged in full."""
+"""Conversations per call whose totals may wait to be charged at the same time; totals of further ones are charged in full."""
 
 
 class Charger(Protocol):
-    """Where the reports of agents are charged: in every pool of a harness's chain, and to its agents' own."""
+    """Charges the usage reports of agents to every budget pool of a harness's chain, and to the agent's own account."""
 
     def charge_soon(
         self,
@@ -43,26 +44,27 @@ class Charger(Protocol):
         thread: str = "",
         settled: Collection[str] = (),
     ) -> Awaitable[object]:
-        """Charge a report, without waiting; return what to await until it is on disk.
+        """Charge a report without waiting; return an awaitable that completes when it is on disk.
 
         Args:
-            then: is called with what was charged, before anyone who awaits goes on.
-            turns: calls of the agent that are counted with it.
+            then: called with what was charged, before the awaitable completes.
+            turns: agent calls to charge with it.
         """
         ...
 
     def watch(self, stop: Callable[[str], None]) -> Callable[[], None]:
-        """Have `stop` called with the reason when a pool of the chain is spent by another; return what ends that."""
+        """Call `stop` with the reason when another spender exhausts a pool of the chain; return a function that ends the
+        watch."""
         ...
 
 
 class Bill:
-    """The bill of one call of an agent.
+    """Collects and charges the usage of one agent call.
 
     Args:
-        settled: fields that the harness settles itself, by `spending`.
-        why_no_call: says why no tool call is left, empty if one is; None if they are not limited. Where they are, each that
-            is counted waits until it is charged.
+        settled: fields that the harness settles itself, through `spending`.
+        why_no_call: returns why no tool call is left, empty if one is; None if tool calls are not limited. When it is set,
+            each counted call waits until it is charged.
     """
 
     def __init__(
@@ -74,11 +76,11 @@ class Bill:
         why_no_call: Callable[[], str] | None = None,
     ) -> None:
         self.scope = trio.CancelScope()
-        """The call of the agent; cancelled when a limit is reached."""
+        """The scope around the agent call; cancelled when a limit is reached."""
         self.usage = UNUSED
-        """What was charged."""
+        """Total usage charged so far."""
         self.over = ""
-        """Why the agent was stopped."""
+        """Why the agent was stopped; empty while it may go on."""
         self.has_reported = False
         """Whether the agent itself has reported anything."""
         self._why_no_call = why_no_call
@@ -97,18 +99,18 @@ class Bill:
 
     @property
     def is_told(self) -> bool:
-        """Whether anything is known of what the agent used: it has reported, or its tools are counted."""
+        """Whether the agent's usage is known: it has reported, or its tool calls are counted."""
         return self.has_reported or self._calls_counted > 0
 
     def charge(self, usage: Usage, *, thread: str = "") -> None:
-        """Charge what was used since the last report; with a `thread`, the total of that conversation."""
+        """Charge usage since the last report; with a `thread`, the total of that conversation."""
         self.has_reported = True
         if not thread:
             usage = evolve(usage, tool_calls=self._new_calls(told=usage.tool_calls))
         self._add(usage, thread)
 
     async def count_call(self) -> None:
-        """Charge a tool call that is about to be made; where none is left, it is refused and not charged.
+        """Charge a tool call that is about to be made, or refuse it uncharged if none is left.
 
         Raises:
             BudgetExhausted: a limit is reached; the call must not be made.
@@ -126,7 +128,7 @@ class Bill:
             raise BudgetExhausted(self.over)
 
     def _new_calls(self, *, counted: int = 0, told: int = 0) -> int:
-        """Return how many tool calls are new, of those that were counted and those that the agent tells of."""
+        """Add counted and reported tool calls; return by how many the larger of the two totals has grown."""
         before = max(self._calls_counted, self._calls_told)
         self._calls_counted += counted
         self._calls_told += told
@@ -141,19 +143,19 @@ class Bill:
             self._send()
 
     def stop(self, why: str) -> None:
-        """Stop the agent: a limit is reached."""
+        """Stop the agent because a limit is reached."""
         self.over = self.over or why
         self.scope.cancel()
 
     def watch(self) -> Callable[[], None]:
-        """Have the agent stopped too when another spends what is left; return what ends that."""
+        """Stop the agent when another spender exhausts a shared pool; return a function that ends the watch."""
         return self._charger.watch(self.stop)
 
     async def settle(self) -> None:
-        """Return when all that was reported is on disk. No cancellation ends the wait.
+        """Wait until all reports are on disk. The wait is shielded from cancellation.
 
         Raises:
-            OrchestratorError: it could not be recorded.
+            OrchestratorError: a report could not be recorded.
         """
         with trio.CancelScope(shield=True):
             while self._under_way is not None:
@@ -186,11 +188,11 @@ class Bill:
 
 
 async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared: bool = True) -> AnswerT:
-    """Return what `ask` returns, when all that was reported meanwhile is charged.
+    """Call the agent through `ask` and return its answer once all its reports are charged.
 
     Args:
         ask: calls the agent, with `bill.charge` for its reports.
-        is_shared: whether others spend from the same pools, and may bring them to their limits.
+        is_shared: whether others spend from the same pools, and may exhaust them.
 
     Raises:
         BudgetExhausted: a limit was reached; the agent was stopped.
@@ -223,18 +225,19 @@ async def billed(bill: Bill, ask: Callable[[], Awaitable[AnswerT]], *, is_shared
 
 
 def current_bill() -> Bill | None:
-    """Return the bill of the agent that is being asked; None if nobody charges."""
+    """Return the bill of the agent call in progress; None if usage is not charged."""
     return _current.get()
 
 
 def check_held(till: BudgetAccount, agent: Agent[Any, Any, Any], *, has_answered: bool = False) -> None:
-    """Make sure that every limit which an agent could exceed can be held for it, or is reserved around this, by `spending`.
+    """Check that every limit an agent could exceed is enforceable for it, or covered by a surrounding `spending` block.
 
     Args:
-        has_answered: whether it has answered without a report. Before that, an agent that declares none may yet report.
+        has_answered: whether it has answered without a report. Before that, an agent that declares no `reports` may still
+            report.
 
     Raises:
-        HarnessMisuse: one cannot be.
+        HarnessMisuse: a limit is not enforceable.
     """
     if getattr(agent, "reports", None) or has_answered:
         reserved = dict.fromkeys(settled_here())
@@ -243,10 +246,10 @@ def check_held(till: BudgetAccount, agent: Agent[Any, Any, Any], *, has_answered
 
 
 def check_left(till: BudgetAccount, agent: Agent[Any, Any, Any]) -> None:
-    """Make sure that something is left of all that an agent is going to report.
+    """Check that some of everything the agent reports is left in the budget.
 
     Raises:
-        BudgetExhausted: nothing is.
+        BudgetExhausted: one limit is used up.
     """
     wanted = getattr(agent, "reports", frozenset[str]()) - settled_here()
     if wanted and (why := spent_up(till.accounts(), wanted)):
@@ -254,14 +257,14 @@ def check_left(till: BudgetAccount, agent: Agent[Any, Any, Any]) -> None:
 
 
 def calls_limit(till: BudgetAccount | None) -> Callable[[], str] | None:
-    """Return what says why no tool call is left, empty while one is; None if they are not limited, or are reserved."""
+    """Return a function that tells why no tool call is left (empty while one is); None if they are unlimited or reserved."""
     if till is None or "tool_calls" in settled_here() or limits(till).tool_calls is None:
         return None
     return lambda: spent_up(till.accounts(), ("tool_calls",))
 
 
 def takes_charge(agent: Agent[Any, Any, Any]) -> bool:
-    """Return whether an agent can be told where to report what it uses: a `run` of its own may not take that."""
+    """Return whether an agent accepts the `charge` argument: an overridden `run` may not take it."""
     run: Any = getattr(type(agent), "run", None)
     return run is vars(Agent)["run"] or _takes_charge(run or getattr(agent, "run", None))
 

@@ -1,6 +1,6 @@
-"""`BaseHarness`: a long-running loop that its author writes as one async generator.
+"""`BaseHarness`: the base class of every harness, a long-running loop written as one async generator.
 
-The law: `execute()` is not resumed after a `yield` until the step is recorded; `current_step` and `step_history` show
+Invariant: `execute()` is not resumed after a `yield` until the step is recorded; `current_step` and `step_history` contain
 recorded steps only.
 """
 
@@ -45,12 +45,12 @@ AnswerT = TypeVar("AnswerT")
 
 
 _KINDS = {"coroutine": "a coroutine: it has no `yield`", "generator": "a plain generator: write `async def`"}
-"""What an `execute()` is that is no async generator, by the type of what it returns."""
+"""Descriptions of an `execute()` that is not an async generator, by the type of its return value."""
 _OF_CONFIG = frozenset({"initial_state", "max_context_steps", "constraints"})
 
 
 class _Look(Generic[AnswerT]):
-    """A property that gives way to an attribute of the same name: harnesses have had theirs before these came."""
+    """A property that an instance attribute of the same name overrides, so that harnesses written before it keep working."""
 
     def __init__(self, look: Callable[[Any], AnswerT]) -> None:
         self._look = look
@@ -61,24 +61,24 @@ class _Look(Generic[AnswerT]):
 
 
 class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
-    """Extend it and write `execute()`.
+    """Base class of harnesses: subclass it and write `execute()`.
 
     Args:
-        initial_state: the state before the first step; detached, so the caller's object is never touched. A harness that
-            is resumed from a store starts from the state stored there instead. Or a `HarnessConfig`: then `initial_state`,
-            `max_context_steps` and `constraints` are taken from it, and it may set nothing else.
-        max_context_steps: how many recent steps agents get to see.
-        constraints: limits handed to the agents.
+        initial_state: the state before the first step; copied, so the caller's object is never changed. A harness resumed from
+            a store starts from the stored state instead. Or a `HarnessConfig` that sets only `initial_state`,
+            `max_context_steps` and `constraints`.
+        max_context_steps: how many recent steps agents see.
+        constraints: limits passed to the agents.
     """
 
     accepts: ClassVar[tuple[type, ...]] = ()
-    """The types of messages that it takes; any value if none is named."""
+    """Message types the harness accepts; empty for any."""
     mailbox_limit: ClassVar[int | None] = None
-    """How many messages may wait for it; any number if None, for they wait on disk."""
+    """Most messages that may wait in the mailbox; None for no limit, since they wait on disk."""
     runs_as: str | None = None
-    """The name it runs under, while somebody else than its author has charge of it."""
+    """The durable name while an orchestrator runs the harness; None otherwise."""
     unawaited_calls: Calls = Calls()
-    """The calls of its own methods, such as `send`, that were not awaited: the next `yield` is refused."""
+    """Calls of awaitable methods such as `send` that were not awaited; if there are any, the next `yield` is refused."""
     _runtime: Runtime | None = None
     _task: Task | None = None
 
@@ -112,24 +112,24 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @abstractmethod
     def execute(self) -> AsyncIterator[StepYield[InputT, OutputT] | tuple[InputT, OutputT]]:
-        """Yield `(input, output)` for each step. An async generator.
+        """Yield `(input, output)` for each step. Write it as an async generator.
 
-        It is called anew at each start and restart, with `self.state` as of the last recorded step: derive everything from
-        `self.state`, for local variables do not survive. A change of the state that is not followed by a `yield` did not
-        happen. A `yield` returns when the step is recorded.
+        It is called anew at each start and restart, with `self.state` as of the last recorded step. Derive everything from
+        `self.state`: local variables do not survive. A state change that is not followed by a `yield` is lost. A `yield`
+        returns when the step is recorded.
         """
 
     def is_complete(self) -> bool:
-        """Return whether the work is done. Asked after each recorded step, so at least one step is made."""
+        """Return whether the work is done. Called after each recorded step, so at least one step is made."""
         return False
 
     def reopens(self) -> bool:
-        """Return whether there is more to do, although it was completed. Asked when a completed harness is started again."""
+        """Return whether a completed harness has more to do. Called when it is started again."""
         return False
 
     @property
     def state(self) -> StateT:
-        """The current state, read-only: changing what you get raises `HarnessMisuse`; use `update_state`."""
+        """The current state, read-only: mutating it raises `HarnessMisuse`; use `update_state`."""
         try:
             return self._state.state
         except AttributeError:
@@ -138,7 +138,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @property
     def current_step(self) -> int:
-        """The number of the last recorded step; 0 before the first. While a step is being made, still the last one's."""
+        """The number of the last recorded step; 0 before the first. It does not change while the next step is in progress."""
         return self._state.steps
 
     @property
@@ -150,7 +150,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         """Replace the state by `change(state)`; see `PersistentState.update_state`.
 
         Args:
-            summary: a sentence about the change, kept with the step. One that begins with `! ` is shown to whoever watches.
+            summary: a sentence about the change, stored with the step. One that begins with `! ` is shown to the operator.
         """
         try:
             self._state.update_state(change, summary=summary)
@@ -165,25 +165,28 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         return self._state.load_context()
 
     def know(self, knowledge: Mapping[str, object]) -> None:
-        """Have agents told this, too, from now on: the `relevant_knowledge` of their context. Data, never instructions.
+        """Set the `relevant_knowledge` that agents receive in their context from now on. It is data, never instructions.
 
-        It is no part of the state: a harness that is started again begins with none.
+        It is not part of the state: a restarted harness begins with none.
         """
         self._state.knowledge = MappingProxyType(dict(detach(knowledge)))
 
     def asked_agents(self) -> Sequence[Agent[Any, Any, Any]]:
-        """Return the agents that it asks by `run_agent`, as far as it knows them beforehand: a limit that cannot be held for
-        one of them is refused when the harness is started. None of those that `execute()` chooses, or charges itself."""
+        """Return the agents that the harness will call through `run_agent`, as far as they are known in advance.
+
+        A budget limit that cannot be enforced for one of them is refused at start. Leave out agents that `execute()` chooses
+        at run time, or whose usage it charges itself.
+        """
         return ()
 
     async def run_agent(self, agent: Agent[StateT, AskT, AnswerT], input: AskT) -> AnswerT:
-        """Ask `agent`, telling it this harness's context, the number of the step being made and the constraints.
+        """Call `agent` with this harness's context, the number of the step in progress and the constraints.
 
-        What it reports while it works is charged to the budget at once, except for what is reserved around this by `spending`.
+        Its usage reports are charged to the budget at once, except for amounts reserved by a surrounding `spending` block.
 
         Raises:
-            BudgetExhausted: a limit is reached; the agent was stopped, or not asked. Let it pass.
-            HarnessMisuse: a limit cannot be held for this agent, which does not report what it uses of it.
+            BudgetExhausted: a limit is reached; the agent was stopped, or not called. Do not catch it.
+            HarnessMisuse: a limit cannot be enforced, because the agent does not report its usage of it.
         """
         context = self.load_context()
         runtime = self._runtime
@@ -192,7 +195,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             check_held(till, agent)
             check_left(till, agent)
         if till is not None and limits(till).turns is not None:
-            # Charged before it is taken: then nobody holds a turn while they wait for something else.
+            # Charged before the call, so that a waiting agent never holds a reserved turn.
             async with Spending(till, Spend(turns=1)):
                 pass
         watch = None if runtime is None else runtime.control.watch
@@ -223,41 +226,41 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @property
     def max_context_steps(self) -> int:
-        """How many recent steps agents get to see."""
+        """How many recent steps agents see."""
         return self._state.max_context_steps
 
     def become_recorded(self) -> None:
-        """Let go of the run under way and of what was not recorded. For a copy, of which something is asked."""
+        """Detach from the current run and drop unrecorded changes. For a copy that is only inspected."""
         self._state = self._state.recorded()
         self._runtime = self._alone = self._task = None
 
     def rewind(self) -> None:
-        """Undo what was not recorded. For whoever runs the harness, between two attempts."""
+        """Undo unrecorded changes. Called by the runner between two attempts."""
         self._state.rewind()
 
     def restore(self, state: StateT, step: int, load: LoadSteps, *, whole: bool = False) -> None:
-        """Take up a recorded past; see `PersistentState.restore`. For whoever runs the harness, before an attempt."""
+        """Restore recorded state and history; see `PersistentState.restore`. Called by the runner before an attempt."""
         if self._task is not None:
             raise HarnessMisuse(f"{self._where()}: it runs already: expected a harness of its own for each name")
         self._state.restore(state, step, load, whole=whole)
 
     @final
     async def run(self, runtime: Runtime | None = None) -> Ending:
-        """Iterate `execute()` until it is exhausted, `is_complete()` is true or the harness is told to stop.
+        """Iterate `execute()` until it returns, `is_complete()` is true or the harness is stopped.
 
         Args:
-            runtime: the surroundings. Without one the harness runs alone and its steps are kept in memory.
+            runtime: the services the harness uses. Without one the harness runs alone and its steps are kept in memory.
 
         Raises:
-            HarnessMisuse: it runs already, or breaks a rule of the programming model.
-            NotReady: a program or package that it needs is not installed.
-            Exception: what `execute()` raised. Steps recorded before stay recorded.
+            HarnessMisuse: the harness is already running, or breaks a rule of the programming model.
+            NotReady: a program or package it needs is not installed.
+            Exception: raised by `execute()`. Steps recorded before it stay recorded.
         """
         self.check_made()
         if self._task is not None:
             raise HarnessMisuse(self._already_running())
         if runtime is None or (isinstance(runtime, LocalRuntime) and not runtime.control.attached):
-            # What is known of effects outlives a run: it may have crashed.
+            # Effect records outlive a run, which may have crashed.
             self._alone = runtime = runtime or LocalRuntime(type(self).__name__, after=self._alone)
             if runtime.till is not None and (why := unheld(self.asked_agents(), limits(runtime.till))):
                 raise HarnessMisuse(f"{self._where()}: {why}")
@@ -269,7 +272,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             if runtime.resumed and self._state.steps and self.is_complete():
                 return Ending.COMPLETED
             if runtime.governor is not None:
-                # A halt holds from one attempt to the next, and from one run to the next.
+                # A block imposed by the governor persists across attempts and runs.
                 runtime.governor.check()
             ending = await drive(self._generator(), runtime.control, StepLedger(self, self._state, runtime), runtime.meter)
             if ending is Ending.FINISHED:
@@ -288,7 +291,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             self._task = self._runtime = None
 
     def _check_ended(self, runtime: Runtime) -> None:
-        """Raise `HarnessMisuse` if `execute()` returned with something undone that the next step would have done."""
+        """Raise `HarnessMisuse` if `execute()` returned with messages or calls pending for a next step."""
         self.unawaited_calls.check()
         check_sent(runtime.mail.unsent)
 
@@ -304,7 +307,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         )
 
     def check_made(self) -> None:
-        """Raise `HarnessMisuse` if `BaseHarness.__init__` was never called. For whoever runs the harness."""
+        """Raise `HarnessMisuse` if `BaseHarness.__init__` was never called. For the code that runs the harness."""
         if not hasattr(self, "_state"):
             raise HarnessMisuse(_not_made(self))
 
@@ -314,13 +317,14 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         return f"{self._where()}: run() was called while it runs: expected one run at a time; make a second harness"
 
     def log(self, line: str, *, source: str = "") -> None:
-        """Have a line of output recorded, and shown in the log, while the step is being made. Does not wait.
+        """Record a line of output while the step is in progress, and show it in the log. Does not wait.
 
         Args:
-            source: whose it is. Of one step 10,000 lines are recorded; of the rest, how many there were.
+            source: what wrote the line, such as an agent's name. At most 10,000 lines per step are recorded, then only their
+                number.
 
         Raises:
-            HarnessMisuse: what is given is no text.
+            HarnessMisuse: the line or the source is not text.
         """
         if not isinstance(line, str) or not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             wrong = source if isinstance(line, str) else line
@@ -329,11 +333,11 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
             self._runtime.log(line, source)
 
     def attach(self, kind: str, value: object) -> None:
-        """Have something recorded beside the step being made, in one commit with it. Without a `yield` it did not happen.
+        """Record a value beside the step in progress, in the same commit. It is lost if no `yield` follows.
 
         Args:
             kind: `evidence`, `task` or `guardrail`.
-            value: an object that JSON can carry: a dict or an attrs class.
+            value: a dict or attrs instance that JSON can represent.
         """
         self._surroundings("attach").attach(attachment(kind, value))
 
@@ -349,26 +353,27 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         deadline_s: float | None = None,
         budget: Budget | None = None,
     ) -> str:
-        """Start another harness with the step being made; return its name. Without a `yield` it did not happen.
+        """Start another harness together with the step in progress; return its name. Nothing starts if no `yield` follows.
 
             self.start_child(Hedger, "EURUSD", name=f"{self.name}.hedger")
 
-        It runs beside this one, under the same supervisor and approval rules, charged to the budgets of this one too, and goes
-        on when this one ends. When the program is started again, it is started again with this one, until it is completed or
-        its `execute()` has returned. Called again with the same name and the same terms it changes nothing.
+        The child runs beside this harness, under the same supervisor and approval rules. Its spending is also charged to the
+        budgets of this harness. It keeps running when this harness ends, and is resumed together with it at the next start of
+        the program, until it is completed or its `execute()` has returned. A second call with the same name and the same
+        arguments does nothing.
 
         Args:
-            factory: a class, or a function annotated to return a harness, that another start of the program can import.
-            args: what it is called with: plain data, or values of the types that its parameters are annotated with.
-                They are stored as they are, secrets too: pass the name of one, and have the child look it up.
+            factory: a class, or a function annotated to return a harness, importable in the next run of the program.
+            args: positional arguments of the factory: plain data, or values of the types that its parameters are annotated
+                with. They are stored in clear text, so pass the name of a secret and have the child look it up.
             name: the durable identity, `[A-Za-z0-9][A-Za-z0-9._-]*`.
-            arguments: what it is called with by name.
+            arguments: keyword arguments of the factory.
             restart: `permanent`, `transient` or `temporary`.
-            deadline_s: seconds by which it must have ended, from each time that it is started.
-            budget: what it may spend by itself.
+            deadline_s: seconds after each start by which the child must have ended.
+            budget: the child's own budget.
 
         Raises:
-            HarnessMisuse: it cannot be started so.
+            HarnessMisuse: an argument is invalid.
         """
         order = ChildOrder(
             factory=factory,
@@ -384,18 +389,18 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         return self._surroundings("start_child").start_child(order)
 
     def spending(self, *, tokens: int = 0, money: Decimal = NOTHING.money, tool_calls: int = 0, turns: int = 0) -> Spending:
-        """Reserve what is about to be spent, the most that it can be, for the time of an `async with`.
+        """Reserve budget, as an upper bound, for the duration of an `async with` block.
 
             async with self.spending(tokens=2000, money=Decimal("0.05")) as spend:
                 answer = await ask_a_model(max_tokens=2000)
                 spend.settle(tokens=answer.tokens, money=answer.price)
 
-        It is on disk before the block is entered. What is not settled in the block is charged in full, also if the program
-        crashes in it. Waits for what other harnesses have reserved and may give back; so keep the block short, and wait for
-        none of them in it.
+        The reservation is on disk before the block is entered. Whatever is not settled in the block is charged in full, also
+        if the program crashes in it. Entering waits for other harnesses' reservations that may be given back, so keep the
+        block short and do not wait for another harness in it.
 
         Raises, on entering:
-            BudgetExhausted: there is no room for it. Let it pass: the outcome is then "budget spent".
+            BudgetExhausted: the budget is too small. Do not catch it: the outcome is then "budget spent".
         """
         most = Spend(turns=turns, tool_calls=tool_calls, tokens=tokens, money=money)
         runtime = self._surroundings("spending")
@@ -403,18 +408,18 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @_Look
     def budget(self) -> Budget:
-        """What is left to spend now: in its own budget and in all that it shares."""
+        """What is left to spend now, in the harness's own budget and in all shared ones."""
         till = self._surroundings("budget").till
         return UNLIMITED if till is None else left(till)
 
     @to_be_awaited
     async def sleep(self, seconds: float) -> None:
-        """Sleep on Trio's clock. Unlike `trio.sleep` it ends at once, cleanly, when the harness is told to stop."""
+        """Sleep on Trio's clock. Unlike `trio.sleep`, it ends at once and cleanly when the harness is stopped."""
         await self._surroundings("sleep").sleep(seconds)
 
     @to_be_awaited
     async def sleep_until(self, when: datetime | float) -> None:
-        """Sleep until a moment of the wall clock, which may be set meanwhile; return at once if it has passed.
+        """Sleep until a wall-clock time, following clock adjustments; return at once if it has passed.
 
         Args:
             when: an aware datetime, or seconds since 1970.
@@ -423,7 +428,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         await runtime.clock.sleep_until(parse_moment(when), runtime.sleep)
 
     def now(self) -> datetime:
-        """Return the time by the wall clock, in UTC. Under Trio's virtual clock it goes with that."""
+        """Return the wall-clock time, in UTC. With Trio's virtual clock it follows that clock."""
         return datetime.fromtimestamp(self._surroundings("now").clock.now(), UTC)
 
     def every(
@@ -435,19 +440,19 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         missed: Missed | str = Missed.SKIP,
         name: str = "",
     ) -> Every:
-        """Return an async iterator of ticks, numbered from 0, that goes on where it was after a crash and after a restart.
+        """Return an async iterator of ticks, numbered from 0, that continues after a crash or restart where it left off.
 
-        A tick counts as used with the step that follows it: after a crash before that it comes again, for as long as its
-        period lasts.
+        A tick is consumed by the step that follows it; after a crash before that, it is delivered again if its period has not
+        yet passed.
 
         Args:
             period_s: seconds from tick to tick, without drift. Whole days keep the time of day in the anchor's time zone.
-            anchor: when tick 0 is due, an aware datetime: then ticks come at moments of the wall clock. Without it the first
-                one comes at once, and the others by Trio's clock.
-            jitter_s: each tick comes up to so many seconds late; the same ones after a restart.
-            missed: what becomes of ticks whose time has passed: `skip` drops them, `coalesce` gives one for all of them at
-                once, `catch_up` gives each of them at once.
-            name: what it is known by after a restart; needed to have two of the same period and anchor side by side.
+            anchor: when tick 0 is due, an aware datetime: ticks then follow the wall clock. Without it the first tick comes at
+                once and the others follow Trio's clock.
+            jitter_s: upper bound of the random delay of each tick, in seconds; the delays are the same after a restart.
+            missed: what to do with ticks whose time has passed: `skip` drops them, `coalesce` delivers one for all of them at
+                once, `catch_up` delivers each of them at once.
+            name: identity of the ticker across restarts; required if two have the same period and anchor.
         """
         runtime = self._surroundings("every")
         return Every(
@@ -465,64 +470,65 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
     async def receive(self, *kinds: type) -> Any:
         """Take the oldest message from this harness's mailbox, waiting for one.
 
-        The message counts as consumed with the next `yield`; after a crash before that it is delivered again. One whose sender
+        The message is consumed by the next `yield`; after a crash before that it is delivered again. A message whose sender
         waits for a reply is a `Request`.
 
         Args:
-            kinds: `Request`, or types of `accepts`: the oldest message of one of these is taken, the others stay in order.
+            kinds: `Request`, or types listed in `accepts`: take the oldest message of one of these; the others stay in order.
 
         Raises:
-            HarnessMisuse: there is none, and `execute()` has sent something that goes with the next `yield`: nobody can answer
-                it before. A task that it has started may wait.
+            HarnessMisuse: the mailbox is empty while `execute()` has unsent messages that go out with the next `yield`, so no
+                answer could arrive. A task started by the harness may wait.
         """
         mail = self._surroundings("receive").mail
         return await mail.receive(kinds, in_execute=current_task() is self._task)
 
     def receive_nowait(self, *kinds: type) -> Any:
-        """Take the oldest message from this harness's mailbox; see `receive`.
+        """Take the oldest message from this harness's mailbox without waiting; see `receive`.
 
         Raises:
-            trio.WouldBlock: there is none.
+            trio.WouldBlock: the mailbox is empty.
         """
         return self._surroundings("receive_nowait").mail.receive_nowait(kinds)
 
     @to_be_awaited
     async def send(self, to: str, message: object) -> None:
-        """Put a message, any value that JSON can carry, in the mailbox of the harness called `to`, with the next `yield`.
+        """Send a message, any value that JSON can represent, to the harness called `to`, with the next `yield`.
 
-        The message is sent exactly if the step is recorded. It is checked at once.
+        The message is sent exactly if the step is recorded. It is validated immediately.
 
         Raises:
-            UnknownHarness: there is no harness of that name; the error names those that there are.
-            MailboxFull: the mailbox has a limit, and no room.
-            HarnessMisuse: the other harness does not accept messages of that type.
-            Unstorable: JSON cannot carry it.
+            UnknownHarness: no harness has that name; the error lists the known ones.
+            MailboxFull: the recipient's mailbox is full.
+            HarnessMisuse: the recipient does not accept messages of that type.
+            Unstorable: JSON cannot represent it.
         """
         await self._surroundings("send").mail.send(to, message)
 
     @to_be_awaited
     async def ask(self, to: str, message: object, *, timeout_s: float = ASK_TIMEOUT_S, key: str = "") -> Any:
-        """Return what the harness called `to` replies to a message, as plain data.
+        """Send a request to the harness called `to` and return its reply, as plain data.
 
-        The request is on disk before it is waited for; the reply is consumed with the next `yield`. After a crash before that,
-        the same question in the same step is the same request: it is not handled again, and has the same reply. Two harnesses
-        that ask each other at once wait until their time is over.
+        The request is on disk before the wait starts; the reply is consumed by the next `yield`. After a crash before that,
+        the same question in the same step is the same request: it is not handled again and has the same reply. Two harnesses
+        that ask each other at the same time both wait until their timeouts.
 
         Args:
-            timeout_s: how long to wait. A reply that comes later is dropped.
-            key: makes questions of one step the same that differ; without it, the recipient and the message count.
+            timeout_s: seconds to wait. A later reply is dropped.
+            key: identity of the question within the step; by default the recipient and the message.
 
         Raises:
-            AskTimeout: there is no reply in time.
+            AskTimeout: no reply arrived in time.
             UnknownHarness, MailboxFull, HarnessMisuse, Unstorable: see `send`.
         """
         return await self._surroundings("ask").mail.ask(to, message, timeout_s, key)
 
     @to_be_awaited
     async def reply(self, request: Request, answer: object) -> None:
-        """Reply to a request with the next `yield`: exactly if the step is recorded.
+        """Reply to a request with the next `yield`; the reply is sent exactly if the step is recorded.
 
-        A crash before that delivers the request again. Of several replies to one request the first recorded one counts.
+        After a crash before that, the request is delivered again. If a request gets several replies, the first recorded one
+        counts.
         """
         self._surroundings("reply").mail.reply(request, answer)
         await checkpoint()
@@ -562,30 +568,31 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
         timeout_s: float | None = None,
         approval: Action | str | None = None,
     ) -> Any:
-        """Do an effect, an act on the world that must not happen twice, and return what came of it.
+        """Run an effect, an act on the world that must not happen twice, and return its result.
 
-        The intent is on disk before `function(*args)` is called, and the outcome after it, both with the step being made.
-        Called again with this key in the same step, also after a crash, it returns the recorded result.
+        The intent is on disk before `function(*args)` is called, and the outcome afterwards, both as part of the step in
+        progress. Called again with this key in the same step, also after a crash, it returns the recorded result.
 
         Args:
-            key: names the effect within this step.
-            function: does it. Raises `Refused` if it has certainly not happened; any other error, a timeout or a
-                cancellation leaves that open. What it returns is read back in its annotated return type.
-            args: are stored, and the same ones are expected when the effect is taken up again.
-            reconcile: is called with the key and the arguments to find out what became of an effect of unknown outcome;
+            key: identity of the effect within this step.
+            function: performs the effect. It raises `Refused` if the effect has certainly not happened; after any other error,
+                a timeout or a cancellation the outcome is unknown. The result is decoded to the annotated return type.
+            args: stored with the intent; when the effect is taken up again they must be the same.
+            reconcile: called with the key and the arguments to find out the outcome of an effect whose outcome is unknown;
                 returns `Confirmed(result)`, `NotDone()` or `Undecided(reason)`, or raises `Refused`.
-            idempotent: says that doing it again does no harm; then an unknown one is done again.
-            timeout_s: seconds after which the call is cancelled, and of unknown outcome.
-            approval: what a person has to approve first: an `Action`, or a category for these very arguments. While one is
-                waited for, no clock of the harness runs: neither its deadline nor that of its step.
+            idempotent: whether repeating the effect is harmless; if so, an effect of unknown outcome is run again.
+            timeout_s: seconds after which the call is cancelled; its outcome is then unknown.
+            approval: what needs human approval first: an `Action`, or a category for these arguments. All of the harness's
+                clocks (deadline, step timeout) stop while an approval is pending.
 
         Raises:
-            Refused: the world has said no, now or before.
-            ApprovalDenied: a person has; it is a `Refused`.
-            ApprovalExpired: nobody has answered in time. Let it pass: the harness is then blocked.
-            UnknownOutcome: nobody knows what became of it. Let it pass: the harness is then blocked until a person decides.
+            Refused: the effect was refused, now or in an earlier attempt.
+            ApprovalDenied: approval was denied; a subclass of `Refused`.
+            ApprovalExpired: no answer came in time. Do not catch it: the harness is then blocked.
+            UnknownOutcome: the outcome cannot be found out. Do not catch it: the harness is then blocked until a person
+                decides.
             Latched: the kill switch is on.
-            Exception: what the function raised, if it has not happened or is idempotent.
+            Exception: raised by the function, if the effect has not happened or is idempotent.
         """
         runtime = self._surroundings("once")
         needed = approval
@@ -607,13 +614,13 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @to_be_awaited
     async def approval(self, key: str, action: Action | str) -> Grant:
-        """Return when a person has approved an action that is no effect: that work may go on, that a result is good.
+        """Wait for human approval of an action that is not an effect, such as accepting a result.
 
-        Asked again with this key in the same step, also after a crash, it returns the same approval. See `once`.
+        Called again with this key in the same step, also after a crash, it returns the same approval. See `once`.
 
         Raises:
-            ApprovalDenied: a person has said no.
-            ApprovalExpired: nobody has answered in time. Let it pass: the harness is then blocked.
+            ApprovalDenied: a person denied it.
+            ApprovalExpired: no answer came in time. Do not catch it: the harness is then blocked.
         """
         runtime = self._surroundings("approval")
         check_key(key)
@@ -624,12 +631,12 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @to_be_awaited
     async def settle(self, key: str, reconcile: Reconcile) -> EffectOutcome:
-        """Find out what became of an effect of the step being made, without doing it; return its outcome.
+        """Find out the outcome of an effect of the step in progress, without running it, and return it.
 
-        `reconcile` gets the arguments as they are on disk, as plain data: a `Decimal` is text.
+        `reconcile` gets the arguments as stored, as plain data: a `Decimal` is text.
 
         Raises:
-            UnknownOutcome: `reconcile` does not know either.
+            UnknownOutcome: `reconcile` cannot tell either.
         """
         runtime = self._surroundings("settle")
         try:
@@ -639,17 +646,17 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
     @_Look
     def effects(self) -> tuple[Effect, ...]:
-        """What is on record of the effects of the step being made, from this attempt and from those that crashed."""
+        """Recorded effects of the step in progress, from this attempt and from those that crashed."""
         return self._surroundings("effects").effects.known()
 
     @_Look
     def stopping(self) -> bool:
-        """Whether it is to stop: after the step being made there is no other."""
+        """Whether the harness is being stopped: the step in progress is the last one."""
         return self._surroundings("stopping").control.stopping
 
     @_Look
     def name(self) -> str:
-        """The durable name it runs under; the name of its class while it does not run."""
+        """The durable name while the harness runs; otherwise the name of its class."""
         return self._runs_as()
 
     def _surroundings(self, verb: str) -> Runtime:
@@ -665,7 +672,7 @@ class BaseHarness(ABC, Generic[StateT, InputT, OutputT]):
 
 
 def _check_config(config: HarnessConfig[Any], name: str) -> None:
-    """Refuse what only a run file, or `Orchestrator.start`, can act upon: here it would be lost without a word."""
+    """Refuse config fields that only a run file or `Orchestrator.start` can apply: here they would be silently ignored."""
     given = (field for field in fields(HarnessConfig) if field.name not in _OF_CONFIG)
     plain = HarnessConfig[Any](initial_state=None)
     others = [field.name for field in given if getattr(config, field.name) != getattr(plain, field.name)]

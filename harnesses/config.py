@@ -1,4 +1,4 @@
-"""What is said of a harness that is to be started: by a run file, or by the harness that starts it. Values."""
+"""Configuration of a harness to be started, by a run file or by a parent harness. Values only."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ class HarnessConfig(Generic[StateT]):
     name: str = ""
     """The durable identity: `[A-Za-z0-9][A-Za-z0-9._-]*`."""
     harness: str = ""
-    """Where the class, or a function that makes the harness, is found: `package.module:attribute`."""
+    """Import path of the class, or of a function that makes the harness: `package.module:attribute`."""
     max_context_steps: int = 10
-    """How many recent steps agents get to see."""
+    """How many recent steps agents see."""
     constraints: Constraints = field(factory=no_constraints)
     arguments: Mapping[str, object] = field(factory=dict[str, object])
-    """What else the class or function is called with, by the names of its parameters."""
+    """Further keyword arguments of the class or function."""
     restart: str = "transient"
-    """`permanent`, `transient` or `temporary`, as in OTP."""
+    """Restart policy: `permanent`, `transient` or `temporary`, as in OTP."""
     step_timeout_s: float | None = None
     deadline_s: float | None = None
     approve: str = ""
-    """Where a function is found that says which of its effects need a person's approval: `package.module:attribute`. It gets
-    key and arguments, and returns an `Action`, a category, or None."""
+    """Import path, `package.module:attribute`, of a function that decides which effects need human approval. It is called with
+    key and arguments and returns an `Action`, a category, or None."""
 
 
 @frozen(kw_only=True)
 class ChildOrder:
-    """The harness that is to be started, and on what terms."""
+    """A child harness to start, and its terms."""
 
     factory: Callable[..., object]
-    """A class, or a function that makes the harness, that another start of the program can import."""
+    """A class, or a function that makes the harness, importable in the next run of the program."""
     name: str
     """The durable identity."""
     args: tuple[object, ...] = ()
     arguments: Mapping[str, object] = field(factory=dict[str, object])
-    """What the factory is called with by name."""
+    """Keyword arguments of the factory."""
     restart: str = "transient"
     grace_s: float | None = None
-    """Seconds that it gets when it is stopped; None for as many as its parent gets."""
+    """Seconds of clean-up time when it is stopped; None to inherit from its parent."""
     step_timeout_s: float | None = None
     deadline_s: float | None = None
-    """Seconds from each start of the program, or from its first start, by which it must have ended."""
+    """Seconds, from each start of the program or from the child's first start, by which it must have ended."""
     budget: Budget | None = None
-    """What it may spend by itself; its parent's budgets are charged as well."""
+    """The child's own budget; its parent's budgets are charged as well."""

@@ -1,8 +1,8 @@
-"""Orders to one attempt of a harness: pause, resume, stop, abort; and the limits on its time.
+"""`Control`: orders to one attempt of a harness (pause, resume, stop, abort) and its time limits.
 
-Orders go down, and they wake by events, never by cancelling a wait of ours: between two resumptions of `execute()` a scope
-of the user's may be open on the task, and a `Cancelled` raised there would land outside of it. So the gate is a wait that
-no cancellation can end, and whoever sees a cancellation from outside calls `abort`.
+Orders wake waits by events and never cancel them. Between two resumptions of `execute()` a cancel scope of the user may be
+open on the task, and a `Cancelled` raised in our own wait would land outside of it. The pause gate is therefore an
+uncancellable wait, and whatever sees an outside cancellation calls `abort`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from harnesses.timing.stopwatch import Stopwatch
 
 
 class Ending(StrEnum):
-    """How an attempt that did not fail came to its end."""
+    """How an attempt ended without failing."""
 
     COMPLETED = "completed"
-    """`is_complete()` was true."""
+    """`is_complete()` returned True."""
     FINISHED = "finished"
     """`execute()` returned."""
     EXHAUSTED = FINISHED
     """Earlier name of `FINISHED`."""
     STOPPED = "stopped"
-    """The harness was told to stop."""
+    """The harness was stopped."""
 
     @classmethod
     def _missing_(cls, value: object) -> Ending | None:
@@ -37,7 +37,7 @@ class Ending(StrEnum):
 
 @define
 class _Parked:
-    """The clocks as they were when they were stopped."""
+    """Time limits saved while the clocks are stopped."""
 
     since: float
     deadline: float
@@ -50,12 +50,12 @@ class _Parked:
 
 
 class Control:
-    """The switchboard between one running attempt and those who give it orders.
+    """Delivers orders and time limits to one running attempt.
 
     Args:
-        grace_s: seconds that clean-up in `execute()` gets before it is cancelled.
+        grace_s: seconds that clean-up in `execute()` may take before it is cancelled.
         step_timeout_s: seconds that `execute()` may take from one `yield` to the next.
-        deadline: moment on Trio's clock at which the harness must have ended.
+        deadline: time on Trio's clock by which the harness must have ended.
     """
 
     __slots__ = (
@@ -88,72 +88,72 @@ class Control:
         self.stopping = False
         self.aborted = False
         self.ending: Ending | None = None
-        """What the loop has decided; it stands although clean-up may be cancelled after it."""
+        """The loop's verdict; kept even if the clean-up after it is cancelled."""
         self.failure: BaseException | None = None
-        """The error that ended the loop; it stands likewise."""
+        """The error that ended the loop; kept even if the clean-up after it is cancelled."""
         self.held = False
-        """Whether the loop has an order to look at before it resumes `execute()`."""
+        """Whether the loop must check for orders before it resumes `execute()`."""
         self.timed = step_timeout_s is not None or deadline != inf
-        """Whether there is a limit on time to arm and to look at."""
+        """Whether any time limit is set."""
         self.watch = Stopwatch()
-        """What the time of the step being made has gone into."""
+        """How the time of the step in progress was spent."""
         self._scope: trio.CancelScope | None = None
         self._deadline = self._limit = deadline
         self._gate: trio.lowlevel.Task | None = None
         self._naps: set[trio.CancelScope] | None = None
         self.work_until = inf
-        """Moment on Trio's clock at which the working time reserved for the step is over."""
+        """Time on Trio's clock at which the working time reserved for the step is used up."""
         self._overworked = False
         self._step_until = inf
         self._parked: _Parked | None = None
         self.parked_s = 0.0
-        """Seconds for which a person was waited for: by so much the deadline was put off."""
+        """Seconds spent waiting for human approval; the deadline is extended by as much."""
 
     @property
     def is_parked(self) -> bool:
-        """Whether a person is waited for, and so no clock of the harness runs."""
+        """Whether a human approval is pending, so that the harness's clocks stand still."""
         return self._parked is not None
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the harness is in a wait of its own, for a message, a moment or a person, or is held between two steps."""
+        """Whether the harness waits for a message, a time or an approval, or is held between two steps."""
         return bool(self._naps) or self._gate is not None
 
     @property
     def deadline(self) -> float:
-        """The moment on Trio's clock at which the harness must have ended."""
+        """The time on Trio's clock by which the harness must have ended."""
         return self._deadline
 
     @property
     def attached(self) -> bool:
-        """Whether somebody has taken charge of the scope."""
+        """Whether a cancel scope is attached, so that orders take effect."""
         return self._scope is not None
 
     def detach(self) -> None:
-        """Let go of the scope: the attempt is over."""
+        """Detach the cancel scope: the attempt is over."""
         self._scope = None
 
     def attach(self, scope: trio.CancelScope) -> None:
-        """Take `scope`, which the attempt runs in, to be the one that orders and limits act on."""
+        """Make `scope`, in which the attempt runs, the one that orders and limits act on."""
         self._scope = scope
         scope.deadline = min(scope.deadline, self._limit)
         if self.aborted:
             scope.cancel()
 
-    # orders, from any task
+    # Orders: called from any task.
 
     def pause(self) -> None:
         """Hold the harness at its next step boundary."""
         self.paused = self.held = True
 
     def resume(self) -> None:
-        """Let a held harness go on."""
+        """Release a paused harness."""
         self.paused = False
         self.held = self.stopping
         self.wake()
 
     def stop(self, grace_s: float | None = None) -> None:
-        """End the harness at its next step boundary or wait of its own; cancel it when `grace_s` seconds are over."""
+        """End the harness at its next step boundary or own wait; cancel it after `grace_s` seconds."""
         grace_s = self.grace_s if grace_s is None else grace_s
         self.grace_s = min(grace_s, self.grace_s) if self.stopping else grace_s
         self.stopping = self.held = True
@@ -171,76 +171,77 @@ class Control:
         self.wake()
 
     def expire(self) -> None:
-        """Let a harness whose deadline has passed find that out, although it is held."""
+        """Wake a held harness whose deadline has passed, so that it notices."""
         self.timed = self.held = True
         self._limit = min(self._limit, trio.current_time())
         self._deadline = min(self._deadline, self._limit)
         self.wake()
 
-    # the loop's side
+    # Called by the loop.
 
     def begin_step(self) -> None:
-        """Arm the limits for the time until the next `yield`."""
+        """Start the step timeout and apply the deadline until the next `yield`."""
         if self._scope is not None and (self.step_timeout_s is not None or self.work_until != inf):
             timeout_s = inf if self.step_timeout_s is None else self.step_timeout_s
             self._step_until = trio.current_time() + timeout_s
             self._scope.deadline = min(self._limit, self._step_until, self.work_until)
 
     def end_step(self) -> None:
-        """Disarm the step's limit: what the recorder and the gate take is not the step's time."""
+        """Disarm the step timeout: time in the recorder and at the pause gate does not count."""
         limited = self.step_timeout_s is not None or self.work_until != inf
         if self._scope is not None and limited and not self._scope.cancel_called:
             self._scope.deadline = self._limit
 
     def begin_work(self, until: float) -> None:
-        """Limit the step about to be made to the working time reserved for it."""
+        """Limit the next step to the working time reserved for it."""
         self.work_until, self.timed, self._overworked = until, True, False
 
     def extend_work(self, until: float) -> None:
-        """Let the step being made work for longer."""
+        """Extend the working time of the step in progress."""
         self.work_until = until
         if self._scope is not None and not self._scope.cancel_called:
             self._scope.deadline = min(self._limit, self._step_until, until)
 
     def end_work(self) -> None:
-        """Note whether the step has worked for longer than it was to."""
+        """Note whether the step has exceeded its working time."""
         self._overworked = self._overworked or trio.current_time() >= self.work_until
         self.work_until = inf
 
     def overdue(self) -> bool:
-        """Return whether the harness has used up its time, or was cancelled for it and went on nevertheless."""
+        """Return whether the harness has run out of time, including when it caught that cancellation and went on."""
         if self._scope is not None and self._scope.cancel_called:
             return True
         return self._limit != inf and trio.current_time() >= self._limit
 
     def end(self, ending: Ending) -> Ending:
-        """Note what the loop has decided, and return it."""
+        """Store the loop's verdict and return it."""
         self.ending = ending
         return ending
 
     def begin_close(self) -> None:
-        """Give the clean-up of `execute()` its grace period."""
+        """Start the grace period for the clean-up of `execute()`."""
         if not self.aborted:
             self._set_limit(min(self._limit, trio.current_time() + self.grace_s))
 
     async def gate(self) -> None:
-        """Wait while paused. Not cancellable: `resume`, `stop` and `abort` end it."""
+        """Wait while paused. Not cancellable: only `resume`, `stop` and `abort` end the wait."""
         await self.hold(lambda: not self.paused)
 
     async def hold(self, released: Callable[[], object]) -> None:
-        """Wait until `released()`, which is asked after each `wake`. Not cancellable: `stop` and `abort` end it."""
+        """Wait until `released()` is true; it is called after each `wake`. Not cancellable: only `stop` and `abort` end the
+        wait."""
         while not released() and not self.stopping and not self.overdue():
             self._gate = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(_never)
 
     def wake(self) -> None:
-        """Have a held loop look again."""
+        """Make a held loop check its condition again."""
         task, self._gate = self._gate, None
         if task is not None:
             trio.lowlevel.reschedule(task)
 
     async def wait(self, wait: Callable[..., Awaitable[object]], *args: object) -> None:
-        """Await `wait(*args)`, or raise `Stopping` as soon as the harness is to stop."""
+        """Await `wait(*args)`, or raise `Stopping` as soon as the harness is stopped."""
         with trio.CancelScope() as nap:
             if self._naps is None:
                 self._naps = set()
@@ -257,12 +258,12 @@ class Control:
             raise Stopping
 
     async def wait_deadline(self) -> None:
-        """Return when the deadline has come, which is put off for as long as a person is waited for."""
+        """Wait for the deadline, which is extended while an approval is pending."""
         while self._parked is not None or self._deadline > trio.current_time():
             await (self._parked.over.wait() if self._parked is not None else trio.sleep_until(self._deadline))
 
     def park(self) -> None:
-        """Stop the clocks of the harness: its step, its deadline, its working time. As often as called, `unpark`."""
+        """Stop the harness's clocks: step timeout, deadline, working time. Calls nest; each needs an `unpark`."""
         if self._parked is None:
             watched = self.watch.begin()
             self._parked = _Parked(
@@ -275,7 +276,7 @@ class Control:
         self._parked.times += 1
 
     def unpark(self) -> float:
-        """Let the clocks go on; return for how many seconds they have stood still, 0 while others still wait."""
+        """Restart the clocks; return the seconds they stood still, or 0 while other approvals are pending."""
         parked = self._parked
         assert parked is not None
         parked.times -= 1
@@ -286,7 +287,7 @@ class Control:
         stood_s = trio.current_time() - parked.since
         self.parked_s += stood_s
         self.watch.end("waiting", parked.watched)
-        # What was ordered meanwhile counts if it is sooner.
+        # An order given meanwhile applies if it is sooner.
         self._deadline = min(self._deadline, parked.deadline + stood_s)
         self._limit = min(self._limit, parked.limit + stood_s)
         self._step_until = parked.step_until + stood_s
@@ -299,11 +300,11 @@ class Control:
             self._scope.deadline = min(self._limit, self._step_until, self.work_until)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, or raise `Stopping` as soon as the harness is to stop."""
+        """Sleep, or raise `Stopping` as soon as the harness is stopped."""
         await self.wait(trio.sleep, seconds)
 
     def why_cancelled(self) -> HarnessError | None:
-        """Return the error that the cancellation of the scope stands for; None for a stop that was ordered."""
+        """Return the error behind the cancellation of the scope; None for an ordered stop."""
         if self.stopping:
             return None
         if trio.current_time() >= self._deadline:

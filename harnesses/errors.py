@@ -1,4 +1,4 @@
-"""What can go wrong inside a harness. The class says whose fault it is; the whole tree is drawn in `orchestrator.errors`."""
+"""Errors raised inside a harness. The class says whose fault it is; `orchestrator.errors` draws the whole tree."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Iterable
 
 
 class OrchestratorError(Exception):
-    """Base of every error this project raises on purpose."""
+    """Base class of every error that this project raises deliberately."""
 
 
 class UsageError(OrchestratorError):
-    """The caller asked for something that cannot be: a name, a file, an option."""
+    """The caller asked for something invalid: a name, a file, an option."""
 
 
 class UnknownHarness(UsageError):
-    """There is no harness of that name: not in the store, or not beside one that runs alone."""
+    """No harness has that name: in the store, or in the program when it runs alone."""
 
 
 class HarnessError(OrchestratorError):
-    """A harness broke a rule of the programming model. The harness's author can mend it."""
+    """A harness broke a rule of the programming model. Its author can fix it."""
 
 
 class NoRestart(HarnessError):
-    """What is wrong stays wrong however often the harness is started: it fails at once, whatever its `restart` says."""
+    """An error that a restart cannot fix: the harness fails at once, whatever its `restart` policy."""
 
 
 class HarnessMisuse(NoRestart):
-    """A method was called at a moment, or with a value, that the model does not allow."""
+    """A method was called at a time, or with a value, that the programming model does not allow."""
 
 
 class StateError(NoRestart):
-    """`update_state` was given a change that returned no usable state."""
+    """The function given to `update_state` returned no valid state."""
 
 
 class Unstorable(NoRestart):
-    """A state, an input or an output holds something that cannot be put on disk and read back."""
+    """A state, an input or an output contains a value that cannot be stored and read back."""
 
 
 class RecordTooLarge(Unstorable):
-    """Something is larger than one record may be, `max_record_bytes`. Nothing of it was written."""
+    """A value exceeds `max_record_bytes`, the limit of one record. None of it was written."""
 
 
 class ScopeError(HarnessError):
-    """`execute()` left one of Trio's cancel scopes or nurseries in a condition that cannot go on."""
+    """`execute()` left a Trio cancel scope or nursery in a condition from which the loop cannot continue."""
 
 
 class StepTimeout(HarnessError):
@@ -54,58 +54,61 @@ class DeadlineExceeded(HarnessError):
 
 
 class MailboxFull(HarnessError):
-    """As many messages as its limit allows wait in a mailbox. Nothing was sent."""
+    """The mailbox holds as many messages as its limit allows. Nothing was sent."""
 
 
 class AskTimeout(HarnessError):
-    """Nobody has replied in time. The request may still be handled; its reply is dropped then."""
+    """No reply arrived in time. The request may still be handled; its reply is then dropped."""
 
 
 class Refused(HarnessError):
-    """The world has said no to an effect: it has not happened, and that is certain. Raise it, or a subclass, in an effect.
+    """An effect was refused: it has certainly not happened. Raise it, or a subclass, in an effect.
 
-    Any other error leaves open whether the effect has happened.
+    After any other error it is unknown whether the effect has happened.
     """
 
 
 class Waiting(HarnessError):
-    """A harness cannot go on until a person has done something. Let it pass: the outcome is then "blocked", not a crash."""
+    """A harness cannot continue until a person acts. Do not catch it: the outcome is then "blocked", not a crash."""
 
 
 class NotReady(Waiting):
-    """Something the harness needs is not installed: a program, a package. It is blocked until a person has installed it."""
+    """A program or package that the harness needs is not installed. The harness is blocked until a person installs it."""
 
 
 class UnknownOutcome(Waiting):
-    """It is not known whether an effect has happened, and nobody could say. It is not tried again blindly."""
+    """It is unknown whether an effect has happened, and reconciliation found no answer. The effect is not retried blindly."""
 
 
 class Latched(Waiting):
-    """The kill switch is on: no effect may begin."""
+    """The kill switch is on: no effect may start."""
 
 
 class ApprovalDenied(Refused):
-    """A person has said no to an action. It is not done, and not asked for again in its step. Catch it to do without: a
-    harness that lets it pass is blocked, until a person reopens the request and starts the harness again."""
+    """A person denied an action. It is not done, and not requested again in its step.
+
+    Catch it to continue without the action. A harness that does not is blocked until a person reopens the request and starts
+    the harness again.
+    """
 
 
 class ApprovalExpired(Waiting):
-    """Nobody has answered in time, or what was approved was not done in time. Started again, the harness asks anew."""
+    """An approval was not given in time, or not used in time. When started again, the harness requests a new one."""
 
 
 class ApprovalInvalid(Waiting):
-    """What is on record of an approval is malformed, or not genuine. Nothing is done with it."""
+    """The stored approval is malformed or not genuine. The action is not done."""
 
 
 class BudgetExhausted(HarnessError):
-    """A budget does not allow a spend. Nothing was spent. Let it pass: the outcome is then "budget spent", not a crash."""
+    """A budget does not allow a spend. Nothing was spent. Do not catch it: the outcome is then "budget spent", not a crash."""
 
 
 class Stopping(BaseException):
-    """Unwinds `execute()` out of one of the harness's own waits (`sleep`, `every`, `receive`) because it is to stop.
+    """Unwinds `execute()` out of one of the harness's own waits (`sleep`, `every`, `receive`) when the harness is stopped.
 
-    Not an `Exception`, so that `except Exception` in a harness lets it pass. Clean-up that it runs through may await: it
-    has the grace period.
+    Not an `Exception`, so that `except Exception` in a harness does not catch it. Clean-up code on the way may await, within
+    the grace period.
     """
 
 
@@ -133,7 +136,7 @@ _OURS: tuple[type[HarnessError], ...] = (
 
 
 def located(error: BaseException, where: str) -> BaseException:
-    """Return one of our errors with the harness and step it belongs to in its message; any other as it is."""
+    """Return one of this project's errors with its harness and step in the message; any other error unchanged."""
     if type(error) not in _OURS or str(error).startswith("harness "):
         return error
     text = str(error)
@@ -143,10 +146,10 @@ def located(error: BaseException, where: str) -> BaseException:
 
 
 def one_of(names: Iterable[object], none: str) -> str:
-    """Return `expected one of` these.
+    """Return `expected one of` with these names.
 
     Args:
-        none: what is said instead where there are none: that, and what to do.
+        none: the text if there are no names: what is wrong, and what to do.
     """
     known = ", ".join(map(str, names))
     return f"expected one of {known}" if known else none

@@ -1,8 +1,8 @@
-"""Who watches the steps of a harness from outside, and may say that it shall not go on.
+"""`Governor`: the interface of guardrails that watch the steps of a harness and may stop it.
 
     step made ──look──► findings, attached to that very step ──► recorded ──check──► goes on, or an error
 
-The law: whatever a governor finds is on disk with the step it was found at; then only does it act.
+Invariant: a finding is on disk, with the step it belongs to, before the governor acts on it.
 """
 
 from __future__ import annotations
@@ -18,45 +18,46 @@ from harnesses.step import Step
 
 @frozen(kw_only=True)
 class Finding:
-    """A guardrail that has been reached; recorded as `guardrail` with the step."""
+    """A guardrail limit that was reached; recorded as `guardrail` with the step."""
 
     limit_name: str
     current_value: str
     limit_value: str
     reason: str
     policy: str = "block"
-    """What is done about it: `tell`, `restart` or `block`."""
+    """What happens next: `tell`, `restart` or `block`."""
 
 
 class Governor(Protocol):
-    """Watches one harness. What it knows between two looks is in the store, with the last step."""
+    """Watches one harness. Its own state between two steps is stored with the last step."""
 
     def restore(self, kept: Mapping[str, Any], state: Callable[[], Any]) -> None:
-        """Take up what was kept with the last recorded step, before an attempt; empty if there was nothing.
+        """Restore what `kept` returned at the last recorded step; called before an attempt.
 
         Args:
-            state: gives the state from which the attempt goes on.
+            kept: empty if nothing was stored.
+            state: returns the state from which the attempt continues.
         """
         ...
 
     def look(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> Sequence[Finding]:
-        """Look at a step that is about to be recorded, and return what is found. Neither waits nor raises.
+        """Inspect a step that is about to be recorded, and return the findings. Neither waits nor raises.
 
         Args:
-            delta: what it has changed.
-            state: gives the whole state after it; it is not a copy.
+            delta: the step's state changes.
+            state: returns the whole state after the step; it is not a copy.
         """
         ...
 
     def kept(self) -> Mapping[str, Any]:
-        """Return what to keep with the step, as plain data; bounded, for each step has it."""
+        """Return what to store with the step, as plain data; keep it small, since every step carries it."""
         ...
 
     def check(self) -> None:
-        """Return if the harness may go on; called when the step is recorded.
+        """Return if the harness may go on; called after the step is recorded.
 
         Raises:
             Waiting: a person has to decide.
-            Exception: it is to crash, and to be started afresh.
+            Exception: the harness is to crash and be restarted.
         """
         ...

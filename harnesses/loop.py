@@ -1,10 +1,10 @@
-"""The one loop: iterates `execute()`, hands each step to the runtime, and ends the generator whatever happens.
+"""The loop that runs every harness: iterates `execute()`, records each step, and always closes the generator.
 
-The generator is driven in the caller's own task, and no scope of ours opens or closes between two resumptions while one of
-the user's may be open. What holds across a `yield`:
+The generator runs in the caller's own task. None of our scopes opens or closes between two resumptions, since a scope of the
+user may be open then. What holds across a `yield`:
 
-    the attempt's scope      belongs to the caller, around all of this; only its deadline is moved
-    commit and pause gate    waits that no cancellation can end; events wake them
+    the attempt's scope      belongs to the caller and encloses the loop; only its deadline is moved
+    commit and pause gate    uncancellable waits; events wake them
     early exit               the scope gets a deadline (the grace period), then `aclose()` in this same task
     what comes out           `GeneratorExit`s are dropped from a group, a real error is raised, `Cancelled` is the scope's
 """
@@ -32,7 +32,7 @@ from harnesses.timing.clock import utc_now
 
 
 def place(name: str, steps: int) -> str:
-    """Say where: in which harness, in the making of which step."""
+    """Return the location for messages: the harness and the step in progress."""
     return f"harness {name!r}, step {steps + 1}"
 
 
@@ -40,10 +40,10 @@ _PAIRS: Any = (tuple, list)
 
 
 class Completable(Protocol):
-    """The part of a harness that the ledger needs."""
+    """The part of a harness that the step ledger uses."""
 
     unawaited_calls: Calls
-    """The calls of its own methods that were not awaited."""
+    """Calls of awaitable methods that were not awaited."""
 
     def is_complete(self) -> bool:
         """Return whether the work is done."""
@@ -51,7 +51,7 @@ class Completable(Protocol):
 
 
 class StepLedger:
-    """Where a yielded pair becomes a step: checked, numbered, recorded by the runtime, and only then shown."""
+    """Turns a yielded pair into a step: validates, numbers and records it, and only then makes it visible."""
 
     __slots__ = ("_control", "_effects", "_governor", "_harness", "_meter", "_runtime", "_state")
 
@@ -65,7 +65,7 @@ class StepLedger:
         self._control = runtime.control
 
     def make(self, pair: Any) -> tuple[Step[Any, Any], Delta]:
-        """Return the step of what was yielded, and what it changed."""
+        """Make a step of what was yielded; return it with its state delta."""
         if not isinstance(pair, _PAIRS) or len(pair) != 2:
             raise HarnessMisuse(
                 f"{self._where()}: execute() yielded {pair!r:.200}: expected StepYield(input=…, output=…) or a pair"
@@ -89,7 +89,7 @@ class StepLedger:
         return Step(state.steps + 1, utc_now(), given, made, state_delta), delta
 
     def commit(self, step: Step[Any, Any], delta: Delta) -> Awaitable[None]:
-        """Return when the step is recorded. Must not raise `Cancelled`."""
+        """Record the step and wait until it is stored. Must not raise `Cancelled`."""
         if self._meter is not None:
             self._meter.charge()
         if self._governor is not None:
@@ -98,7 +98,7 @@ class StepLedger:
         return self._runtime.commit(step, delta, self._state.snapshot)
 
     def accept(self, step: Step[Any, Any]) -> None:
-        """Show a step that is recorded."""
+        """Make a recorded step visible in the history."""
         self._state.append(step)
         self._effects.end_recording(recorded=True)
 
@@ -127,9 +127,9 @@ class StepLedger:
 
 
 async def run_alone(harness: Any, runtime: LocalRuntime) -> Ending:
-    """Run a harness beside a watcher, which tells the loop of a cancellation that it could not see from the generator.
+    """Run a harness beside a watcher task, which reports cancellations that the generator cannot see to the loop.
 
-    The loop has a task of its own: a nursery that `execute()` leaves open spoils that one, not the caller's.
+    The loop has a task of its own, so that a nursery `execute()` leaves open corrupts that task and not the caller's.
     """
     control = runtime.control
     control.ending = control.failure = failure = None
@@ -185,10 +185,10 @@ async def drive(
     """Run `generator` to its end under `control`.
 
     Args:
-        meter: has each step and its working time reserved before it is begun; None if nothing limits them.
+        meter: reserves budget and working time before each step; None without limits.
 
     Raises:
-        Exception: whatever the generator or the ledger raised. The generator is closed in every case.
+        Exception: raised by the generator or the ledger. The generator is closed in every case.
     """
     advance, watch = generator.__anext__, control.watch
     watch.start(current_clock().current_time)
@@ -236,18 +236,18 @@ async def drive(
 
 
 async def _held(control: Control) -> bool:
-    """Wait at the gate; return whether the harness is to stop."""
+    """Wait at the pause gate; return whether the harness is to stop."""
     await control.gate()
     control.watch.resume()
     return control.stopping
 
 
 async def _admitted(control: Control, meter: Meter) -> bool:
-    """Have the next step reserved; return False if the harness is to stop instead."""
+    """Reserve budget for the next step; return False if the harness is to stop instead."""
     while await meter.begin():
         if not control.held:
             return True
-        # Nothing is kept from others while it is paused.
+        # A paused harness holds no reservation.
         meter.charge(steps=0)
         if await _held(control):
             return False
@@ -257,7 +257,7 @@ async def _admitted(control: Control, meter: Meter) -> bool:
 
 
 async def _close(generator: AsyncGenerator[Any, None]) -> None:
-    """Run the generator's clean-up. Drops the `GeneratorExit`s that a nursery open across the yield wraps in a group."""
+    """Run the generator's clean-up; drop the `GeneratorExit`s that a nursery open across the yield wraps in a group."""
     try:
         await generator.aclose()
     except BaseExceptionGroup as group:
@@ -267,7 +267,7 @@ async def _close(generator: AsyncGenerator[Any, None]) -> None:
 
 
 def explained(error: BaseException) -> BaseException | None:
-    """Return what an error that came out of `drive` is to be raised as; None if it is only the way a stop ends."""
+    """Return the error to raise for one that came out of `drive`; None if it is only the result of a stop."""
     rest = split(error, Stopping)[1]
     return rest if rest is None or type(rest) is not RuntimeError else _explained_scope(rest) or rest
 

@@ -1,4 +1,4 @@
-"""Modules under their earlier names: what was documented can still be imported, with a warning that names the new place."""
+"""Import hook for renamed modules: old import paths still work, with a warning that names the new one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class _Alias(Loader):
 
 
 class RenamedModules(MetaPathFinder):
-    """Finds a module under its earlier name. Asked first: a folder that an upgrade has left behind would be a package."""
+    """Finds a renamed module under its old name.
+
+    It runs before the path finders: a folder left behind by an upgrade would otherwise be imported as a package.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -1,6 +1,6 @@
-"""What a harness may ask of its surroundings, and the surroundings it has when it is run alone.
+"""`Runtime`: the services that a harness uses, and the in-memory ones of a harness that runs alone.
 
-`harnesses` never imports `orchestrator`: the orchestrator hands in a `Runtime` of its own, durable where this one is not.
+`harnesses` never imports `orchestrator`: the orchestrator passes in its own durable `Runtime`.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from harnesses.timing.clock import WallClock
 from harnesses.timing.interval import TickBook
 
 ApprovalRule: TypeAlias = Callable[[str, tuple[Any, ...]], Action | str | None]
-"""Gets key and arguments of an effect; returns the action that has to be approved, or its category, or None."""
+"""Called with key and arguments of an effect; returns the action that needs approval, or its category, or None."""
 Approver: TypeAlias = Callable[[str, Action], bool | Awaitable[bool]]
 
 
 class Mail(Protocol):
-    """The messages of one attempt of a harness: those that the step being made sends are kept until it is recorded."""
+    """The messages of one attempt; those sent in the step in progress are held until it is recorded."""
 
     async def receive(self, kinds: Sequence[type], *, in_execute: bool) -> Any:
-        """Take the oldest message from the mailbox, of one of these types if any is named, waiting for one.
+        """Take the oldest message, of one of these types if any are given, waiting for one.
 
         Args:
-            in_execute: whether the task that waits is the one that runs `execute()`, so that no step is made meanwhile.
+            in_execute: whether the waiting task is the one that runs `execute()`, so that no step can be made meanwhile.
 
         Raises:
-            Stopping: the harness is to stop.
-            HarnessMisuse: `execute()` would wait with messages that it has not sent yet.
+            Stopping: the harness is being stopped.
+            HarnessMisuse: `execute()` would wait while it has unsent messages.
         """
         ...
 
@@ -56,94 +56,94 @@ class Mail(Protocol):
         ...
 
     async def send(self, to: str, message: object) -> None:
-        """Have a message put in the mailbox of the harness called `to`, with the step being made."""
+        """Queue a message for the harness called `to`, sent with the step in progress."""
         ...
 
     async def ask(self, to: str, message: object, timeout_s: float, key: str) -> Any:
-        """Return what the harness called `to` replies."""
+        """Send a request to the harness called `to` and return its reply."""
         ...
 
     def reply(self, request: Request, answer: object) -> None:
-        """Have a reply sent with the step being made."""
+        """Queue a reply, sent with the step in progress."""
         ...
 
     @property
     def unsent(self) -> Sequence[str]:
-        """To whom messages are kept that no step has sent."""
+        """Recipients of messages that no step has sent yet."""
         ...
 
 
 class Runtime(Journal, Protocol):
-    """The surroundings of one attempt of a harness."""
+    """The services of one attempt of a harness."""
 
     name: str
     """The harness's durable name."""
     control: Control
     """Where orders to this attempt arrive."""
     effects: Effects
-    """What has become of the effects of the step being made."""
+    """The effects of the step in progress."""
     clock: WallClock
-    """What says how late it is in the world."""
+    """The wall clock."""
     resumed: bool
-    """Whether the harness was restored from a store: one that is complete already then ends without another step."""
+    """Whether the harness was restored from a store: if it is already complete, it then ends without another step."""
 
     @property
     def till(self) -> BudgetAccount | None:
-        """Where its spends are charged; None if it has no budget."""
+        """The account its spends are charged to; None if it has no budget."""
         ...
 
     @property
     def charger(self) -> Charger | None:
-        """Where what its agents report is charged; None if that is not kept."""
+        """Charges the usage of its agents; None if usage is not recorded."""
         ...
 
     @property
     def meter(self) -> Meter | None:
-        """What has its steps and its working time reserved; None if nothing limits them."""
+        """Reserves budget and working time for its steps; None without limits."""
         ...
 
     @property
     def ticks(self) -> TickBook:
-        """How far its tickers have come."""
+        """The positions of its tickers."""
         ...
 
     @property
     def governor(self) -> Governor | None:
-        """Who watches its steps; None if nobody does."""
+        """The guardrails that watch its steps; None if there are none."""
         ...
 
     def attach(self, attached: Attachment) -> None:
-        """Have something recorded in one commit with the next step."""
+        """Store an attachment in the same commit as the next step."""
         ...
 
     def start_child(self, order: ChildOrder) -> str:
-        """Have another harness started with the next step; return its name."""
+        """Start another harness with the next step; return its name."""
         ...
 
     @property
     def rule(self) -> ApprovalRule | None:
-        """Says which effects need a person's approval, besides those that say so themselves."""
+        """Decides which effects need human approval, in addition to those that request it themselves."""
         ...
 
     def end_attempt(self) -> None:
-        """Give back what was taken for a step that was not recorded: the attempt is over."""
+        """Release what was taken for an unrecorded step: the attempt is over."""
         ...
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
-        """Return when the step is recorded. Never raises `Cancelled`: a yielded step is never in doubt.
+        """Record the step and wait until it is stored. Never raises `Cancelled`, so a yielded step is never in doubt.
 
         Args:
-            delta: what changed since the previous step, by value.
-            state: gives the whole state after the step, for a snapshot.
+            delta: the state changes since the previous step, by value.
+            state: returns the whole state after the step, for a snapshot.
         """
         ...
 
     def log(self, line: str, source: str = "") -> None:
-        """Have a line of output recorded, without waiting. `source` says whose it is."""
+        """Record a line of output, without waiting. `source` names what wrote it."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep on Trio's clock; raises `Stopping` as soon as the harness is to stop."""
+        """Sleep on Trio's clock; raises `Stopping` as soon as the harness is stopped."""
         ...
 
     @property
@@ -153,15 +153,15 @@ class Runtime(Journal, Protocol):
 
 
 class LocalRuntime:
-    """Surroundings for a harness that runs alone: nothing is durable, and its mailbox is in memory.
+    """Runtime of a harness that runs alone: nothing is durable, and its mailbox is in memory.
 
     Args:
-        budget: what the harness may spend while this object is used.
-        governor: who watches its steps.
-        rule: says which effects need an approval.
-        approver: is asked for one, with the key and the action, and returns whether it is given. Without it nobody is there
-            to ask: what needs an approval is blocked.
-        after: the surroundings that it ran in before: what is known of its effects is taken over from there.
+        budget: what the harness may spend during the lifetime of this object.
+        governor: guardrails that watch its steps.
+        rule: decides which effects need an approval.
+        approver: called with the key and the action to approve; returns whether it is approved. Without it, an effect that
+            needs approval blocks the harness.
+        after: the runtime of an earlier run, whose effect records are taken over.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class LocalRuntime:
         self.ticks = TickBook()
         self.till: LocalBudgetAccount | None = None if budget is None else LocalBudgetAccount(name, budget)
         self.charger: LocalBudgetAccount = self.till or LocalBudgetAccount(name, UNLIMITED)
-        # Nobody else spends from it, so all the working time that is left is one slice.
+        # No other spender: all the working time that is left is one slice.
         self.meter: Meter | None = meter_of(self.till, self.control, slice_s=inf)
         self.resumed = False
         self.governor = governor
@@ -194,7 +194,7 @@ class LocalRuntime:
         self.mail = LocalMail(name, self.control)
 
     async def commit(self, step: Step[object, object], delta: Delta, state: Callable[[], object]) -> None:
-        """Let the other tasks run."""
+        """Yield to the other tasks; nothing is stored."""
         self.ticks.settle()
         self.mail.settle()
         self.attached += [(step.step_number, attached) for attached in self._attaching]
@@ -210,7 +210,7 @@ class LocalRuntime:
             self.till.end_attempt()
 
     async def note(self, kind: str, body: str) -> None:
-        """Let the other tasks run: intents and outcomes are kept in memory, for as long as this object is used."""
+        """Yield to the other tasks; intents and outcomes are kept in memory for the lifetime of this object."""
         await cancel_shielded_checkpoint()
 
     def note_soon(self, kind: str, body: str) -> None:
@@ -221,12 +221,12 @@ class LocalRuntime:
 
     def attach(self, attached: Attachment) -> None:
         if len(self._attaching) >= MAX_ATTACHED and attached.kind != "guardrail":
-            raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step; yield in between")
+            raise HarnessMisuse(f"attach: expected at most {MAX_ATTACHED} to one step, got one more; yield in between")
         self._attaching.append(attached)
 
     def start_child(self, order: ChildOrder) -> str:
         raise HarnessMisuse(
-            f"start_child {order.name!r}: {self.name!r} runs alone, and nobody would run it: "
+            f"start_child {order.name!r}: {self.name!r} runs alone and cannot start children: "
             f"start {self.name!r} in an Orchestrator"
         )
 
@@ -245,11 +245,11 @@ class LocalRuntime:
             if self.meter is not None:
                 self.meter.go_on(stood_s)
         if given is not True:
-            raise ApprovalDenied(f"{key!r}: {action.summary}: it was denied")
+            raise ApprovalDenied(f"{key!r}: {action.summary}: approval was denied")
         return Grant("", "approver")
 
     def check_latch(self) -> None:
-        """Return: a harness that runs alone has no latch."""
+        """Do nothing: a harness that runs alone has no kill switch."""
 
     async def sleep(self, seconds: float) -> None:
         await self.control.sleep(seconds)

@@ -1,7 +1,7 @@
-"""The state of a harness and the steps it has made, in memory.
+"""State and step history of a harness, in memory.
 
-The law: the state is private. What comes in is detached, what goes out cannot be changed, and a change is applied to
-something that the previous state does not share.
+Invariant: the state is private. Incoming values are copied, outgoing ones are read-only, and a change is applied to a value
+that shares nothing with the previous state.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
     """State and step history of one harness.
 
     Args:
-        initial_state: detached, so the caller's object is never touched.
-        max_context_steps: how many recent steps `load_context` gives; 0 gives none.
+        initial_state: copied, so the caller's object is never changed.
+        max_context_steps: how many recent steps `load_context` returns; 0 for none.
     """
 
     __slots__ = (
@@ -48,32 +48,34 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
     def __init__(self, initial_state: StateT, max_context_steps: int = 10) -> None:
         if not isinstance(cast(object, max_context_steps), int) or max_context_steps < 0:
-            raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, was {max_context_steps!r}")
+            raise HarnessMisuse(f"max_context_steps: expected a whole number from 0 up, got {max_context_steps!r}")
         self.max_context_steps = max_context_steps
         self.knowledge: Mapping[str, object] = no_constraints()
-        """What agents get to know besides the state and the recent steps."""
+        """Knowledge passed to agents in addition to the state and the recent steps."""
         self._state: StateT = detach(initial_state)
         self._open = detach(self._state) is not self._state
         self._view: View | None = None
-        """What was handed out of a state that can be changed: one view until there is another state."""
+        """The read-only view of a mutable state that was handed out; reused until the state is replaced."""
         self._baseline = Baseline(self._state)
         self._summary: str | None = None
         self.steps = 0
-        """How many steps were appended; with a recorded past, those in the store too."""
+        """How many steps there are, including those that are only in the store."""
         self._load: LoadSteps | None = None
         self._history: deque[Step[InputT, OutputT]] | None = None
-        """All steps; of a harness restored from a store, the recent ones, and those only once somebody has asked for any."""
+        """All steps; of a restored harness the recent ones, loaded on first access."""
 
     @property
     def state(self) -> StateT:
-        """The current state, read-only: changing what you get raises `HarnessMisuse`, at once or, of a few classes that cannot
-        be guarded, at the next look, `update_state` or step.
+        """The current state, read-only.
+
+        Mutating it raises `HarnessMisuse`: at once, or for the few classes that cannot be guarded at the next access,
+        `update_state` or step.
         """
         return self._looked_at() if self._open else self._state
 
     @property
     def step_history(self) -> Sequence[Step[InputT, OutputT]]:
-        """Every step, oldest first. Of a harness restored from a store, older ones are read from there when looked at."""
+        """All steps, oldest first. Older steps of a restored harness are read from the store on access."""
         if self._load is None:
             return tuple(self._recent())
         return StepHistory(self.steps, tuple(self._history or ()), self._load)
@@ -82,13 +84,13 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         """Replace the state by `change(state)`.
 
         Args:
-            change: gets the state, returns the new one. It may change a list or dict it gets and return it: what it gets
-                is its own.
-            summary: a sentence for people, kept in the delta of the step being made.
+            change: gets the state and returns the new one. It may mutate and return a list or dict it gets, which is its own
+                copy.
+            summary: a sentence for people, stored in the delta of the step in progress.
 
         Raises:
-            StateError: `change` returned None, or another type than the state has. The state is as it was.
-            Unstorable: the new state holds something that cannot be stored. The state is as it was.
+            StateError: `change` returned None, or a value of another type than the state. The state is unchanged.
+            Unstorable: the new state contains something that cannot be stored. The state is unchanged.
         """
         if self._view is not None:
             self._check_view()
@@ -104,13 +106,13 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
             self._summary = summary
 
     def record(self, step_number: int, input: InputT, output: OutputT, state_delta: StateDelta) -> Step[InputT, OutputT]:
-        """Append a step, stamped now, to the history and return it."""
+        """Append a step with the current time as its timestamp, and return it."""
         step = Step(step_number, utc_now(), detach(input), detach(output), state_delta)
         self.append(step)
         return step
 
     def append(self, step: Step[InputT, OutputT]) -> None:
-        """Append a step that was recorded elsewhere. Its input and output must be private already."""
+        """Append a step that was recorded elsewhere. Its input and output must be private copies already."""
         self.steps += 1
         self._baseline.keep()
         if self._history is not None:
@@ -128,14 +130,14 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         return tuple(islice(recent, max(0, len(recent) - count), None))
 
     def load_context(self) -> LoadedContext[StateT]:
-        """Return the state and at most `max_context_steps` recent steps: what an agent gets to see.
+        """Return the state and at most `max_context_steps` recent steps: the context of an agent.
 
-        The state is a copy of its own where it can be changed: whatever an agent does to it changes nothing.
+        A mutable state is copied, so an agent's changes to it have no effect.
         """
         return LoadedContext(self._own_copy(), self.recent_steps(self.max_context_steps), self.knowledge)
 
     def take_delta(self) -> tuple[StateDelta, Delta]:
-        """Return what changed since the last call, as names and as values; the present state is the next baseline."""
+        """Return the changes since the last call, as names and as values; the current state becomes the new baseline."""
         if self._view is not None:
             self._check_view()
         delta = self._baseline.advance(self._state)
@@ -146,34 +148,35 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         return _NAMED.get(names) or _named(names), delta
 
     def untake_delta(self) -> None:
-        """Take the last `take_delta` back: the step it was for was not recorded."""
+        """Undo the last `take_delta`: its step was not recorded."""
         self._baseline.undo()
 
     def snapshot(self) -> StateT:
-        """Return the state as of the last `take_delta`. It is not a copy: read it, do not change it."""
+        """Return the state as of the last `take_delta`. Not a copy: do not mutate it."""
         return self._baseline.state  # type: ignore[return-value]
 
     def recorded(self) -> PersistentState[StateT, InputT, OutputT]:
-        """Return a copy as of the last recorded step; what becomes of it changes nothing here."""
+        """Return an independent copy as of the last recorded step."""
         other = copy.copy(self)
         other._baseline = Baseline(self._baseline.recorded)
         other.rewind()
         return other
 
     def rewind(self) -> None:
-        """Undo every change since the last `take_delta`: what was not recorded did not happen."""
+        """Undo every change since the last `take_delta`, that is, all unrecorded ones."""
         self._state = self._baseline.state  # type: ignore[assignment]
         self._open = detach(self._state) is not self._state
         self._summary = self._view = None
 
     def restore(self, state: StateT, steps: int, load: LoadSteps, *, whole: bool = False) -> None:
-        """Take up a recorded past. From here on at most the recent steps are held in memory.
+        """Restore a recorded past. From then on only recent steps are held in memory.
 
         Args:
             state: the state after the last step.
-            steps: how many there are.
-            load: reads steps, oldest first: at most so many (second) after that number (first).
-            whole: whether the state is not what is recorded of it, so that the next step records all of it.
+            steps: how many steps there are.
+            load: reads steps from the store, oldest first: called with a step number and a count, it returns at most that many
+                steps after that number.
+            whole: whether the state differs from what is recorded, so that the next step must record all of it.
         """
         self._baseline = Baseline(detach(state), whole=whole)
         self.rewind()
@@ -183,7 +186,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         return detach(self._state) if self._open else self._state
 
     def _looked_at(self) -> StateT:
-        """Return the view of a state that can be changed."""
+        """Return the read-only view of a mutable state."""
         if self._view is None:
             self._view = View(self._state)
         elif not self._view.is_guarded:
@@ -191,7 +194,7 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
         return cast(StateT, self._view.value)
 
     def _check_view(self) -> None:
-        """Raise if what was handed out, and could be changed, was changed; then it is forgotten."""
+        """Raise if a handed-out view that could not be guarded was mutated, and forget the view."""
         view = self._view
         if view is None or view.is_guarded:
             return
@@ -209,10 +212,10 @@ class PersistentState(Generic[StateT, InputT, OutputT]):
 
 
 class StepHistory(Sequence[Step[InputT, OutputT]]):
-    """All steps of a harness whose past is in a store: the recent ones are here, the others are read when looked at.
+    """All steps of a harness whose past is in a store: recent ones are in memory, older ones are read on access.
 
-    Step n is at index n - 1, also when the oldest have been pruned: these are left out of slices and iteration, and to look
-    for one of them is an `IndexError`.
+    Step n is at index n - 1, even if the oldest were pruned. Slices and iteration leave pruned steps out; indexing one raises
+    `IndexError`.
     """
 
     def __init__(self, steps: int, recent: tuple[Step[InputT, OutputT], ...], load: LoadSteps) -> None:
@@ -237,7 +240,7 @@ class StepHistory(Sequence[Step[InputT, OutputT]]):
         number = range(self._steps)[index]
         found = self._between(number, number + 1)
         if not found:
-            raise IndexError(f"step {number + 1} was pruned: expected one that is kept; look at the last ones")
+            raise IndexError(f"step {number + 1} was pruned: expected a step that is still stored; read a later one")
         return found[0]
 
     def __iter__(self) -> Iterator[Step[InputT, OutputT]]:
@@ -263,11 +266,11 @@ class StepHistory(Sequence[Step[InputT, OutputT]]):
         held = self._steps - len(self._recent)
         if start >= held:
             return self._recent[start - held : stop - held]
-        # A store gives so many steps from there on: where the oldest are pruned, later ones than were asked for.
+        # The store counts from the oldest step it still has, so after pruning it may return later steps than requested.
         return [step for step in self._load(start, stop - start) if step.step_number <= stop]
 
     def _oldest(self, start: int, stop: int) -> Sequence[Step[InputT, OutputT]]:
-        """Return the oldest step that is kept."""
+        """Return the oldest step that is still stored."""
         return [step for step in self._load(start, 1) if step.step_number <= stop]
 
 
@@ -277,7 +280,7 @@ _NAMED: dict[tuple[str, ...], StateDelta] = {}
 
 
 def _named(names: tuple[str, ...]) -> StateDelta:
-    """Make the delta of these names; the usual ones are made once and shared."""
+    """Return the delta of these names; common ones are cached and shared."""
     if len(_NAMED) >= 1024:
         _NAMED.clear()
     delta = _NAMED[names] = StateDelta(names)

@@ -1,6 +1,6 @@
-"""The nouns of a harness: a step, what it changed, and what an agent gets to see.
+"""Value types of a harness: a step, its state delta, and the context of an agent.
 
-All are frozen: a step is wrapped on its way to the store, never changed.
+All are frozen: a step may be wrapped on its way to the store, but never changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
 
 Constraints: TypeAlias = Mapping[str, object]
-"""Limits a harness hands to its agents, by name: `{"max_drawdown": Decimal("0.1")}`."""
+"""Limits that a harness passes to its agents, by name: `{"max_drawdown": Decimal("0.1")}`."""
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
@@ -24,12 +24,12 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def no_constraints() -> Constraints:
-    """Return an empty mapping: a default of its own for each value."""
+    """Return an empty mapping; used as a default factory."""
     return {}
 
 
 class StepYield(NamedTuple, Generic[InputT, OutputT]):
-    """What `execute()` yields. A plain pair does as well."""
+    """What `execute()` yields. A plain pair is accepted too."""
 
     input: InputT
     output: OutputT
@@ -40,10 +40,10 @@ class StateDelta:
     """Which part of the state a step changed."""
 
     modified: tuple[str, ...] = field(default=(), converter=_names)
-    """Names of the top-level fields (keys, for a dict) changed since the previous step: first those that have a new value,
-    then those changed within, then those that are gone. A state without fields of its own is called `state`."""
+    """Names of the top-level fields (keys, for a dict) changed since the previous step: replaced ones first, then those
+    changed inside, then removed ones. A state without fields is called `state`."""
     summary: str | None = None
-    """A sentence for people, if the harness gave one."""
+    """A sentence for people; None if the harness gave none."""
 
 
 @frozen
@@ -51,9 +51,9 @@ class Step(Generic[InputT, OutputT]):
     """One recorded turn of a harness."""
 
     step_number: int
-    """From 1, without gap or repeat, over every attempt and every run."""
+    """Number from 1, without gap or repeat, across attempts and runs."""
     timestamp: datetime
-    """Aware, UTC, microseconds. A stamp for people; the order is `step_number`."""
+    """Aware, UTC, microseconds. For people only; the order is `step_number`."""
     input: InputT
     output: OutputT
     state_delta: StateDelta
@@ -61,10 +61,10 @@ class Step(Generic[InputT, OutputT]):
 
 @frozen
 class LoadedContext(Generic[StateT]):
-    """The bounded view of a harness that its agents get."""
+    """The bounded context that the agents of a harness get."""
 
     state: StateT
     recent_steps: tuple[Step[Any, Any], ...] = field(default=(), converter=tuple[Step[Any, Any], ...])
-    """At most `max_context_steps`, oldest first."""
+    """At most `max_context_steps` steps, oldest first."""
     relevant_knowledge: Mapping[str, object] = field(factory=no_constraints)
     """Empty unless a memory fills it. Data, never instructions."""

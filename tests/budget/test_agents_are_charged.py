@@ -149,7 +149,7 @@ async def test_a_limit_that_an_agent_does_not_report_is_refused(where: str, tmp_
         above = orchestrator.supervisor("team", budget=limit) if where == "supervisor" else None
         own = limit if where == "harness" else orchestrator.pool("all", limit) if where == "pool" else None
 
-        with pytest.raises(UsageError, match=r"harness 'work': its budget of money cannot be held: .*'codex', which rep"):
+        with pytest.raises(UsageError, match=r"harness 'work': its budget of money cannot be enforced: .*'codex', which rep"):
             orchestrator.start(coding(tmp_path, agent), name="work", budget=own, supervisor=above)
 
 

@@ -89,8 +89,8 @@ def test_a_harness_that_a_guardrail_has_stopped_names_it_with_its_value_and_its_
 @pytest.mark.parametrize(
     ("maker", "top", "said"),
     [
-        ("codex", 'budget = { money = "0.01" }', "budget of money cannot be held"),
-        ("untold", "budget = { tokens = 100 }", "budget of tokens cannot be held"),
+        ("codex", 'budget = { money = "0.01" }', "budget of money cannot be enforced"),
+        ("untold", "budget = { tokens = 100 }", "budget of tokens cannot be enforced"),
         ("untold", "guardrails = { max_messages_per_task = 1 }", "max_messages_per_task cannot be held"),
         ("stages", "guardrails = { max_task_attempts = 1 }", "max_task_attempts cannot be held"),
     ],

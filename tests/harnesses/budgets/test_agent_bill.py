@@ -177,7 +177,7 @@ async def test_a_limit_that_cannot_be_held_is_refused_alone_too(declares: bool, 
         return ""
 
     agent = Agent(silent, name="silent", reports=reports)
-    with pytest.raises(HarnessMisuse, match=r"its budget of tokens.* cannot be held: .* got 'silent', which"):
+    with pytest.raises(HarnessMisuse, match=r"its budget of tokens.* cannot be enforced: .* got 'silent', which"):
         await run(Asking(agent, declares=declares), Budget(tokens=9, money=Decimal(1), steps=3, turns=3))
     assert len(asked) == calls
 

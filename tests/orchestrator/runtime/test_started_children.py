@@ -436,7 +436,7 @@ async def test_more_children_than_there_may_be_are_refused(monkeypatch: pytest.M
 
 
 async def test_alone_there_is_nobody_to_run_a_child() -> None:
-    with pytest.raises(HarnessMisuse, match="runs alone, and nobody would run it: start 'Parent' in an Orchestrator"):
+    with pytest.raises(HarnessMisuse, match="runs alone and cannot start children: start 'Parent' in an Orchestrator"):
         await Parent({"name": "b"}).run()
 
 
@@ -626,7 +626,7 @@ async def test_a_limit_that_cannot_be_held_for_a_childs_agent_is_refused_before_
         await trio.sleep(5)
         orchestrator.stop()
 
-    assert re.search("start_child 'a.hedger': .*its budget of tokens cannot be held: expected agents", str(errors)), errors
+    assert re.search("start_child 'a.hedger': .*its budget of tokens cannot be enforced: expected agents", str(errors)), errors
     assert (names(store), numbers(store, "a")) == ([], [])
 
 
@@ -642,7 +642,7 @@ async def test_a_limit_that_cannot_be_held_for_a_childs_agent_any_more_is_refuse
         await trio.sleep(2)
         orchestrator.stop()
 
-    assert "harness 'a.hedger': its budget of tokens cannot be held" in str(errors)
+    assert "harness 'a.hedger': its budget of tokens cannot be enforced" in str(errors)
     assert [harness.name for harness in store.harnesses()] == ["a"]
 
 
