@@ -1,1 +1,1 @@
-"""Budgets: limits, the pools that share them, and what is charged to them."""
+"""Budgets: limits, the pools that share them, and the accounting of spends."""

@@ -1,8 +1,8 @@
-"""What may be spent, what is spent, and whether something more may be. Pure.
+"""Budget arithmetic: limits, spends, and the decision whether another spend is allowed. Pure.
 
-The law: what was spent and what is reserved never exceed a limit together, for nothing is spent that was not reserved, and
-nothing is reserved that does not fit. A reservation is settled with what was really spent, and the rest comes back; one that
-nobody settles, because its owner crashed, is charged in full.
+Invariant: the sum of spent and reserved amounts never exceeds a limit, because every spend is reserved first and a reservation
+that does not fit is refused. A reservation is settled with the amount actually spent, and the rest is released; one that is
+never settled, because its owner crashed, is charged in full.
 
     limit   ├──────── spent ────────┼─── reserved ───┼───── left ─────┤
                                     settle ◄──┘        └──► reserve
@@ -21,9 +21,9 @@ from harnesses.errors import HarnessMisuse
 Amount: TypeAlias = int | Decimal | float
 
 _EXACT = Context(prec=64, traps=[Inexact, InvalidOperation, Overflow])
-"""Sums of money in here do not depend on the caller's decimal context, and are never rounded."""
+"""Decimal context for sums of money: independent of the caller's context, and never rounding."""
 _PLACES, _DIGITS = 18, 24
-"""Of an amount of money, after and before the point: 10^20 of the largest still have an exact sum."""
+"""Most digits of an amount of money after and before the point; 10^20 of the largest amounts still have an exact sum."""
 _MOST_S = 1e15
 _ZERO = Decimal(0)
 
@@ -48,13 +48,13 @@ def _check_seconds(owner: Any, attribute: Attribute[Any], value: object) -> None
 
 
 def _refuse(owner: Any, attribute: Attribute[Any], value: object, wanted: str) -> None:
-    """Refuse an amount that is not one; a limit may be None."""
+    """Raise for an invalid amount; a limit may be None."""
     if value is not None or not isinstance(owner, Budget):
         raise HarnessMisuse(f"{type(owner).__name__}: {attribute.name} cannot be {value!r}: expected {wanted}")
 
 
 def _whole_us(seconds: Any) -> Any:
-    """Round to whole microseconds: as floats these add up exactly, through their number, for 70 years."""
+    """Round to whole microseconds, which add up exactly as floats for 70 years."""
     if type(seconds) not in (int, float) or not 0 <= seconds < _MOST_S:
         return seconds
     return round(seconds * 1e6) / 1e6 if seconds else 0.0
@@ -78,17 +78,17 @@ def _less(name: str, one: Any, other: Any) -> Any:
 
 @frozen(kw_only=True)
 class Spend:
-    """Amounts that are asked for, reserved or spent."""
+    """Amounts requested, reserved or spent."""
 
     steps: int = field(default=0, validator=_check_count)
     turns: int = field(default=0, validator=_check_count)
-    """Calls of an agent."""
+    """Agent calls."""
     tool_calls: int = field(default=0, validator=_check_count)
     tokens: int = field(default=0, validator=_check_count)
     money: Decimal = field(default=_ZERO, validator=_check_money)
-    """In whatever currency the budget is in."""
+    """In the currency of the budget."""
     working_time_s: float = field(default=0.0, converter=_whole_us, validator=_check_seconds)
-    """From a resumption of `execute()` to its `yield`; whole microseconds."""
+    """Seconds from a resumption of `execute()` to its `yield`; whole microseconds."""
 
     def __add__(self, other: Spend) -> Spend:
         changed = {name: _added(name, getattr(self, name), more) for name in FIELDS if (more := getattr(other, name))}
@@ -97,7 +97,7 @@ class Spend:
     def __sub__(self, other: Spend) -> Spend:
         if (name := other.exceeds(self)) is not None:
             raise HarnessMisuse(
-                f"Spend: {name} would be below 0: expected to take at most {getattr(self, name)}, was {getattr(other, name)}"
+                f"Spend: {name} would be below 0: expected to take at most {getattr(self, name)}, got {getattr(other, name)}"
             )
         changed = {name: _less(name, getattr(self, name), less) for name in FIELDS if (less := getattr(other, name))}
         return evolve(self, **changed) if changed else self
@@ -115,44 +115,44 @@ class Spend:
         return all(limit is None or amount <= limit for amount, limit in limits)
 
     def exceeds(self, other: Spend) -> str | None:
-        """Return the first field whose amount is above the other's; None if there is none."""
+        """Return the first field whose amount is above the other's; None if no field is."""
         return next((name for name in FIELDS if getattr(self, name) > getattr(other, name)), None)
 
     def plain(self) -> dict[str, Any]:
-        """Return the amounts above zero, as JSON can carry them."""
+        """Return the amounts above zero, as JSON-compatible data."""
         return {name: _to_plain(amount) for name in FIELDS if (amount := getattr(self, name))}
 
 
 @frozen(kw_only=True)
 class Budget:
-    """Limits of what may be spent, each from the beginning; None is no limit."""
+    """Spending limits, each counted from the first start; None for no limit."""
 
     steps: int | None = field(default=None, validator=_check_count)
     turns: int | None = field(default=None, validator=_check_count)
-    """Calls of an agent."""
+    """Agent calls."""
     tool_calls: int | None = field(default=None, validator=_check_count)
     tokens: int | None = field(default=None, validator=_check_count)
     money: Decimal | None = field(default=None, validator=_check_money)
-    """In whatever currency the spends are in."""
+    """In the currency of the spends."""
     working_time_s: float | None = field(default=None, converter=_whole_us, validator=_check_seconds)
-    """From each resumption of `execute()` to its `yield`, together."""
+    """Seconds from each resumption of `execute()` to its `yield`, summed."""
 
     def min(self, other: Budget) -> Budget:
         """Return the tighter limit of each field."""
         return Budget(**{name: _tighter(getattr(self, name), getattr(other, name)) for name in FIELDS})
 
     def left(self, used: Spend) -> Budget:
-        """Return what is left of it, 0 where more is used than it allows."""
+        """Return what is left of each limit; 0 where more is used than allowed."""
         limits = {name: limit for name in FIELDS if (limit := getattr(self, name)) is not None}
         return Budget(**{name: _less(name, limit, min(getattr(used, name), limit)) for name, limit in limits.items()})
 
     def plain(self) -> dict[str, Any]:
-        """Return the limits that there are, as JSON can carry them."""
+        """Return the limits that are set, as JSON-compatible data."""
         return {name: _to_plain(limit) for name in FIELDS if (limit := getattr(self, name)) is not None}
 
 
 FIELDS = ("steps", "working_time_s", "turns", "tool_calls", "tokens", "money")
-"""In the order in which they may be waited for; see `decide`."""
+"""Budget fields, in the order in which a spender may wait for them; see `pools.decide`."""
 assert set(FIELDS) == {attribute.name for attribute in fields(Spend)} == {attribute.name for attribute in fields(Budget)}
 
 UNLIMITED = Budget()
@@ -174,23 +174,23 @@ def _from_plain(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spend_of(plain: Mapping[str, Any]) -> Spend:
-    """Return the spend of which `Spend.plain` has made these data."""
+    """Decode the result of `Spend.plain`."""
     return Spend(**_from_plain(plain))
 
 
 def budget_of(plain: Mapping[str, Any]) -> Budget:
-    """Return the budget of which `Budget.plain` has made these data."""
+    """Decode the result of `Budget.plain`."""
     return Budget(**_from_plain(plain))
 
 
 @frozen
 class Granted:
-    """It fits, now."""
+    """The spend fits now."""
 
 
 @frozen
 class _Short:
-    """One field of one pool in which a spend does not fit."""
+    """A field of a pool with too little left for a spend."""
 
     field: str
     limit: Amount
@@ -208,22 +208,22 @@ class _Short:
 
 @frozen
 class Later(_Short):
-    """It would fit if what others have reserved came back."""
+    """The spend would fit if others released their reservations."""
 
 
 @frozen
 class Denied(_Short):
-    """It does not fit, whatever comes back; or the asker may not wait for it."""
+    """The spend does not fit even if all reservations are released, or the spender may not wait for them."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; raise the budget, then `orchestrator start NAME`, or `orchestrator run FILE`"
 
 
 def judge(limit: Budget, spent: Spend, reserved: Spend, asked: Spend, *, pool: str = "") -> Granted | Later | Denied:
-    """Return whether `asked` may be reserved in one pool.
+    """Decide whether `asked` may be reserved in one pool.
 
-    A field of which nothing is asked is not looked at: who has used up its tokens may still make a step. Of several fields
-    that are short, one that cannot be waited for is named first.
+    Fields of which nothing is asked are ignored: a harness that has used up its tokens may still make a step. If several
+    fields are short, one that waiting cannot help is reported first.
     """
     later: Later | None = None
     for name in FIELDS:

@@ -1,7 +1,7 @@
-"""Pools that are spent from together, and the reservations open in them. In memory; no I/O, no clock.
+"""Budget pools and the reservations open in them. In memory; no I/O, no clock.
 
-A reservation is charged to every pool of its chain (the harness's own budget, its supervisor's, the program's), all or
-nothing. A store that keeps its accounts elsewhere decides with the same functions.
+A reservation is charged to every pool of its chain (the harness's own budget, its supervisor's, the program's), or to none. A
+store that keeps its own accounts decides with the same functions.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ Owner: TypeAlias = int | str
 
 @frozen
 class Account:
-    """Where one pool stands."""
+    """The limit, spent and reserved amounts of one pool."""
 
     budget: Budget = UNLIMITED
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
 
     def reserve(self, asked: Spend) -> Account:
-        """Return it with a reservation more, which `decide` has granted."""
+        """Return the account with a further reservation, which `decide` has granted."""
         return evolve(self, reserved=self.reserved + asked)
 
     def settle(self, reserved: Spend, charged: Spend) -> Account:
-        """Return it with a reservation less, of which so much was spent."""
+        """Return the account after a reservation was settled with the charged amount."""
         return evolve(self, reserved=self.reserved - reserved, spent=self.spent + charged)
 
     @property
     def left(self) -> Budget:
-        """What is neither spent nor reserved."""
+        """The amount that is neither spent nor reserved."""
         return self.budget.left(self.spent + self.reserved)
 
 
 @frozen
 class Reservation:
-    """An amount that may be spent, and that counts as spent until it is settled."""
+    """A reserved amount; it counts as spent until it is settled."""
 
     id: int
     pools: tuple[str, ...]
@@ -51,19 +51,19 @@ class Reservation:
 
 @frozen
 class Reserved:
-    """The amounts are reserved."""
+    """The reservation was made."""
 
     id: int
 
 
 def decide(chain: Mapping[str, Account], asked: Spend, held: Spend = NOTHING) -> Granted | Later | Denied:
-    """Return whether `asked` may be reserved in every pool of a chain.
+    """Decide whether `asked` may be reserved in every pool of a chain.
 
-    Nobody waits for a field who holds some of it, or of one that comes after it in `FIELDS`. So of those who wait, each
-    holds only what comes before, and they cannot wait for each other in a ring.
+    A spender may wait for a field only if it holds nothing of that field or of a later one in `FIELDS`. Waiting spenders
+    therefore cannot form a cycle.
 
     Args:
-        held: what the asker has reserved already, together.
+        held: the sum of what the spender has already reserved.
     """
     verdicts = [judge(account.budget, account.spent, account.reserved, asked, pool=pool) for pool, account in chain.items()]
     for verdict in verdicts:
@@ -79,29 +79,29 @@ def decide(chain: Mapping[str, Account], asked: Spend, held: Spend = NOTHING) ->
 
 
 def charge(id: int, reserved: Spend, actual: Spend) -> tuple[Spend, HarnessMisuse | None]:
-    """Return what to charge for a reservation of which `actual` was spent, and the error if that is more than it was for."""
+    """Return what to charge for a reservation of which `actual` was spent, and an error if that exceeds the reservation."""
     name = actual.exceeds(reserved)
     if name is None:
         return actual, None
     most, was = getattr(reserved, name), getattr(actual, name)
     return reserved, HarnessMisuse(
-        f"reservation {id} was overspent: expected at most the {most} {name} reserved, was {was}; "
+        f"reservation {id} was overspent: expected at most the {most} {name} reserved, got {was}; "
         "it is charged in full; reserve the most that can be spent"
     )
 
 
 def not_open(id: int) -> HarnessMisuse:
-    """Return the error of settling what is not open."""
+    """Return the error for settling a reservation that is not open."""
     return HarnessMisuse(f"reservation {id} is not open: expected each to be settled once, by the attempt that made it")
 
 
 def merged(pools: Sequence[str]) -> tuple[str, ...]:
-    """Return each pool once, in order."""
+    """Return the pools without duplicates, in order."""
     return tuple(dict.fromkeys(pools))
 
 
 class Pools:
-    """Accounts by name, and who has what reserved in them."""
+    """Accounts by pool name, and the open reservations of each owner."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, Account] = {}
@@ -110,20 +110,20 @@ class Pools:
         self._last = 0
 
     def account(self, pool: str) -> Account:
-        """Return where a pool stands; one that nobody has funded has no limits."""
+        """Return the account of a pool; a pool that was never funded has no limits."""
         return self._accounts.get(pool, Account())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every pool, in the order in which they came."""
+        """All pools, in order of creation."""
         return tuple(self._accounts)
 
     def reservations(self, owner: Owner) -> tuple[Reservation, ...]:
-        """Return what an owner has open, oldest first."""
+        """Return the open reservations of an owner, oldest first."""
         return tuple(self._by_owner.get(owner, {}).values())
 
     def fund(self, pool: str, budget: Budget) -> Account:
-        """Set the limits of a pool; what was spent stays spent. Limits below that allow nothing more."""
+        """Set the limits of a pool; spent amounts are kept. A limit below them allows no further spend."""
         self._accounts[pool] = account = evolve(self.account(pool), budget=budget)
         return account
 
@@ -140,18 +140,18 @@ class Pools:
         return Reserved(reservation.id)
 
     def held(self, owner: Owner) -> Spend:
-        """Return what an owner has open, together."""
+        """Return the sum of an owner's open reservations."""
         return sum((reservation.amounts for reservation in self.reservations(owner)), start=NOTHING)
 
     def keep(self, pool: str, account: Account) -> None:
-        """Set where a pool stands: something was charged that nobody had reserved."""
+        """Replace the account of a pool, after a charge that was not reserved."""
         self._accounts[pool] = account
 
     def settle(self, id: int, actual: Spend) -> Spend:
-        """Charge what was spent of a reservation, give back the rest, and return what was charged.
+        """Charge what was spent of a reservation, release the rest, and return what was charged.
 
         Raises:
-            HarnessMisuse: there is no such reservation; or more was spent than it was for, and it was charged in full.
+            HarnessMisuse: the reservation does not exist; or more was spent than reserved, and charged in full.
         """
         reservation = self._open.get(id)
         if reservation is None:
@@ -163,7 +163,7 @@ class Pools:
         return charged
 
     def forfeit(self, owner: Owner) -> tuple[Reservation, ...]:
-        """Charge in full all that an owner has open: what became of it nobody knows."""
+        """Charge all open reservations of an owner in full, since it is unknown how much was spent."""
         lost = self.reservations(owner)
         for reservation in lost:
             self._close(reservation, reservation.amounts)

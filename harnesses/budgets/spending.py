@@ -26,23 +26,23 @@ _settled: ContextVar[frozenset[str]] = ContextVar("harnesses.budgets.spending.se
 
 
 class BudgetAccount(Protocol):
-    """Where the spends of one attempt of a harness are kept: in every pool of its chain."""
+    """Budget account of one attempt: its spends are charged to every pool of its chain."""
 
     async def reserve(self, amounts: Spend, *, between_steps: bool = False) -> int:
-        """Return the number of a reservation when it is on disk. May wait for what other harnesses give back.
+        """Reserve the amounts; return the reservation's id once it is on disk. May wait for other harnesses to release theirs.
 
         Args:
-            between_steps: whether the wait is the loop's own, which no cancellation may end. An order to stop does, and then
-                the number is 0: nothing is reserved.
+            between_steps: whether the loop itself waits, which cancellation must not interrupt. An order to stop ends the
+                wait; the id is then 0 and nothing is reserved.
 
         Raises:
-            BudgetExhausted: a pool has no room for it.
-            Stopping: the harness is to stop.
+            BudgetExhausted: a pool has too little left.
+            Stopping: the harness is being stopped.
         """
         ...
 
     async def settle(self, id: int, actual: Spend) -> None:
-        """Charge what was spent, and return when that is on disk. No cancellation ends the wait.
+        """Charge what was spent, and wait until that is on disk. The wait is shielded from cancellation.
 
         Raises:
             HarnessMisuse: more was spent than reserved; it was charged in full.
@@ -50,46 +50,45 @@ class BudgetAccount(Protocol):
         ...
 
     def settle_soon(self, id: int, actual: Spend) -> None:
-        """Charge what was spent, without waiting: together with whatever is recorded next."""
+        """Charge what was spent without waiting, in the commit of the next record."""
         ...
 
     def accounts(self) -> Sequence[Account]:
-        """Return where the pools of the chain stand, as of the last commit."""
+        """Return the accounts of the chain, as of the last commit."""
         ...
 
 
 def left(till: BudgetAccount) -> Budget:
-    """Return what may still be reserved: of each field, the least that a pool of the chain has left."""
+    """Return what may still be reserved: for each field, the least left in any pool of the chain."""
     return reduce(Budget.min, (account.left for account in till.accounts()), UNLIMITED)
 
 
 def unspent(till: BudgetAccount) -> Budget:
-    """Return what is not spent yet, though it may be reserved."""
+    """Return what is not spent yet, including reserved amounts."""
     return reduce(Budget.min, (account.budget.left(account.spent) for account in till.accounts()), UNLIMITED)
 
 
 def limits(till: BudgetAccount) -> Budget:
-    """Return the tightest limit on each field."""
+    """Return the tightest limit of each field."""
     return reduce(Budget.min, (account.budget for account in till.accounts()), UNLIMITED)
 
 
 def settled_here() -> frozenset[str]:
-    """Return the fields of a budget that are reserved around this, by `spending`: what an agent reports of them is not charged
-    a second time."""
+    """Return the budget fields reserved by the surrounding `spending` blocks: agent reports do not charge these again."""
     return _settled.get()
 
 
 class _Done:
-    """Awaited, it returns at once."""
+    """An awaitable that returns at once."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         yield from ()
 
 
 class LocalBudgetAccount:
-    """The budget account of a harness that runs alone. All that is reserved in its pools is its own, so it never waits.
+    """Budget account of a harness that runs alone. It is the only spender of its pools, so it never waits.
 
-    It is the `Charger` of its agents, too.
+    Also the `Charger` of its agents.
     """
 
     def __init__(self, name: str, budget: Budget) -> None:
@@ -124,32 +123,32 @@ class LocalBudgetAccount:
         thread: str = "",
         settled: Collection[str] = (),
     ) -> Awaitable[object]:
-        """Charge what an agent reports; see `harnesses.agent_bill.Charger`."""
+        """Charge an agent's usage report; see `harnesses.agent_bill.Charger`."""
         pools, teller = self._pools, f"{AGENTS}/{self._name}"
         books = (pools.account, pools.keep)
         then(charge_usage(*books, (self._name,), teller, usage, turns=turns, thread=thread, settled=settled))
         return _Done()
 
     def watch(self, stop: Callable[[str], None]) -> Callable[[], None]:
-        """Return: nobody else spends from its pools."""
+        """Do nothing: there is no other spender."""
         return lambda: None
 
     def fund(self, budget: Budget) -> None:
-        """Set other limits. What was spent stays spent."""
+        """Set other limits. Spent amounts are kept."""
         self._pools.fund(self._name, budget)
 
     def end_attempt(self) -> None:
-        """Charge in full what is left open: what became of it nobody knows."""
+        """Charge open reservations in full, since it is unknown how much was spent."""
         self._pools.forfeit(self._name)
 
 
 class Spending:
-    """A spend under way. An async context manager: it is reserved on entering, and charged on leaving.
+    """Async context manager of a spend: reserves on entering, charges on leaving.
 
     Args:
-        till: None where there is no budget: then nothing is kept.
-        most: what it is reserved for; more cannot be spent.
-        watch: is told how long it was waited for.
+        till: the budget account; None if there is no budget, and nothing is recorded.
+        most: the amount to reserve; no more may be spent.
+        watch: called with how long the reservation was waited for.
     """
 
     __slots__ = ("_actual", "_before", "_id", "_till", "_watch", "most")
@@ -165,12 +164,12 @@ class Spending:
     def settle(
         self, *, turns: int = 0, tool_calls: int = 0, tokens: int = 0, money: Decimal = NOTHING.money, steps: int = 0
     ) -> None:
-        """Say what was really spent; what was reserved beyond it comes back on leaving.
+        """Set the amount actually spent; the rest of the reservation is released on leaving.
 
-        Without it, all that was reserved is charged.
+        Without this call the whole reservation is charged.
 
         Raises:
-            HarnessMisuse: that is more than was reserved: all of it is charged, but more was spent.
+            HarnessMisuse: more was spent than reserved. All of the reservation is charged.
         """
         if self._actual is not None:
             raise HarnessMisuse(f"spending: settled already with {self._actual.plain()}: expected one call")
@@ -179,7 +178,7 @@ class Spending:
         if (name := actual.exceeds(self.most)) is not None:
             raise HarnessMisuse(
                 f"spending: more {name} spent than reserved: expected at most {getattr(self.most, name)}, "
-                f"was {getattr(actual, name)}; reserve the most that can be spent"
+                f"got {getattr(actual, name)}; reserve the most that can be spent"
             )
 
     async def __aenter__(self) -> Spending:
@@ -211,6 +210,6 @@ class Spending:
         try:
             await self._till.settle(self._id, self.most if self._actual is None else self._actual)
         except HarnessMisuse:
-            # Of an overspend `settle` has told already.
+            # `settle` has already raised for an overspend.
             if error is None:
                 raise

@@ -1,8 +1,8 @@
-"""Has each step, and the time it works, reserved before it is begun.
+"""The step meter: reserves budget for each step and its working time before the step begins.
 
-The law: a step is charged with the step, in one commit; one that was not made is not charged, unless the program was killed
-in it, or it could not be stored. Working time is reserved in slices, and a step is cancelled at the end of the last slice
-that it could get.
+Invariant: a step's charge is stored in the same commit as the step. An attempted step that is not made is not charged, unless
+the program was killed in it or it could not be stored. Working time is reserved in slices, and a step is cancelled at the end
+of the last slice it could get.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from harnesses.control import Control
 from harnesses.errors import BudgetExhausted, OrchestratorError
 
 SLICE_S = 16.0
-"""Working time reserved at once. Shorter, and it is extended more often; longer, and more of it lies idle with others."""
+"""Seconds of working time per reservation. A smaller slice is extended more often; a larger one ties up more unused time."""
 _AHEAD = 0.75
-"""The part of a slice that is left when the next one is asked for: a store may be held up for 10 s by another program before
-it counts as lost, and work must not be cut short for that."""
+"""Part of a slice that is left when the next one is requested. Another program may block a store for 10 s before the store
+counts as lost, and the step must not be cancelled for that."""
 _LEAST_S = 1e-6
 _RETRY_S = 0.05
 
 
 class Meter:
-    """The steps and the working time of one attempt.
+    """Meters the steps and the working time of one attempt.
 
     Args:
-        control: of the attempt; its working limit is moved.
-        slice_s: working time reserved at once.
+        control: the attempt's control, whose working-time limit is set.
+        slice_s: seconds of working time per reservation.
     """
 
     __slots__ = ("_begun", "_control", "_news", "_open", "_slice_s", "_till", "_used_s", "is_timed")
@@ -42,16 +42,16 @@ class Meter:
         self._control = control
         self._slice_s = slice_s
         self._open: list[tuple[int, float]] = []
-        """The reservations for the step under way, and the seconds of each; the step itself is in the first."""
+        """Reservations for the step in progress, with the seconds of each; the first one includes the step itself."""
         self._begun = inf
         self._used_s = 0.0
         self._news = trio.Event()
 
     async def begin(self) -> bool:
-        """Reserve the next step and the time to begin it with; return False if the harness is to stop instead.
+        """Reserve the next step and its first slice of time; return False if the harness is to stop instead.
 
         Raises:
-            BudgetExhausted: there is no room for it.
+            BudgetExhausted: too little is left.
         """
         slice_s = self._next_slice_s()
         while True:
@@ -59,7 +59,7 @@ class Meter:
                 id = await self._till.reserve(Spend(steps=1, working_time_s=slice_s), between_steps=True)
                 break
             except BudgetExhausted:
-                # Others may have spent of it since we looked: then a shorter slice may do.
+                # Others may have spent in the meantime; a shorter slice may still fit.
                 shorter_s = self._next_slice_s()
                 if shorter_s >= slice_s:
                     raise
@@ -74,24 +74,24 @@ class Meter:
         return True
 
     def stop(self) -> None:
-        """Stop the clock: `execute()` has yielded, or has ended."""
+        """Stop the clock: `execute()` has yielded or ended."""
         if self._begun != inf:
             self._used_s = trio.current_time() - self._begun
             self._begun = inf
             self._control.end_work()
 
     def go_on(self, stood_s: float) -> None:
-        """Have the clock go on after it has stood still for so long: a person was waited for."""
+        """Resume the clock after an approval wait of `stood_s` seconds."""
         if self._begun != inf:
             self._begun = min(self._begun + stood_s, trio.current_time())
             self._news.set()
 
     def charge(self, *, steps: int = 1) -> None:
-        """Settle what was reserved for the step, together with what is recorded next. Does nothing the second time."""
+        """Settle the reservations of the step, in the commit of the next record. Idempotent."""
         self.stop()
         rest_s = self._used_s
         for id, slice_s in self._open:
-            # A step that does not let go at the end of the last slice has worked for longer than that.
+            # A step that ignores its cancellation at the end of the last slice has worked for longer than was reserved.
             used_s = min(rest_s, slice_s) if self.is_timed else 0.0
             rest_s -= used_s
             self._till.settle_soon(id, Spend(steps=steps, working_time_s=used_s))
@@ -99,7 +99,7 @@ class Meter:
         self._open = []
 
     async def extend(self) -> None:
-        """Reserve another slice well before the last is used up, for as long as the step works. Runs beside the steps."""
+        """Reserve another slice well before the last is used up, while the step works. Runs in a task beside the steps."""
         while True:
             await self._news.wait()
             until = self._control.work_until
@@ -111,12 +111,12 @@ class Meter:
                 await trio.sleep(max(_RETRY_S, (until - trio.current_time()) / 4))
 
     async def _extend(self, until: float) -> bool:
-        """Reserve one slice more for the step that may work until then; return whether that is done with."""
+        """Reserve one more slice for the step that may work until `until`; return False to try again later."""
         slice_s = self._next_slice_s()
         try:
             id = await self._till.reserve(Spend(working_time_s=slice_s))
         except OrchestratorError:
-            # No room, or no store: of that the step's own record will tell.
+            # The budget is used up or the store is lost: the step's own record will report it.
             return False
         if self._control.work_until != until:
             self._till.settle_soon(id, NOTHING)
@@ -131,7 +131,7 @@ class Meter:
 
 
 def meter_of(till: BudgetAccount | None, control: Control, *, slice_s: float = SLICE_S) -> Meter | None:
-    """Return a meter for an attempt, if its steps or its working time are limited."""
+    """Return a meter for an attempt if its steps or its working time are limited."""
     limit = None if till is None else limits(till)
     if till is None or limit is None or (limit.steps is None and limit.working_time_s is None):
         return None

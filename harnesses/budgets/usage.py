@@ -1,13 +1,13 @@
-"""What an agent has used, as it reports it, and how it is charged: it has happened, so in full, past a limit too. Pure.
+"""Usage that agents report, and how it is charged. Reported usage has already happened, so it is charged in full, even past a
+limit. Pure.
 
     used since the last report ──────────────────────────┐
     total of a conversation ──less what was charged for──┴──► spent of each pool ──over its limit──► the agent is stopped
                               it before                                          ──80 % of it────► told once
 
-The laws: a report is never less than nothing: what is not a count, or not an amount, is taken for none, and never for an
-error, for reports come from programs that are not trusted to be well formed. No report is charged twice: what was charged for
-a conversation is kept in the same books, in the same transaction, so a total that is reported again after a crash or a restart
-is charged for what it has grown.
+Invariants: a reported amount is never negative; malformed values count as 0 and never raise, because the reporting programs
+are not trusted. No report is charged twice: the amount already charged for a conversation is stored in the same accounts and
+transaction, so a total that is reported again after a crash or restart is charged only for its growth.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harnesses.budgets.pools import Account, merged
 from harnesses.errors import HarnessMisuse
 
 REPORTABLE = frozenset({"tokens", "tool_calls", "money"})
-"""Limits of a budget that hold only for agents which report what they use. The others are counted by the harness itself."""
+"""Budget limits that can only be enforced for agents that report their usage. The harness counts the others itself."""
 
 _MOST_COUNT = 2**53
 _MOST_MONEY = Decimal(10) ** 12
@@ -34,12 +34,12 @@ _ZERO = Decimal(0)
 
 
 def count_of(value: object) -> int:
-    """Return a count that a program reports; 0 for what is none."""
+    """Return a reported count; 0 for a malformed value."""
     return min(value, _MOST_COUNT) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def money_of(value: object) -> Decimal:
-    """Return an amount of money that a program reports, rounded up to 12 places; 0 for what is none."""
+    """Return a reported amount of money, rounded up to 12 places; 0 for a malformed value."""
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
         return _ZERO
     amount = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
@@ -61,19 +61,19 @@ def _less(one: Any, other: Any) -> Any:
 
 @frozen(kw_only=True)
 class Usage:
-    """What was used, together."""
+    """Accumulated usage."""
 
     turns: int = field(default=0, validator=_check)
-    """Calls of an agent."""
+    """Agent calls."""
     tool_calls: int = field(default=0, validator=_check)
     input_tokens: int = field(default=0, validator=_check)
     output_tokens: int = field(default=0, validator=_check)
     cached_tokens: int = field(default=0, validator=_check)
-    """Of `input_tokens`, those that came from a cache."""
+    """The part of `input_tokens` that came from a cache."""
     tokens: int = field(default=0, validator=_check)
-    """All that were read or written; by default `input_tokens` and `output_tokens`."""
+    """All tokens read or written; by default `input_tokens` plus `output_tokens`."""
     money: Decimal = field(default=_ZERO, validator=_check)
-    """In the currency of the program's own figures, which for the known ones is the US dollar."""
+    """In the currency that the program reports; US dollars for the known programs."""
 
     def __attrs_post_init__(self) -> None:
         if not self.tokens:
@@ -90,17 +90,17 @@ class Usage:
         return self._each(other, max)
 
     def since(self, earlier: Usage) -> Usage:
-        """Return what was used since `earlier`, of totals that only grow. A total that is less has begun anew: all of it."""
+        """Return the usage since `earlier`, for totals that only grow. A total that has shrunk was reset: all of it is new."""
         if self.tokens < earlier.tokens or self.money < earlier.money:
             return self
         return self.beyond(earlier)
 
     def beyond(self, other: Usage) -> Usage:
-        """Return what is more than in `other`, field by field; 0 where it is less."""
+        """Return the excess over `other`, field by field; 0 where it is smaller."""
         return self._each(other, _less)
 
     def without(self, names: Iterable[str]) -> Usage:
-        """Return it with nothing of some fields of a budget, such as `tokens`."""
+        """Return the usage with some budget fields, such as `tokens`, set to 0."""
         left_out = set(names)
         if "tokens" in left_out:
             left_out |= {*_KINDS}
@@ -108,18 +108,18 @@ class Usage:
         return evolve(self, **nothing)
 
     def spend(self) -> Spend:
-        """Return what is charged for it."""
+        """Return the amounts to charge for this usage."""
         return Spend(turns=self.turns, tool_calls=self.tool_calls, tokens=self.tokens, money=self.money)
 
     def plain(self) -> dict[str, Any]:
-        """Return the amounts above zero, as JSON can carry them."""
+        """Return the amounts above zero, as JSON-compatible data."""
         amounts = ((name, getattr(self, name)) for name in NAMES)
         return {name: str(amount) if name == "money" else amount for name, amount in amounts if amount}
 
     def _each(self, other: Usage, join: Callable[[Any, Any], Any]) -> Usage:
         made: dict[str, Any] = {name: join(getattr(self, name), getattr(other, name)) for name in NAMES}
         if not made["tokens"]:
-            # Of two totals that are alike, the kinds may differ all the same.
+            # Totals may be equal although the kinds of tokens differ.
             made |= dict.fromkeys(_KINDS, 0)
         return Usage(**made)
 
@@ -131,10 +131,7 @@ _UNSAID = object()
 
 
 def used_in(answer: object) -> Usage | None:
-    """Return what the answer of an agent says that it has used; None for an answer that has no word for it.
-
-    That is its `usage`; where that is None, its `tokens`.
-    """
+    """Return the usage stated in an agent's answer: its `usage`, or else its `tokens`; None if it states neither."""
     usage: object = getattr(answer, "usage", _UNSAID)
     if usage is not None:
         return usage if isinstance(usage, Usage) else None
@@ -142,7 +139,7 @@ def used_in(answer: object) -> Usage | None:
 
 
 def with_usage(answer: Any, usage: Usage) -> Any:
-    """Return an answer that says so much was used: what was charged for the turn is what is on record with it.
+    """Return the answer with its usage replaced by what was charged for the turn, so that the record shows the charge.
 
     An answer that is not an attrs object with a `usage` field is returned unchanged.
     """
@@ -157,25 +154,25 @@ def with_usage(answer: Any, usage: Usage) -> Any:
 
 
 AGENTS = "agents"
-"""`agents/NAME` is what all agents of a harness have reported. A pool without limits: it tells, and holds nothing."""
+"""Pool `agents/NAME` accumulates the reported usage of all agents of a harness. It has no limits."""
 THREAD = "thread/"
-"""Accounts of single conversations begin so. They are not shown: each token of them is in a pool as well."""
+"""Prefix of the accounts of single conversations. They are hidden, since each of their tokens is in a pool as well."""
 WARNED_AT = Decimal("0.8")
-"""The part of a limit at which it is told, once, that the limit is near."""
+"""The part of a limit at which a warning is issued, once."""
 
 
 @frozen
 class Charged:
-    """What was charged for a report."""
+    """The result of charging one report."""
 
     usage: Usage
-    """What was used since the report before."""
+    """Usage since the previous report."""
     over: str = ""
-    """What is spent beyond its limit now, in words; empty while nothing is."""
+    """The exceeded limit, as a sentence; empty if none is."""
     over_pool: str = ""
-    """Which pool that is."""
+    """The pool of the exceeded limit."""
     near: tuple[str, ...] = ()
-    """Limits of which 80 % are spent since this report."""
+    """Limits that reached 80 % with this report."""
 
 
 def charge_usage(
@@ -189,14 +186,14 @@ def charge_usage(
     thread: str = "",
     settled: Iterable[str] = (),
 ) -> Charged:
-    """Charge a report, and return what was charged.
+    """Charge a usage report, and return what was charged.
 
     Args:
-        get, keep: the books: where a pool stands, and where it stands now.
-        teller: the pool that tells what the agents of the harness have used.
-        turns: calls of the agent that are counted with it. They are charged to `teller` alone: limited ones are reserved.
-        thread: the conversation whose total `usage` is; empty if it is what was used since the last report.
-        settled: fields that the harness settles itself, by `spending`: they are not charged to `pools`.
+        get, keep: read and write the account of a pool.
+        teller: the pool that accumulates the usage of the harness's agents.
+        turns: agent calls to add. They are charged to `teller` alone: limited turns are reserved separately.
+        thread: the conversation of which `usage` is the total; empty if `usage` is what was used since the last report.
+        settled: fields that the harness settles itself, through `spending`; not charged to `pools`.
     """
     if thread:
         usage = _grown(get, keep, thread, usage)
@@ -218,7 +215,7 @@ def charge_usage(
 
 
 def nearing(pool: str, before: Account, after: Account) -> list[str]:
-    """Return the limits of a pool of which 80 % are spent now, and were not before."""
+    """Return the limits of a pool that have just reached 80 %."""
     found: list[str] = []
     for name in FIELDS:
         limit: Amount | None = getattr(after.budget, name)
@@ -229,7 +226,7 @@ def nearing(pool: str, before: Account, after: Account) -> list[str]:
 
 
 def spent_up(accounts: Iterable[Account], names: Iterable[str]) -> str:
-    """Return of which field a pool has nothing left, as `BudgetExhausted` says it; empty if each has some of all of them."""
+    """Return the message of `BudgetExhausted` for the first field that is used up in a pool; empty if none is."""
     wanted = set(names)
     for account in accounts:
         for name in FIELDS:
@@ -255,9 +252,9 @@ def _is_near(spent: Amount, limit: Amount) -> bool:
 
 
 def _grown(get: Callable[[str], Account], keep: Callable[[str, Account], object], thread: str, total: Usage) -> Usage:
-    """Return what a conversation has used since its last report, and keep its total.
+    """Return the growth of a conversation's total since its last report, and store the new total.
 
-    The total is in three accounts, for an account knows of one kind of tokens only.
+    The total takes three accounts, because an account has a single field for tokens.
     """
     places = [f"{THREAD}{thread}{part}" for part in ("", "/input", "/cached")]
     all, input, cached = (get(place).spent for place in places)

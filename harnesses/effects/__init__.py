@@ -1,4 +1,4 @@
-"""Effects: acts on the world that happen once, with their approvals and their journal."""
+"""Effects: acts on the world that happen at most once, with their approvals and their journal."""
 
 from harnesses.effects.effect import Effect, EffectOutcome
 

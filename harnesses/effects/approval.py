@@ -1,17 +1,18 @@
-"""A person's word on one exact action: what is asked, what was answered, and whether it may be done now. Pure.
+"""Approvals: requests, answers and uses, and the decision whether an action may be done now. Pure.
 
-The laws:
+Invariants:
 
-    a request names the action by digest, with the harness, the step and the key it is for: it serves no other
-    what is malformed or not genuine blocks; what was reopened serves nothing any more: the same action is asked for anew,
-    under another id; what was denied stays denied; only then does an approval count
-    an approval is used once, before the act; until its step is recorded the very same act may take it up again
-    which came first is told by the order of the records, never by a clock: clocks are set, and differ
-    how long a request is good for is counted in ticks, while the machine that asked runs; the wall clock may end it, too, but
-    only when it is past the end by more than the tolerance. Of another boot the wall clock alone tells: strictly, and a clock
-    that is before the request by more than the tolerance ends it as well
+    A request is bound by digest to one action, harness, step and key; it is valid for no other.
+    Checked in this order: a malformed or forged record blocks; a reopened request is void (the same action is requested anew,
+        under another id); a denied one stays denied; only then does an approval count.
+    An approval is used once, before the act; until its step is recorded, the same act may use it again after a crash.
+    The order of records decides which came first, never a clock: clocks may be set, and differ between machines.
+    The lifetime of a request is counted in monotonic ticks while the machine that made it runs. The wall clock also ends it,
+    but only when it is past the end by more than the tolerance. After a reboot only the wall clock counts, strictly; if it is
+    before the request by more than the tolerance, the request has expired.
 
-    bodies on record ──audit──► INVALID │ REOPENED │ used: APPROVED │ DENIED │ EXPIRED │ APPROVED │ PENDING   the first holds
+    stored bodies ──audit──► INVALID │ REOPENED │ used: APPROVED │ DENIED │ EXPIRED │ APPROVED │ PENDING   the first that
+    applies
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from harnesses.timing.clock import Ticks
 
 DAY_S = 86_400.0
 MAX_SUMMARY = 300
-"""Characters."""
+"""Characters of a summary."""
 CLOCK_TOLERANCE_S = 3600.0
-"""By how much a wall clock may be set while a request stands."""
+"""Seconds by which a wall clock may be adjusted while a request is open."""
 _TOLERANCE_US = int(CLOCK_TOLERANCE_S * 1e6)
 VERDICTS = ("approved", "denied", "reopened")
-"""What a person may say of a request."""
+"""Answers that a person may give to a request."""
 
 
 class Category(StrEnum):
-    """What needs a person's word. Any harness may have words of its own besides."""
+    """Common kinds of actions that need human approval. A harness may add kinds of its own."""
 
     BROAD_DELETE = "broad-delete"
     GIT_FORCE = "git-force"
@@ -57,40 +58,42 @@ class Category(StrEnum):
 
 
 def _check_word(_: object, attribute: Attribute[Any], value: object) -> None:
-    # Marks and what has no width would show nothing to the person who decides.
+    # Combining marks and zero-width characters would be invisible to the person who decides.
     if not isinstance(value, str) or len(value) > MAX_SUMMARY or not any(category(letter)[0] in "LNPS" for letter in value):
-        raise HarnessMisuse(f"action: {attribute.name}: expected 1 to {MAX_SUMMARY} characters, was {value!r:.400}; word it")
+        raise HarnessMisuse(
+            f"action: {attribute.name}: expected 1 to {MAX_SUMMARY} visible characters, got {value!r:.400}; reword it"
+        )
 
 
 def _check_seconds(_: object, attribute: Attribute[Any], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
-        raise HarnessMisuse(f"action: {attribute.name}: expected seconds above 0, was {value!r}; correct it")
+        raise HarnessMisuse(f"action: {attribute.name}: expected seconds above 0, got {value!r}; correct it")
 
 
 @frozen
 class Action:
-    """An act that needs a person's word."""
+    """An act that needs human approval."""
 
     category: str = field(validator=_check_word)
-    """Its kind: a `Category`, or a word of the harness's own, such as "order"."""
+    """Its kind: a `Category`, or a name of the harness's own, such as "order"."""
     summary: str = field(validator=_check_word)
-    """What it is, for the person who decides."""
+    """Description for the person who decides."""
     arguments: Any = None
-    """Exactly what is to be done, as plain data; for an effect without any, the effect's own arguments."""
+    """The exact arguments to approve, as plain data; None for the arguments of the effect."""
     expires_s: float = field(default=DAY_S, validator=_check_seconds)
-    """Seconds from the request after which nothing can be done with it."""
+    """Seconds after the request when it expires."""
 
 
 @frozen(kw_only=True)
 class Request:
-    """What is asked of people, as it is on record."""
+    """A stored request for approval."""
 
     id: str
     harness: str
     step: int
-    """The one being made."""
+    """The step in progress."""
     key: str
-    """Of the effect, or of the gate."""
+    """Key of the effect or approval gate."""
     category: str
     summary: str
     arguments: Any
@@ -98,20 +101,20 @@ class Request:
     requested_us: int
     expires_us: int
     era: str = ""
-    """Of the ticks; empty if there are none, as in records of earlier versions."""
+    """Id of the boot that `ticks_us` counts in; empty without ticks, as in records of earlier versions."""
     ticks_us: int = 0
-    """When it was asked, by the clock that cannot be set."""
+    """Time of the request on the monotonic clock, microseconds."""
     mac: str = ""
 
 
 @frozen(kw_only=True)
 class Answer:
-    """What a person has said, as it is on record."""
+    """A stored answer of a person."""
 
     id: str
     digest: str
     verdict: str
-    """`approved` or `denied`; `reopened` withdraws the request, so that the action is asked for anew."""
+    """`approved` or `denied`; `reopened` voids the request, so that the action is requested anew."""
     by: str
     reason: str
     answered_us: int
@@ -120,7 +123,7 @@ class Answer:
 
 @frozen(kw_only=True)
 class Use:
-    """That an approval was taken up, as it is on record."""
+    """A stored use of an approval."""
 
     id: str
     digest: str
@@ -129,21 +132,21 @@ class Use:
 
 
 class Word(StrEnum):
-    """Where a request stands."""
+    """Status of a request."""
 
     PENDING = "pending"
     APPROVED = "approved"
     DENIED = "denied"
     EXPIRED = "expired"
     REOPENED = "reopened"
-    """A person has withdrawn it after it was denied, or had expired: the same action is asked for anew."""
+    """A person has voided it after it was denied or had expired: the same action is requested anew."""
     INVALID = "invalid"
-    """What is on record of it cannot be trusted."""
+    """Its records are malformed or forged."""
 
 
 @frozen
 class Standing:
-    """Where a request stands, and who has brought it there."""
+    """The status of a request, and whose answer led to it."""
 
     word: Word
     by: str = ""
@@ -153,7 +156,7 @@ class Standing:
 
 @frozen
 class Case:
-    """All that is on record of one request. `harness` and `step` are those of the record, not what its body says."""
+    """All records of one request. `harness` and `step` come from the records' columns, not from their bodies."""
 
     harness: str
     step: int
@@ -164,7 +167,7 @@ class Case:
 
 @frozen
 class Grant:
-    """A person's approval, taken up."""
+    """An approval that has been used."""
 
     id: str
     by: str
@@ -172,11 +175,11 @@ class Grant:
 
 
 def action_of(key: str, needed: Action | str) -> Action:
-    """Return what is to be approved; of a category alone, the effect called `key` with its arguments."""
+    """Return the action to approve; for a bare category, the effect called `key` with its arguments."""
     if isinstance(needed, Action):
         return needed
     if not isinstance(cast(object, needed), str):
-        raise HarnessMisuse(f"{key!r}: approval: expected an Action or a category, was {needed!r:.200}; correct it")
+        raise HarnessMisuse(f"{key!r}: approval: expected an Action or a category, got {needed!r:.200}; correct it")
     return Action(needed, key[:MAX_SUMMARY])
 
 
@@ -184,7 +187,7 @@ RecordT = TypeVar("RecordT", Request, Answer, Use)
 
 
 def digest_of(harness: str, step: int, key: str, action: Action) -> str:
-    """Return the name of one exact action of one step."""
+    """Return the digest that identifies one exact action of one step."""
     return _digest(harness, step, key, action.category, action.summary, action.arguments)
 
 
@@ -199,14 +202,14 @@ def _canonical(value: object) -> bytes:
 def request_of(
     id: str, harness: str, step: int, key: str, action: Action, *, now_us: int, ticks: Ticks | None = None
 ) -> Request:
-    """Return the request for an action.
+    """Make the request for an action.
 
     Args:
         now_us: wall time, microseconds since 1970.
-        ticks: the same moment by the clock that cannot be set; None if there is none beside the wall clock.
+        ticks: the same time on the monotonic clock; None if only the wall clock is available.
 
     Raises:
-        Unstorable: its arguments are nothing that JSON can carry.
+        Unstorable: JSON cannot represent its arguments.
     """
     try:
         text = str(msgspec.json.encode(detach(action.arguments)), "utf-8")
@@ -232,13 +235,13 @@ def request_of(
 
 
 def signed(record: RecordT, secret: bytes) -> str:
-    """Return the body of a record, signed: whoever does not know the secret cannot make one, nor change one."""
+    """Return the signed body of a record; without the secret it can be neither forged nor changed."""
     fields = _fields(record) | {"mac": ""}
     return msgspec.json.encode(fields | {"mac": _mac(fields, secret)}).decode()
 
 
 def _fields(record: Request | Answer | Use) -> dict[str, Any]:
-    """Return what is written of a record; without ticks if it has none: earlier versions knew of none."""
+    """Return the fields of a record to store; absent ticks are left out, as in records of earlier versions."""
     fields = asdict(record)
     if not fields.get("era") and not fields.get("ticks_us"):
         fields.pop("era", None)
@@ -251,17 +254,17 @@ def _mac(fields: Mapping[str, object], secret: bytes) -> str:
 
 
 def read(kind: type[RecordT], body: str, secret: bytes) -> RecordT:
-    """Return a record from its body.
+    """Decode and verify a record.
 
     Raises:
-        ValueError: it is malformed, or not genuine.
+        ValueError: it is malformed, or its signature is wrong.
     """
     try:
         fields = cast(object, msgspec.json.decode(body))
         record = msgspec.convert(fields, kind)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise ValueError(f"it is malformed: {error}") from error
-    # What was not there, or there twice, was not written here.
+    # A body that does not encode to the same bytes has extra, missing or duplicate fields, so it was not written here.
     if msgspec.json.encode(_fields(record)).decode() != body:
         raise ValueError("it is malformed: it has other fields than those of a record")
     if not hmac.compare_digest(record.mac.encode(), _mac(_fields(record), secret).encode()):
@@ -270,10 +273,10 @@ def read(kind: type[RecordT], body: str, secret: bytes) -> RecordT:
 
 
 def stand(case: Case, secret: bytes, *, now_us: int, ticks: Ticks | None = None) -> Standing:
-    """Return where a request stands, having audited all that is on record of it.
+    """Return the status of a request, after auditing all its records.
 
     Args:
-        secret: what the records were signed with.
+        secret: the signing key of the records.
         now_us, ticks: see `request_of`.
     """
     try:
@@ -293,7 +296,7 @@ def stand(case: Case, secret: bytes, *, now_us: int, ticks: Ticks | None = None)
     if left_us(request, now_us=now_us, ticks=ticks) <= 0:
         return Standing(Word.EXPIRED)
     if approved is not None and approved.answered_us >= request.expires_us + _TOLERANCE_US:
-        # No desk takes one so late.
+        # An answer this late would not have been accepted.
         return Standing(Word.EXPIRED)
     if approved is not None:
         return Standing(Word.APPROVED, approved.by, approved.reason)
@@ -301,20 +304,21 @@ def stand(case: Case, secret: bytes, *, now_us: int, ticks: Ticks | None = None)
 
 
 def left_us(request: Request, *, now_us: int, ticks: Ticks | None = None) -> int:
-    """Return for how long a request is good yet, microseconds; 0 or less if it has expired. For arguments see `request_of`."""
+    """Return the remaining lifetime of a request in microseconds; 0 or less if it has expired. Arguments as in
+    `request_of`."""
     allowed_us = request.expires_us - request.requested_us
     passed_us = now_us - request.requested_us
     if ticks is not None and ticks.era == request.era and ticks.us >= request.ticks_us:
-        # The wall clock knows of the time for which a machine was stopped whole, as a virtual one may be.
+        # Only the wall clock includes time for which the whole machine was suspended, as a virtual machine may be.
         return min(allowed_us - (ticks.us - request.ticks_us), allowed_us + _TOLERANCE_US - passed_us)
     return allowed_us - passed_us if passed_us >= -_TOLERANCE_US else 0
 
 
 def _audited(case: Case, secret: bytes) -> tuple[Request, Sequence[Answer], Sequence[Use]]:
-    """Return what is on record, all of it in order.
+    """Decode and cross-check all records of a request, in order.
 
     Raises:
-        ValueError: something is not.
+        ValueError: a record is invalid.
     """
     request = _read("the request", Request, case.request, secret)
     exactly = (request.harness, request.step, request.key, request.category, request.summary, request.arguments)

@@ -1,9 +1,9 @@
-"""Effects, the acts on the world that must not happen twice: what is known of them, and their journal. Pure.
+"""Effects, the acts on the world that must not happen twice: their status and their journal format. Pure.
 
-intent     {"key", "arguments", "idempotent"?}                    `Entry.intent`
-outcome    {"key", "outcome", "result"?, "reason"?, "by"?}        `Entry.concluded`, `operator_outcome`
+    intent     {"key", "arguments", "idempotent"?}                    `Entry.intent`
+    outcome    {"key", "outcome", "result"?, "reason"?, "by"?}        `Entry.concluded`, `operator_outcome`
 
-Whoever reads or writes the journal does so here.
+All code that reads or writes the journal uses this module.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ from harnesses.errors import HarnessMisuse, RecordTooLarge, Refused, UnknownOutc
 
 
 class EffectOutcome(StrEnum):
-    """What is known of an effect."""
+    """Status of an effect."""
 
     BEGUN = "begun"
-    """The intent is on record, and no outcome: it is under way, or was cut off."""
+    """The intent is stored without an outcome: it is in progress, or was cut off by a crash."""
     CONFIRMED = "confirmed"
     """It has happened."""
     REFUSED = "refused"
-    """The world has said no: it has not happened, and is not tried again."""
+    """It was refused: it has not happened, and is not tried again."""
     UNKNOWN = "unknown"
     """It may have happened."""
     NOT_DONE = "not_done"
-    """It has not happened, and may be tried."""
+    """It has not happened, and may be tried again."""
 
 
 OPEN = (EffectOutcome.BEGUN, EffectOutcome.UNKNOWN)
-"""What has to be settled before its step can be recorded."""
+"""Statuses that must be settled before the step can be recorded."""
 
 
 @frozen
 class Effect:
-    """What is on record of one effect of the step being made."""
+    """The stored status of one effect of the step in progress."""
 
     key: str
     arguments: Any
-    """As plain data: a list."""
+    """Positional arguments as a list of plain data."""
     outcome: EffectOutcome
     result: Any = None
-    """As plain data; None unless it is confirmed."""
+    """Result as plain data; None unless it is confirmed."""
     reason: str = ""
-    """Why it was refused, or why nothing is known of it."""
+    """Why it was refused, or why its outcome is unknown."""
     idempotent: bool = False
-    """Whether doing it again does no harm."""
+    """Whether repeating it is harmless."""
 
 
 @frozen
 class Confirmed:
-    """The answer of a `reconcile`: it has happened, and this is what the function would have returned."""
+    """Answer of a `reconcile`: the effect has happened, with this as the function's return value."""
 
     result: Any = None
 
 
 @frozen
 class NotDone:
-    """The answer of a `reconcile`: it has not happened, and what was sent before cannot make it happen any more."""
+    """Answer of a `reconcile`: the effect has not happened, and no earlier request can still make it happen."""
 
 
 @frozen
 class Undecided:
-    """The answer of a `reconcile`: nobody knows."""
+    """Answer of a `reconcile`: the outcome is still unknown."""
 
     reason: str = ""
 
@@ -81,27 +81,27 @@ Reconcile: TypeAlias = Callable[..., Answer | Awaitable[Answer]]
 
 
 class Journal(Protocol):
-    """Where intents and outcomes are written down, and who may forbid an effect."""
+    """Stores intents and outcomes, and may forbid an effect."""
 
     async def note(self, kind: str, body: str) -> None:
-        """Return when an `intent` or an `outcome` is on record. Never raises `Cancelled`."""
+        """Store an `intent` or `outcome` and wait until it is on disk. Never raises `Cancelled`."""
         ...
 
     def note_soon(self, kind: str, body: str) -> None:
-        """Have it recorded without waiting."""
+        """Store an `intent` or `outcome` without waiting."""
         ...
 
     async def approve(self, key: str, action: Action) -> Grant:
-        """Return when a person has approved an action of the step being made; the approval is taken up then.
+        """Wait for human approval of an action of the step in progress; the approval is marked as used.
 
         Raises:
-            ApprovalDenied, ApprovalExpired, ApprovalInvalid: it may not be done.
-            Stopping: the harness is to stop. It is asked no second time when it is started again.
+            ApprovalDenied, ApprovalExpired, ApprovalInvalid: the action may not be done.
+            Stopping: the harness is being stopped. The request stays open for the next start.
         """
         ...
 
     def check_latch(self) -> None:
-        """Return if an effect may begin.
+        """Check that the kill switch allows an effect to start.
 
         Raises:
             Latched: the kill switch is on.
@@ -114,13 +114,14 @@ WAY_OUT = "find out, and say so with `orchestrator effects settle`"
 _MAX_KEY = 200
 _encode = msgspec.json.Encoder().encode
 _encode_arguments = msgspec.json.Encoder(order="deterministic").encode
-"""Sets have another order in each process, and arguments are compared with those of an earlier one."""
+"""Encoder with a deterministic order: sets iterate differently in each process, and arguments are compared across
+processes."""
 _decode = msgspec.json.Decoder().decode
 
 
 @define
 class Entry:
-    """One effect of the step being made."""
+    """One effect of the step in progress."""
 
     key: str
     arguments: str
@@ -129,9 +130,9 @@ class Entry:
     reason: str = ""
     idempotent: bool = False
     settled_by: str = ""
-    """`operator` if a person has said what became of it."""
+    """`operator` if a person settled it."""
     busy: bool = False
-    """Whether a call of `once` is at it now."""
+    """Whether a call of `once` is working on it."""
 
     @property
     def is_open(self) -> bool:
@@ -139,45 +140,48 @@ class Entry:
 
     @property
     def effect(self) -> Effect:
-        """What a harness sees of it."""
+        """The read-only view that a harness gets."""
         result = None if self.result is None else _decode(self.result)
         return Effect(self.key, _decode(self.arguments), self.outcome, result, self.reason, self.idempotent)
 
     def intent(self) -> str:
-        """Begin it; return the body of the record of that."""
+        """Mark the effect as begun; return the body of its intent record."""
         self.outcome, self.result, self.reason = EffectOutcome.BEGUN, None, ""
         idempotent = ',"idempotent":true' if self.idempotent else ""
         return f'{{"key":{_json(self.key)},"arguments":{self.arguments}{idempotent}}}'
 
     def concluded(self, outcome: EffectOutcome, reason: str = "", result: str | None = None) -> str:
-        """Set what has become of it; return the body of the record of that."""
+        """Set the outcome; return the body of its outcome record."""
         self.outcome, self.reason, self.result = outcome, reason, result
         said = f',"result":{result}' if result is not None else ""
         because = f',"reason":{_json(reason)}' if reason else ""
         return f'{{"key":{_json(self.key)},"outcome":"{outcome.value}"{said}{because}}}'
 
     def check_unchanged(self, args: tuple[Any, ...]) -> None:
-        """Make sure that what was approved is what is about to be done.
+        """Check that the arguments are still those that were approved.
 
         Raises:
-            HarnessMisuse: an argument that can be changed was, while a person was waited for.
+            HarnessMisuse: a mutable argument was changed while the approval was pending.
         """
         now = arguments_of(self.key, args)
         if now != self.arguments:
             raise HarnessMisuse(
                 f"effect {self.key!r}: its arguments were changed after they were approved: expected {self.arguments:.200}, "
-                f"was {now:.200}; pass values that nobody changes"
+                f"got {now:.200}; pass values that are not mutated"
             )
 
     def check_same(self, arguments: str) -> None:
-        """Make sure that an effect is taken up again as it was begun. What was not done may be done otherwise.
+        """Check that an effect is resumed with the arguments it was begun with. One that was not done may have other
+        arguments.
 
         Raises:
-            HarnessMisuse: it is under way, or it has ended and was another.
-            UnknownOutcome: it was another, and nobody knows what became of it.
+            HarnessMisuse: it is in progress; or it has ended and had other arguments.
+            UnknownOutcome: it had other arguments, and its outcome is unknown.
         """
         if self.busy:
-            raise HarnessMisuse(f"effect {self.key!r} is under way: expected one call at a time; give each a key of its own")
+            raise HarnessMisuse(
+                f"effect {self.key!r} is under way: expected one call at a time, got a second; give each a key of its own"
+            )
         if self.arguments == arguments or _decode(self.arguments) == _decode(arguments):
             return
         if self.outcome is EffectOutcome.NOT_DONE:
@@ -185,15 +189,15 @@ class Entry:
             return
         problem = (
             f"effect {self.key!r} was begun in this step with other arguments: expected {self.arguments:.200}, "
-            f"was {arguments:.200}; derive arguments from the state, or give each effect a key of its own"
+            f"got {arguments:.200}; derive arguments from the state, or give each effect a key of its own"
         )
         if self.is_open:
-            raise UnknownOutcome(f"{problem}; what became of the first is unknown: {WAY_OUT}")
+            raise UnknownOutcome(f"{problem}; the outcome of the first is unknown: {WAY_OUT}")
         raise HarnessMisuse(problem)
 
 
 def entries_of(marks: Iterable[tuple[str, str]]) -> dict[str, Entry]:
-    """Return the effects that intents and outcomes tell of, by key.
+    """Build the effects from their intent and outcome records, by key.
 
     Args:
         marks: kind (`intent` or `outcome`) and body of each record, oldest first.
@@ -205,7 +209,7 @@ def entries_of(marks: Iterable[tuple[str, str]]) -> dict[str, Entry]:
 
 
 def take_in(entries: dict[str, Entry], kind: str, body: str) -> Entry:
-    """Take in the next record of the effects of a step; return the one that it tells of."""
+    """Apply the next record of the effects of a step; return the effect it belongs to."""
     fields: dict[str, Any] = _decode(body)
     key: str = fields["key"]
     if kind == "intent":
@@ -218,10 +222,10 @@ def take_in(entries: dict[str, Entry], kind: str, body: str) -> Entry:
 
 
 def operator_outcome(key: str, *, result: str | None, reason: str) -> str:
-    """Return the body of the record of what a person has said: that it has happened with a result, or has not.
+    """Return the body of the outcome record of an operator's decision: done with a result, or not done.
 
     Args:
-        result: JSON; None if it has not happened.
+        result: JSON; None if the effect has not happened.
 
     Raises:
         msgspec.DecodeError, UnicodeError: the result is not JSON.
@@ -232,16 +236,16 @@ def operator_outcome(key: str, *, result: str | None, reason: str) -> str:
 
 
 def arguments_of(key: str, args: tuple[Any, ...]) -> str:
-    """Return arguments as they are written down and compared.
+    """Encode arguments as they are stored and compared.
 
     Raises:
-        Unstorable: with the path to what cannot be stored.
+        Unstorable: names the path to the value that cannot be stored.
     """
     return text_of(args, f"effect {key!r}: its arguments cannot be stored", _encode_arguments)
 
 
 def text_of(value: Any, problem: str, encode: Callable[[Any], bytes] = _encode) -> str:
-    """Return the JSON of a value that can be read back."""
+    """Encode a value as JSON that can be read back."""
     try:
         text = str(encode(detach(value)), "utf-8")
     except RecordTooLarge as error:
@@ -259,7 +263,7 @@ def _json(text: str) -> str:
 
 
 def refusal_of(error: BaseException) -> Refused | None:
-    """Return the refusal that an error is; a group of nothing else counts as its first."""
+    """Return the refusal in an error; for a group of refusals only, its first one; otherwise None."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, BaseExceptionGroup):
@@ -270,7 +274,7 @@ def refusal_of(error: BaseException) -> Refused | None:
 
 
 def words_of(error: BaseException) -> str:
-    """Return the message of an error as text that can be stored, whatever is in it."""
+    """Return the message of an error as storable text, whatever characters it contains."""
     try:
         return str(error).encode(errors="replace").decode()
     except Exception:
@@ -279,26 +283,26 @@ def words_of(error: BaseException) -> str:
 
 def check_key(key: object) -> None:
     if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY or any("\ud800" <= letter <= "\udfff" for letter in key):
-        raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, was {key!r:.300}")
+        raise HarnessMisuse(f"once: expected a key of 1 to {_MAX_KEY} characters, got {key!r:.300}")
 
 
 def check_function(key: str, function: object) -> None:
     if not callable(function):
         if isinstance(function, Coroutine):
-            function.close()  # nobody will await it
+            function.close()  # The coroutine will not be awaited.
         raise HarnessMisuse(
-            f"effect {key!r}: expected a function, and its arguments after it, was {function!r:.200}; "
+            f"effect {key!r}: expected a function, and its arguments after it, got {function!r:.200}; "
             "pass it without calling it: once(key, function, argument)"
         )
 
 
 def check_timeout(key: str, timeout_s: object) -> None:
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s >= 0):
-        raise HarnessMisuse(f"effect {key!r}: timeout_s: expected a number of seconds from 0 up, was {timeout_s!r}")
+        raise HarnessMisuse(f"effect {key!r}: timeout_s: expected a number of seconds from 0 up, got {timeout_s!r}")
 
 
 def bound_of(function: object) -> dict[str, Any]:
-    """Return what a `functools.partial` brings along: its arguments and keywords; nothing for any other function."""
+    """Return the bound arguments and keywords of a `functools.partial`; empty for any other function."""
     bound: dict[str, Any] = {}
     while isinstance(function, partial):
         bound = {

@@ -1,7 +1,7 @@
-"""One call of `once` or `settle`: an effect, taken from what is on record of it to an outcome that is.
+"""One call of `once` or `settle`: takes an effect from its stored status to an outcome.
 
-What its function returned is read back as the type that this declares. The type is looked at before the effect begins: one
-that could never be read back is refused while nothing has happened.
+A function's result is decoded to its annotated return type. The type is checked before the effect begins, so that a type that
+cannot be decoded is refused while nothing has happened.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Decode: TypeAlias = Callable[[str, str | None], Any]
 
 
 def result_decoder(function: Callable[..., Any]) -> Decode:
-    """Return what reads the result of a function back: in its annotated return type, else as plain data."""
+    """Return a decoder for the result of a function: to its annotated return type, else to plain data."""
     inner: Any = function
     while isinstance(inner, partial):
         inner = inner.func
@@ -58,7 +58,7 @@ def result_decoder(function: Callable[..., Any]) -> Decode:
     if "return" not in getattr(inner, "__annotations__", ()):
         return as_plain_data
     if getattr(inner, "__closure__", None):
-        return _make_typed(inner)  # made anew for each effect: a cache would keep what it has closed over, and never be hit
+        return _make_typed(inner)  # Not cached: a cache would keep the function's closure alive, and never be hit.
     try:
         return _typed(inner)
     except TypeError:
@@ -77,12 +77,12 @@ def _make_typed(function: Any) -> Decode:
         return _reading(returns)
     except TypeError as error:
         raise HarnessMisuse(
-            f"effect: what {name} returns, {returns}, could not be read back: {error}; return plain data or an attrs class"
+            f"effect: the return type {returns} of {name} cannot be decoded: {error}; return plain data or an attrs class"
         ) from error
 
 
 def _declared(function: Any, name: str) -> Any:
-    """Return the annotated return type; those of the parameters need not be there when the program runs."""
+    """Return the annotated return type; annotations of parameters need not be resolvable at run time."""
     said = function.__annotations__["return"]
     inner = function
     while hasattr(inner, "__wrapped__"):
@@ -102,10 +102,10 @@ _typed = lru_cache(maxsize=512)(_make_typed)
 
 @lru_cache(maxsize=512)
 def _reading(returns: Any) -> Decode:
-    """Return what reads values of a type.
+    """Return a decoder for values of a type.
 
     Raises:
-        TypeError: there can be none.
+        TypeError: the type cannot be decoded.
     """
     decoder = msgspec.json.Decoder(returns, strict=True)
     _check(msgspec.inspect.type_info(returns), set())
@@ -113,12 +113,12 @@ def _reading(returns: Any) -> Decode:
 
 
 def _check(info: Any, seen: set[int]) -> None:
-    """Look for what msgspec lets pass, though it cannot read it by itself: classes that it does not know."""
+    """Find classes that msgspec accepts in a type but cannot decode by itself."""
     if isinstance(info, tuple | list):
         for part in cast(Sequence[Any], info):
             _check(part, seen)
     elif isinstance(info, msgspec.inspect.CustomType):
-        raise TypeError(f"{info.cls.__module__}.{info.cls.__qualname__} is not a type that JSON can carry")
+        raise TypeError(f"{info.cls.__module__}.{info.cls.__qualname__} is not a type that JSON can represent")
     elif isinstance(info, msgspec.inspect.Type | msgspec.inspect.Field) and id(info) not in seen:
         seen.add(id(info))
         for field in info.__struct_fields__:
@@ -126,7 +126,7 @@ def _check(info: Any, seen: set[int]) -> None:
 
 
 def as_plain_data(key: str, text: str | None) -> Any:
-    """Return a result as numbers, text, lists and dicts."""
+    """Decode a result to plain data: numbers, text, lists and dicts."""
     return _decode(_present(key, text))
 
 
@@ -135,15 +135,15 @@ def _decode_as(decoder: Any, key: str, text: str | None) -> Any:
         return decoder.decode(_present(key, text))
     except msgspec.ValidationError as error:
         raise Waiting(
-            f"effect {key!r} has happened, but what is on record of its result is not of the type that its function declares: "
-            f"{error}; correct the annotation, or say what it was with `orchestrator effects settle … --as done --result JSON`"
+            f"effect {key!r} has happened, but its stored result does not match the return type of its function: "
+            f"{error}; correct the annotation, or give the result with `orchestrator effects settle … --as done --result JSON`"
         ) from error
 
 
 def _present(key: str, text: str | None) -> str:
     if text is None:
         raise Waiting(
-            f"effect {key!r} has happened, but there is nothing to be used on record of its result; say what it was with "
+            f"effect {key!r} has happened, but its stored result is not usable; give the result with "
             "`orchestrator effects settle … --as done --result JSON`, and correct what the function returns"
         )
     return text
@@ -151,13 +151,13 @@ def _present(key: str, text: str | None) -> str:
 
 @frozen(eq=False)
 class EffectCall:
-    """What one call does with an effect.
+    """The work of one call on one effect.
 
     Args:
-        journal: where intents and outcomes are written down.
-        reconcile: is asked what became of it, where that is unknown.
-        decode: reads a result back.
-        most: bytes that the result may have.
+        journal: stores intents and outcomes.
+        reconcile: called for the outcome if it is unknown.
+        decode: decodes a stored result.
+        most: size limit of the result, in bytes.
     """
 
     _journal: Journal
@@ -176,7 +176,7 @@ class EffectCall:
         return self._entry.outcome is EffectOutcome.CONFIRMED
 
     async def act(self, function: Callable[..., Any], approval: Action | None, timeout_s: float, *, is_new: bool) -> Any:
-        """Do the effect; return what is on record of its result."""
+        """Run the effect; return its stored result."""
         entry = self._entry
         if approval is not None:
             await self._approve(approval, function, is_new=is_new)
@@ -188,17 +188,17 @@ class EffectCall:
         return await self._call(function, timeout_s)
 
     async def _approve(self, action: Action, function: Callable[..., Any], *, is_new: bool) -> None:
-        """Have a person approve the effect with these very arguments."""
+        """Wait for human approval of the effect with exactly these arguments."""
         entry, was = self._entry, self._entry.outcome
-        # Nothing of it is on record yet: whoever gives up waiting leaves nothing open.
+        # Nothing is stored yet, so giving up the wait leaves no open effect.
         entry.outcome = EffectOutcome.NOT_DONE if is_new else was
         await self._journal.approve(entry.key, evolve(action, arguments=_exactly(entry, action, function)))
         entry.outcome = was
         self._journal.check_latch()
 
     async def _begin(self, *, is_new: bool) -> None:
-        """Write the intent down; then look at the kill switch again, and for a cancellation, for writing took its time."""
-        # An earlier call of what may be done again may have happened: that this one did not begin does not undo it.
+        """Store the intent; then check again for the kill switch and for cancellation, since storing takes time."""
+        # An earlier call of an idempotent effect may have happened; not starting this one does not undo that.
         unbegun = EffectOutcome.UNKNOWN if self._entry.outcome in OPEN and not is_new else EffectOutcome.NOT_DONE
         await self._journal.note("intent", self._entry.intent())
         try:
@@ -209,7 +209,7 @@ class EffectCall:
             raise
 
     async def _call(self, function: Callable[..., Any], timeout_s: float) -> Any:
-        """Call the function and write the outcome down; return what is on record of the result."""
+        """Call the function and store the outcome; return the stored result."""
         entry = self._entry
         try:
             if timeout_s == inf:
@@ -239,15 +239,15 @@ class EffectCall:
             return await self._confirm(result)
 
     async def ask(self, error: Exception | None = None) -> None:
-        """Settle an effect of unknown outcome by asking `reconcile`; on return it is confirmed or not done.
+        """Settle an effect of unknown outcome through `reconcile`; on return it is confirmed or not done.
 
         Raises:
-            Refused: the answer is a certain no.
-            UnknownOutcome: there is nobody to ask, or no answer.
+            Refused: the effect was certainly refused.
+            UnknownOutcome: there is no `reconcile`, or it does not know.
         """
         key, was = self._entry.key, self._entry.reason or "it was cut off"
         if self._reconcile is None:
-            raise UnknownOutcome(f"effect {key!r} is of unknown outcome ({was}), and nobody to ask; {WAY_OUT}") from error
+            raise UnknownOutcome(f"effect {key!r} is of unknown outcome ({was}), and has no `reconcile`; {WAY_OUT}") from error
         try:
             answer = await _called(self._reconcile, (key, *self._args))
         except Exception as trouble:
@@ -270,22 +270,22 @@ class EffectCall:
                 )
 
     def _check_answer(self, result: Any) -> None:
-        """Make sure that what a `reconcile` says has come of an effect is what its function could have returned.
+        """Check that a result given by `reconcile` is one that the effect's function could have returned.
 
         Raises:
-            UnknownOutcome: it is not. Nothing is written down, so that another answer may settle it.
+            UnknownOutcome: it is not. Nothing is stored, so another answer may settle the effect.
         """
         key, problem = self._entry.key, "the result given by `reconcile` cannot be stored"
         try:
             self._decode(key, "null" if result is None else text_of(result, problem))
         except (Unstorable, Waiting) as error:
             raise UnknownOutcome(
-                f"effect {key!r} is of unknown outcome: `reconcile` returned Confirmed({result!r:.200}), which is not what "
-                f"its function declares to return: {error.__cause__ or error}; correct `reconcile`"
+                f"effect {key!r} is of unknown outcome: `reconcile` returned Confirmed({result!r:.200}), which does not match "
+                f"the return type of its function: {error.__cause__ or error}; correct `reconcile`"
             ) from error
 
     async def _confirm(self, result: Any) -> Any:
-        """Write down that the effect has happened, even if what it returned is of no use; return what is on record."""
+        """Record that the effect has happened, even if its result cannot be stored; return the stored result."""
         problem = f"effect {self._entry.key!r} has happened, but its result cannot be stored"
         try:
             text = "null" if result is None else text_of(result, problem)
@@ -302,7 +302,7 @@ class EffectCall:
 
 
 def _exactly(entry: Entry, action: Action, function: Callable[..., Any]) -> Any:
-    """Return all that the effect is done with: what a person approves, and nothing else, is what is done."""
+    """Return everything that determines the effect, so that what is approved is exactly what is done."""
     arguments = _decode(entry.arguments)
     bound = bound_of(function)
     if action.arguments is None and not bound:

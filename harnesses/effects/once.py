@@ -1,17 +1,17 @@
-"""Effects: acts on the world that must not happen twice.
+"""`once`: runs an effect, an act on the world that must not happen twice.
 
-The law: the intent of an effect is on record before its function is called, the outcome after it, both with the step being
-made; a finished effect is never run again, and one of unknown outcome never tried again blindly.
+Invariant: the intent is on disk before the function is called, and the outcome afterwards, both as part of the step in
+progress. A finished effect never runs again; one of unknown outcome is never retried blindly.
 
-    what is on record          what `once` does with it
-    nothing, not_done          records the intent, calls the function, records the outcome
-    confirmed                  returns the recorded result
+    stored status              what `once` does
+    none, not_done             stores the intent, calls the function, stores the outcome
+    confirmed                  returns the stored result
     refused                    raises `Refused` again
-    begun, unknown             asks `reconcile`: Confirmed → as above · NotDone → as if there were nothing
-                               Undecided, or nobody to ask → `UnknownOutcome`
+    begun, unknown             calls `reconcile`: Confirmed → as above · NotDone → as if nothing were stored
+                               Undecided, or no `reconcile` → `UnknownOutcome`
 
-What is `begun` when an attempt takes it up was cut off by a crash, so it is unknown. What a function returns is always read
-back from what was recorded, so that a resumed harness gets nothing else than a first one.
+An effect that is `begun` when an attempt resumes it was cut off by a crash, so its outcome is unknown. A result is always
+decoded from its stored form, so that a resumed harness gets the same value as the first time.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from harnesses.effects.effect_call import EffectCall, as_plain_data, result_deco
 from harnesses.errors import HarnessMisuse, Refused, UnknownOutcome, one_of
 
 MAX_EFFECTS = 100_000
-"""Of one step: they are all in memory until it is recorded, and again when it is resumed."""
+"""Effects of one step; all are held in memory until the step is recorded, and after a resume."""
 
 
 class Effects:
-    """The effects of the step that a harness is making. It outlives attempts.
+    """The effects of the step in progress. It outlives attempts.
 
     Args:
-        most: bytes that the arguments or the result of one may have.
+        most: size limit of the arguments or the result of one effect, in bytes.
     """
 
     __slots__ = ("_entries", "_most", "_recording", "closed")
@@ -59,23 +59,23 @@ class Effects:
         self._most = most
         self._entries: dict[str, Entry] = {}
         self.closed = False
-        """Whether the step is being recorded: what begins now belongs to the next one."""
+        """Whether the step is being recorded: an effect that begins now belongs to the next step."""
         self._recording: trio.Event | None = None
 
     def restore(self, marks: Iterable[tuple[str, str]]) -> None:
-        """Take up what a store has on record, oldest first: kind (`intent` or `outcome`) and body of each record."""
+        """Restore effects from their records, oldest first: kind (`intent` or `outcome`) and body of each."""
         self._entries = entries_of(marks)
 
     def known(self) -> tuple[Effect, ...]:
-        """Return what is on record for the step being made, in the order in which they were begun first."""
+        """Return the stored effects of the step in progress, in the order in which they first began."""
         return tuple(entry.effect for entry in self._entries.values())
 
     def close(self) -> None:
-        """Begin to record the step.
+        """Close the step's effects before it is recorded.
 
         Raises:
-            HarnessMisuse: one of its effects is under way.
-            UnknownOutcome: of one it is not known what became of it.
+            HarnessMisuse: an effect is in progress.
+            UnknownOutcome: the outcome of an effect is unknown.
         """
         for entry in self._entries.values():
             if entry.busy:
@@ -90,7 +90,7 @@ class Effects:
         self.closed = True
 
     def end_recording(self, *, recorded: bool) -> None:
-        """Note whether the step was recorded; then its effects are behind us."""
+        """End the recording of the step; if it was recorded, its effects are forgotten."""
         self.closed = False
         if recorded:
             self._entries.clear()
@@ -99,7 +99,7 @@ class Effects:
             self._recording = None
 
     def end_attempt(self) -> None:
-        """Forget who was at what: the attempt is over."""
+        """Clear the in-progress marks: the attempt is over."""
         self.end_recording(recorded=False)
         for entry in self._entries.values():
             entry.busy = False
@@ -116,7 +116,7 @@ class Effects:
         timeout_s: float | None = None,
         approval: Action | None = None,
     ) -> Any:
-        """Do an effect unless it is done; see `BaseHarness.once`."""
+        """Run an effect unless it is done; see `BaseHarness.once`."""
         check_key(key)
         check_timeout(key, timeout_s)
         check_function(key, function)
@@ -145,7 +145,7 @@ class Effects:
             return await call.act(function, approval, inf if timeout_s is None else timeout_s, is_new=known is None)
 
     async def settle(self, journal: Journal, key: str, reconcile: Reconcile) -> EffectOutcome:
-        """Find out what became of an effect of unknown outcome, without doing it; see `BaseHarness.settle`."""
+        """Find out the outcome of an effect without running it; see `BaseHarness.settle`."""
         entry = self._entries.get(key)
         if entry is None:
             known = one_of(self._entries, "none was begun; call `once` first")
@@ -163,8 +163,8 @@ class Effects:
 
 @contextmanager
 def _at_work(entry: Entry, *, idempotent: bool) -> Generator[None]:
-    """Keep other calls away from an effect."""
-    # What is said now counts: who has learnt that doing it again does harm is not to be held to an older word.
+    """Mark an effect as in progress, so that other calls are refused."""
+    # The latest `idempotent` counts: a caller may have learnt that repeating does harm.
     entry.busy, entry.idempotent = True, idempotent
     try:
         yield
