@@ -1,1 +1,1 @@
-"""Data: what states, inputs and outputs may consist of; copies, views, differences and versions of it."""
+"""Data: the types allowed in states, inputs and outputs; copies, read-only views, deltas and versions."""

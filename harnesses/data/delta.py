@@ -1,21 +1,21 @@
-"""What changed between two states, and applying it. Pure.
+"""Deltas: the difference between two states, and applying it. Pure.
 
-A delta is as large as the change, not as the state: growing a list stores what was appended, a change deep inside stores
-the way there and the new value. Both states must be private (`values.detach`): identical parts are known to be unchanged
-without being looked at.
+A delta is as large as the change, not as the state: growing a list stores the appended items, a change deep inside stores the
+path and the new value. Both states must be private copies (`values.detach`), so that parts with the same identity can be
+skipped as unchanged.
 
-    {"drop": {key: null}}      this key is gone (before all others)
+    {"drop": {key: null}}      this key is gone (applied before all others)
     {"set": {key: value}}      this key, field or index now has this value
     {"in": {key: delta}}       something changed inside
     {"keep": [start, stop]}    of the old list only old[start:stop] is left (before `set` and `in`)
     {"append": [value, …]}     and these follow
     {"order": {key: null, …}}  the keys are in this order now
-    {"value": value}           the whole state is new (of classes that are written in a way of their own, or migrated)
+    {"value": value}           the whole state is new (of classes with their own encoding, or migrated)
 
-A state without fields of its own (a number, a list) is treated as the one field `state`.
+A state without fields (a number, a list) is treated as if it had one field, `state`.
 
-The work is linear in the size of the change and bounded: what is more than `MOST_WORK` parts, or lies more than `MOST_DEPTH`
-levels deep, is stored whole.
+The work is linear in the size of the change and bounded: a change of more than `MOST_WORK` parts, or deeper than `MOST_DEPTH`
+levels, is stored whole.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from harnesses.data.values import field_values, fields_of
 Delta: TypeAlias = dict[str, Any]
 
 _EXACT = frozenset({type(None), bool, int, str, bytes})
-"""Types whose equal values are written alike. Others may be equal and differ on disk: 0.0 and -0.0, 1.0 and 1.00."""
+"""Types whose equal values have the same JSON. For other types that is not so: 0.0 and -0.0, 1.0 and 1.00."""
 _WHOLE = ("state",)
 MOST_WORK = 1_000_000
-"""Parts that are compared for one step at most. Then the field that is being compared is stored whole: comparing on would hold
-up every other harness for longer than writing it down."""
+"""Most parts compared for one step. Beyond it, the current field is stored whole, since comparing further would block every
+other harness for longer than storing it."""
 MOST_DEPTH = 100
-"""Levels of a delta: what has changed further down is stored whole from there on, so that any reader can follow."""
+"""Most levels of a delta; a deeper change is stored whole from there on, so that any reader can handle the nesting."""
 _written = msgspec.json.Encoder().encode
 
 
 class Baseline:
-    """A state that was recorded, held to compare the next one with it."""
+    """The last recorded state, kept to compare the next one with it."""
 
     __slots__ = ("_names", "_undo", "_values", "_values_of", "_whole", "state")
 
     def __init__(self, state: object, *, whole: bool = False) -> None:
         self.state = state
         self._whole = whole
-        """Whether it is not what is recorded of the state: the first change is the whole of it."""
+        """Whether the state differs from what is recorded, so that the first delta must contain all of it."""
         cls = type(state)
         self._names = _names_of(cls)
         self._values_of: Callable[[Any], tuple[Any, ...]] = (
@@ -77,24 +77,24 @@ class Baseline:
         return _between_fields(self._names, before, self._values)
 
     def undo(self) -> None:
-        """Take the last `advance` back: what it was for was not recorded."""
+        """Undo the last `advance`: its step was not recorded."""
         if self._undo is not None:
             self.state, self._values = self._undo
             self._undo = None
 
     @property
     def recorded(self) -> object:
-        """The state before an `advance` that is not recorded yet; else the state."""
+        """The last recorded state, also while an `advance` is not recorded yet."""
         return self.state if self._undo is None else self._undo[0]
 
     def keep(self) -> None:
-        """Forget what was before the last `advance`: it is recorded."""
+        """Confirm the last `advance`: its step is recorded."""
         self._undo = None
         self._whole = False
 
 
 def _names_of(cls: type[Any]) -> tuple[str, ...] | None:
-    """Return the fields that states of a class are compared by; None for a dict, and for a class with a way of its own."""
+    """Return the fields by which states of a class are compared; None for a dict and for a class with its own encoding."""
     if cls is dict:
         return None
     names = fields_of(cls)
@@ -104,14 +104,14 @@ def _names_of(cls: type[Any]) -> tuple[str, ...] | None:
 
 
 def modified(delta: Delta) -> tuple[str, ...]:
-    """Return the names of the top-level fields that `delta` changes; the same for a delta and for its JSON read back."""
+    """Return the names of the top-level fields that `delta` changes. Also accepts a delta decoded from JSON."""
     if "value" in delta:
         return _WHOLE
     return tuple(str(name) for part in ("set", "in", "drop") for name in delta.get(part, ()))
 
 
 def apply_to_state(data: Any, delta: Delta) -> Any:
-    """Return the JSON data of a whole state with `delta`, read back from JSON, applied. `data` is used up."""
+    """Apply a decoded `delta` to the JSON data of a whole state; return the result. May mutate `data`."""
     if "value" in delta:
         return delta["value"]
     if isinstance(data, dict):
@@ -120,7 +120,7 @@ def apply_to_state(data: Any, delta: Delta) -> Any:
 
 
 def apply(data: Any, delta: Delta) -> Any:
-    """Return JSON data with `delta` (as read back from JSON) applied to it. `data` is used up: it may be changed."""
+    """Apply a decoded `delta` to JSON data; return the result. May mutate `data`."""
     if "keep" in delta:
         start, stop = delta["keep"]
         data = data[start:stop]
@@ -140,11 +140,11 @@ def apply(data: Any, delta: Delta) -> Any:
 
 
 class _Spent(Exception):
-    """More work than is done for one step."""
+    """The work limit of one step is exceeded."""
 
 
 class _Work:
-    """What is left of the work for one step."""
+    """The remaining work of one step."""
 
     __slots__ = ("left",)
 
@@ -166,10 +166,10 @@ def _change_of(old: Any, new: Any, work: _Work) -> Delta:
 
 
 def _between(old: Any, new: Any, work: _Work, depth: int) -> Delta:
-    """Return the delta from `old` to `new`; empty if they would be written alike.
+    """Return the delta from `old` to `new`; empty if both encode to the same JSON.
 
     Raises:
-        _Spent: it takes more work than is left.
+        _Spent: the comparison exceeds the remaining work.
     """
     if old is new:
         return {}
@@ -194,10 +194,10 @@ def _between(old: Any, new: Any, work: _Work, depth: int) -> Delta:
 
 
 def _are_alike(old: Any, new: Any, work: _Work) -> bool:
-    """Return whether both would be written alike.
+    """Return whether both encode to the same JSON.
 
     Raises:
-        _Spent: it takes more work than is left.
+        _Spent: the comparison exceeds the remaining work.
     """
     if old is new:
         return True
@@ -225,11 +225,11 @@ def _are_alike(old: Any, new: Any, work: _Work) -> bool:
 
 
 _AT_ONCE = 16
-"""Bytes, or items of which it is only seen that they are the same objects, that count as one part."""
+"""Bytes, or items compared by identity only, that count as one part of work."""
 
 
 def _between_fields(names: tuple[str, ...], before: tuple[Any, ...], after: tuple[Any, ...]) -> Delta:
-    # The loop that every step of every harness goes through: the usual change, of a number or a text, is dealt with here.
+    # Hot loop of every step: the common change, of a number or a text, is handled inline.
     delta: Delta = {}
     changed: dict[str, Any] = {}
     work = None
@@ -260,7 +260,7 @@ def _note(delta: Delta, key: Any, new: Any, inner: Delta) -> bool:
 
 
 def _between_states(old: dict[Any, Any], new: dict[Any, Any]) -> Delta:
-    """Return the delta of a state that is a dict: each key is stored whole by itself, if it takes too much work."""
+    """Return the delta of a dict state; a key that takes too much work is stored whole."""
     work = _Work()
     return _between_keys(old, new, lambda before, after: _change_of(before, after, work))
 
@@ -317,9 +317,9 @@ def _between_lists(old: Any, new: Any, work: _Work, depth: int) -> Delta:
 
 
 def _slid(old: Any, new: Any, work: _Work) -> int:
-    """Return how many items at the front of `old` are gone, if the rest of it begins `new`; else 0.
+    """Return how many items were removed from the front of `old`, if the rest of it starts `new`; else 0.
 
-    A window over the latest readings moves like this at every step.
+    A sliding window over the latest readings changes this way at every step.
     """
     first, tried = new[0], 0
     for start in range(1, len(old)):
@@ -330,7 +330,7 @@ def _slid(old: Any, new: Any, work: _Work) -> int:
             if tried == 4:
                 break
     for start in range(1, min(len(old), 5)):
-        # Records that can be changed are copies, so they are not the same objects: look at what is in them.
+        # Mutable records are copied, so their identity differs; compare their contents.
         if len(old) - start <= len(new) and all(_are_alike(*pair, work) for pair in zip(old[start:], new)):  # noqa: B905
             return start
     return 0

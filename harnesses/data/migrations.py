@@ -1,4 +1,4 @@
-"""Versions of a state class, and the functions that turn stored states of one version into the next. Pure.
+"""Versions of state classes, and the migrations from one version to the next. Pure.
 
     @frozen
     class Account:
@@ -9,8 +9,8 @@
     def rename_total(stored: dict[str, Any]) -> dict[str, Any]:
         return {"sum": stored["total"]}
 
-A class without `schema_version` has version 1. Migrations get plain data, as JSON carries it, and return plain data; each one
-leads to the next version, and a stored state passes through all from its own version on.
+A class without `schema_version` has version 1. Migrations take and return plain JSON data. Each one leads to the next version,
+and a stored state passes through all of them from its own version on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harnesses.data.values import fields_of
 from harnesses.errors import HarnessMisuse
 
 Migration: TypeAlias = Callable[[Any], Any]
-"""From the plain data of a state to that of the next version."""
+"""Converts the plain data of a state to that of the next version."""
 MigrationT = TypeVar("MigrationT")
 
 _MARK = "__migrates_from_version__"
@@ -32,20 +32,20 @@ _registered: WeakKeyDictionary[type, dict[int, Migration]] = WeakKeyDictionary()
 
 
 def migrates(state_class: type | None = None, /, *, from_version: int) -> Callable[[MigrationT], MigrationT]:
-    """Register a function that turns a stored state of `from_version` into one of the next version.
+    """Register a function that converts a stored state of `from_version` to the next version.
 
     Args:
-        state_class: the class it is for; left out within the body of the class, where the function may be a static method, a
-            class method, or a plain function of the stored data.
-        from_version: of what the function gets, from 1.
+        state_class: the state class; omit it inside the body of the class, where the function may be a static method, a class
+            method, or a plain function of the stored data.
+        from_version: version of the function's argument, from 1.
 
     Raises:
-        HarnessMisuse: there is no such version, or the class has a migration from it already.
+        HarnessMisuse: the version is invalid, or the class already has a migration from it.
     """
     if not isinstance(cast(object, from_version), int) or isinstance(from_version, bool) or from_version < 1:
-        raise HarnessMisuse(f"migrates: from_version: expected a whole number from 1 up, was {from_version!r:.100}")
+        raise HarnessMisuse(f"migrates: from_version: expected a whole number from 1 up, got {from_version!r:.100}")
     if state_class is not None and not isinstance(cast(object, state_class), type):
-        raise HarnessMisuse(f"migrates: expected a state class, was {state_class!r:.100}; write @migrates(from_version=1)")
+        raise HarnessMisuse(f"migrates: expected a state class, got {state_class!r:.100}; write @migrates(from_version=1)")
 
     def register(function: MigrationT) -> MigrationT:
         if state_class is None:
@@ -61,25 +61,25 @@ def migrates(state_class: type | None = None, /, *, from_version: int) -> Callab
 
 
 def version_of(state_class: Any) -> int:
-    """Return the version of a state class: its `schema_version`, 1 without one.
+    """Return the version of a state class: its `schema_version`, or 1 without one.
 
     Raises:
-        HarnessMisuse: it is no whole number from 1 up.
+        HarnessMisuse: it is not a whole number from 1 up.
     """
     names = fields_of(state_class) if isinstance(state_class, type) else None
-    if names is None or "schema_version" in names:  # a field of that name is part of the state
+    if names is None or "schema_version" in names:  # A field of that name is part of the state.
         return 1
     version = getattr(state_class, "schema_version", 1)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise HarnessMisuse(f"{called(state_class)}.schema_version: expected a whole number from 1 up, was {version!r:.100}")
+        raise HarnessMisuse(f"{called(state_class)}.schema_version: expected a whole number from 1 up, got {version!r:.100}")
     return version
 
 
 def migrations_of(state_class: Any) -> Mapping[int, Migration]:
-    """Return the migrations of a class and of those it extends, by the version that each begins with.
+    """Return the migrations of a class and its base classes, by the version they start from.
 
     Raises:
-        HarnessMisuse: a class has two from the same version.
+        HarnessMisuse: a class has two migrations from the same version.
     """
     found: dict[int, Migration] = {}
     for cls in getattr(state_class, "__mro__", ()):
@@ -96,12 +96,12 @@ def migrations_of(state_class: Any) -> Mapping[int, Migration]:
 
 
 def called(cls: Any) -> str:
-    """Return the name of a class as its author writes it."""
+    """Return the name of a class as written in its source."""
     return str(getattr(cls, "__qualname__", cls)).rpartition("<locals>.")[2]
 
 
 def _bound(value: Any, state_class: type) -> Migration:
-    """Return what is called with the stored data alone."""
+    """Return the migration as a function of the stored data alone."""
     if isinstance(value, staticmethod | classmethod):
         return cast(Migration, cast(Any, value).__get__(None, state_class))
     positional = [

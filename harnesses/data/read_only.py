@@ -1,15 +1,15 @@
-"""A view of a state that cannot be changed: what `self.state` gives.
+"""Read-only views of states: the values that `self.state` returns.
 
-The law: what `read_only(value)` gives is equal to `value` and an instance of its class, also by `__class__`; changing it in
-place, at any depth, raises `HarnessMisuse`. Whatever makes a new value of it (`copy`, `evolve`, `{**state}`, `list(state)`,
-`detach`, pickle) gives one that can be changed. The lists and dicts in a shallow one (`evolve`, `{**state}`) are the view's:
-changing these raises. A new state is detached, so that no part of a view is ever stored.
+Invariant: `read_only(value)` is equal to `value` and an instance of its class, also by `__class__`; mutating it in place, at
+any depth, raises `HarnessMisuse`. Operations that make a new value of it (`copy`, `evolve`, `{**state}`, `list(state)`,
+`detach`, pickle) return a mutable one. Lists and dicts inside a shallow copy (`evolve`, `{**state}`) still belong to the view,
+and mutating them raises. A new state is detached, so no part of a view is ever stored.
 
-    atoms, frozen records of them       themselves
-    list, dict, set                     a subclass whose methods that change it raise
-    mutable attrs class, dataclass      a subclass, made once for each class, whose fields cannot be set
-    others (mutable Structs, classes    a copy, which can be changed: whoever hands it out compares it later
-    that restrict their subclasses)     with what it was made of (`View.is_guarded`)
+    atoms, frozen records of them       returned as they are
+    list, dict, set                     a subclass whose mutating methods raise
+    mutable attrs class, dataclass      a subclass, made once per class, whose fields cannot be set
+    others (mutable Structs, classes    a mutable copy: the caller compares it later with the original
+    that restrict their subclasses)     (`View.is_guarded`)
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class View:
     """A read-only view of a value.
 
     Args:
-        value: private, and not changed from here on.
+        value: a private copy that is not mutated any more.
     """
 
     __slots__ = ("is_guarded", "value")
 
     def __init__(self, value: object) -> None:
         self.is_guarded = True
-        """Whether each change of it raises; if not, changes are only found by comparing."""
+        """Whether every mutation raises; if not, mutations are only found by comparing."""
         self.value: Any = self._of(value)
 
     def _of(self, value: Any) -> Any:
@@ -85,7 +85,7 @@ def _refusal(cls: type, name: str) -> Callable[..., NoReturn]:
 
 
 def _class_of(cls: type) -> Any:
-    """Return a `__class__` that says `cls`, so that the view is taken for one wherever classes are compared."""
+    """Return a `__class__` property that names `cls`, so that class comparisons accept the view."""
     return property(lambda self: cls)
 
 
@@ -112,8 +112,8 @@ def _view_class(cls: type, refused: Iterable[str], fresh: Iterable[str] = ()) ->
     """Make the read-only subclass of a container.
 
     Args:
-        refused: methods that change it.
-        fresh: methods that would give another view: they are to give what can be changed.
+        refused: methods that mutate it; they raise.
+        fresh: methods that return a container; they return a mutable one.
     """
     body: dict[str, Any] = {
         "__slots__": (),
@@ -155,14 +155,14 @@ _GUARDS: dict[type, type[Any] | None] = {}
 
 
 def _guard(cls: type[Any]) -> type[Any] | None:
-    """Return the subclass of a mutable record whose fields cannot be set; None if there can be none."""
+    """Return a subclass of a mutable record whose fields cannot be set; None if it cannot be subclassed."""
     if cls not in _GUARDS:
         _GUARDS[cls] = _make_guard(cls)
     return _GUARDS[cls]
 
 
 def _make_guard(cls: type[Any]) -> type[Any] | None:
-    # A class that looks at its subclasses, to register them or to refuse them, gets none from us.
+    # Do not subclass a class that registers or refuses its subclasses.
     looks = [base for base in cls.__mro__ if "__init_subclass__" in base.__dict__]
     if type(cls) not in (type, ABCMeta) or any(base not in (object, cast(Any, Generic)) for base in looks):
         return None
@@ -189,7 +189,7 @@ def _make_guard(cls: type[Any]) -> type[Any] | None:
         "__deepcopy__": _detached,
         "__reduce_ex__": reduced,
     }
-    # The encoder looks for these in the class itself.
+    # The encoder looks these up in the class itself.
     body |= {mark: getattr(cls, mark) for mark in ("__attrs_attrs__", "__dataclass_fields__") if hasattr(cls, mark)}
     try:
         return cast(Any, type(cls))(cls.__name__, (cls,), body)  # type: ignore[no-any-return]

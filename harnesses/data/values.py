@@ -1,19 +1,18 @@
-"""What states, inputs and outputs may be made of, and how a private copy of one is taken. Pure.
+"""Allowed values of states, inputs and outputs, and private copies of them. Pure.
 
-The law: `detach(value)` shares nothing with `value` that either side could change. What cannot change is returned as it
-is, so a frozen attrs class of numbers, strings and tuples costs one look and no copy; lists, dicts and mutable classes are
-copied. What JSON cannot carry there and back is refused here, before anything is written.
+Invariant: `detach(value)` shares nothing mutable with `value`. Immutable values are returned as they are, so a frozen attrs
+class of numbers, strings and tuples is checked but not copied; lists, dicts and mutable classes are copied. A value that does
+not survive a round trip through JSON is refused here, before anything is written.
 
     atoms        returned as they are        None bool int str bytes Decimal datetime date time timedelta UUID, enums
     float        returned if finite          JSON has no NaN and no infinity
     list, dict   copied                      sets and frozensets too; keys are atoms
     tuple        kept if all inside is       named tuples too
-    attrs,       kept if frozen and all      private fields (`_x`) are refused: msgspec would drop them without a word
+    attrs,       kept if frozen and all      private fields (`_x`) are refused: msgspec would silently drop them
     dataclasses  inside is, else copied
 
-A value may hold the same list twice, and that one too: what is small in memory is then as large as a disk once it is written.
-Every walk has a budget of `CEILING_BYTES` for that: a container costs `_CONTAINER`, an item `_ITEM`, a text its
-length.
+Nested references to the same list can make a value that is small in memory huge once written. Every walk therefore has a
+budget of `CEILING_BYTES`: a container costs `_CONTAINER`, an item `_ITEM`, a text its length.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from harnesses.errors import RecordTooLarge, Unstorable
 
 T = TypeVar("T")
 _CONTAINER = 500
-"""At most 600,000 containers, which takes about a second: each is looked at by itself, items of a list of atoms are not."""
+"""Cost of a container: at most 600,000 containers, about one second. Items of a list of atoms are cheaper."""
 _ITEM = 8
-"""Bytes of an item in the copy of a list."""
+"""Cost of an item: its bytes in the copy of a list."""
 
 
 class _Budget:
-    """What is left of the size that a value may have."""
+    """The remaining budget of a walk over a value."""
 
     __slots__ = ("left",)
 
@@ -52,7 +51,7 @@ class _Budget:
         self.left = most
 
     def charge(self, items: int) -> None:
-        """Charge a container.
+        """Charge a container with its items.
 
         Raises:
             RecordTooLarge: the budget is used up.
@@ -62,7 +61,7 @@ class _Budget:
             raise _too_large()
 
     def charge_texts(self, values: Iterable[Any], kinds: set[type]) -> None:
-        """Charge the texts among some atoms of these types."""
+        """Charge the texts in a collection of atoms of these types."""
         if not _SIZED.isdisjoint(kinds):
             self.left -= sum([len(value) for value in values if value.__class__ is str or value.__class__ is bytes])
             if self.left < 0:
@@ -71,8 +70,8 @@ class _Budget:
 
 def _too_large() -> RecordTooLarge:
     return RecordTooLarge(
-        f"a value is too large to be written: expected at most {CEILING_BYTES:,} characters, {CEILING_BYTES // _CONTAINER:,} "
-        "lists, dicts and records, each counted as often as it is held; keep large data in a file and record where it is"
+        f"a value is too large to be stored: expected at most {CEILING_BYTES:,} characters, {CEILING_BYTES // _CONTAINER:,} "
+        "lists, dicts and records, each counted once per reference; keep large data in a file and record where it is"
     )
 
 
@@ -86,7 +85,7 @@ _KEYS: frozenset[type] = frozenset({str, int, Decimal, date, datetime, UUID})
 
 
 def detach(value: T, most: int = CEILING_BYTES) -> T:
-    """Return `value` as something nobody else can change: itself where that is already so, else a copy.
+    """Return a private version of `value`: itself if it is immutable, else a copy.
 
     Args:
         most: the budget of the walk.
@@ -106,9 +105,9 @@ def detach(value: T, most: int = CEILING_BYTES) -> T:
 
 
 def is_private(value: object, known: object) -> bool:
-    """Return whether nobody can change anything in `value`, given that nobody can in `known`.
+    """Return whether `value` is immutable, given that `known` is.
 
-    What the two share is not looked at: of a list of hundreds a step changes one. If the answer is no, `detach` says the rest.
+    Parts that both share are skipped: a step usually changes one item of a long list. If the answer is False, call `detach`.
     """
     if value is known:
         return True
@@ -143,7 +142,7 @@ def _is_private_tuple(value: tuple[Any, ...], known: tuple[Any, ...], budget: _B
     budget.charge(len(value))
     pairs = [(part, before) for part, before in zip(value, known, strict=False) if part is not before]
     if len(pairs) > 1:
-        # The tuple has moved, as a window over the latest entries does.
+        # The tuple has slid, as a window over the latest entries does.
         ids = set(map(id, known))
         pairs = [(part, before) for part, before in pairs if id(part) not in ids]
     fresh = value[len(known) :]
@@ -153,7 +152,7 @@ def _is_private_tuple(value: tuple[Any, ...], known: tuple[Any, ...], budget: _B
 
 
 _PARTS: dict[type, Callable[[Any], tuple[Any, ...]] | None] = {}
-"""How the parts of a frozen record are got at; None for whatever is none."""
+"""Getter of the parts of a frozen record, by class; None for any other class."""
 
 
 def _parts_of(cls: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
@@ -163,7 +162,7 @@ def _parts_of(cls: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
 
 
 def fields_of(cls: type[Any]) -> tuple[str, ...] | None:
-    """Return the names of the stored fields of an attrs class, dataclass or plain Struct, or None for any other class."""
+    """Return the names of the stored fields of an attrs class, dataclass or plain Struct; None for any other class."""
     if cls not in _FIELDS:
         _FIELDS[cls] = _fields_of(cls)
     return _FIELDS[cls]
@@ -184,16 +183,16 @@ _FIELDS: dict[type, tuple[str, ...] | None] = {}
 
 
 def explain(value: object, path: str = "$") -> str:
-    """Return what cannot be stored in `value`, with the path to it: `$.orders[3].price is nan: …`."""
+    """Return a sentence on the first part of `value` that cannot be stored, with its path: `$.orders[3].price is nan: …`."""
     try:
         found = _find(value, path, 0, _Budget())
     except RecordTooLarge as error:
         return f"{path}: {error}"
-    return found or f"{path} cannot be stored: expected values that JSON can carry, was {type(value).__qualname__}"
+    return found or f"{path} cannot be stored: expected values that JSON can represent, got {type(value).__qualname__}"
 
 
 class _Refused(Exception):
-    """Something cannot be stored; `explain` finds where."""
+    """A part cannot be stored; `explain` finds its path."""
 
 
 def _detach(value: Any, budget: _Budget) -> Any:
@@ -279,7 +278,7 @@ def _int(value: int, budget: _Budget) -> int:
 
 
 def _copier_for(cls: type[Any]) -> _Copier:
-    """Decide once for each class how its values are detached."""
+    """Return the copier for a class; decided once per class."""
     if issubclass(cls, Enum):
         return _same
     if issubclass(cls, int):
@@ -295,7 +294,7 @@ def _copier_for(cls: type[Any]) -> _Copier:
 
 
 def build(cls: type[Any], **values: Any) -> Any:
-    """Make an object without its `__init__`, which may check, convert or count."""
+    """Make an object without calling its `__init__`, which may validate, convert or count."""
     twin: Any = object.__new__(cls)
     for name, value in values.items():
         object.__setattr__(twin, name, value)
@@ -357,13 +356,13 @@ _COPIERS: dict[type, _Copier] = {
 
 
 def _find(value: Any, path: str, depth: int, budget: _Budget) -> str | None:
-    """Walk as `detach` does and name the first thing that it, or the encoder, refuses."""
+    """Walk like `detach` and return a sentence on the first value that it, or the encoder, refuses."""
     cls: type[Any] = value.__class__
     budget.charge(len(value) if cls is str else 0)
     if depth > 200:
-        return f"{path:.60}… is nested more than 200 deep, or holds itself: expected a tree; break the cycle"
+        return f"{path:.60}… is nested more than 200 deep, or contains itself: expected a tree; break the cycle"
     if cls is str:
-        return None if _encodable(value) else f"{path} is not valid text: it holds half a surrogate pair; was {value!r}"
+        return None if _encodable(value) else f"{path} is not valid text: it holds half a surrogate pair; got {value!r}"
     if cls is float:
         return None if isfinite(value) else f"{path} is {value!r}: JSON has no such number; use None or a Decimal"
     if cls in ATOMS or issubclass(cls, Enum | int):
@@ -377,7 +376,7 @@ def _find(value: Any, path: str, depth: int, budget: _Budget) -> str | None:
     if names is None:
         return (
             f"{path} cannot be stored: expected numbers, text, Decimal, datetime, enums, lists, tuples, dicts, "
-            f"attrs classes or dataclasses, was {cls.__module__}.{cls.__qualname__}; convert it before the yield"
+            f"attrs classes or dataclasses, got {cls.__module__}.{cls.__qualname__}; convert it before the yield"
         )
     for name in names:
         if name.startswith("_"):
@@ -392,7 +391,7 @@ def _find_in_dict(value: dict[Any, Any], path: str, depth: int, budget: _Budget)
         return f"{path} has keys of several types ({', '.join(kinds)}): expected one, since on disk all of them are text"
     for key, item in value.items():
         if type(key) not in _KEYS and not isinstance(key, Enum):
-            return f"{path} has the key {key!r}: expected text, a number, a date or an enum, was {type(key).__name__}"
+            return f"{path} has the key {key!r}: expected text, a number, a date or an enum, got {type(key).__name__}"
         if found := _find(key, f"{path} (a key)", depth + 1, budget) or _find(item, f"{path}.{key}", depth + 1, budget):
             return found
     return None

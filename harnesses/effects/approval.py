@@ -4,15 +4,14 @@ Invariants:
 
     A request is bound by digest to one action, harness, step and key; it is valid for no other.
     Checked in this order: a malformed or forged record blocks; a reopened request is void (the same action is requested anew,
-        under another id); a denied one stays denied; only then does an approval count.
+    under another id); a denied one stays denied; only then does an approval count.
     An approval is used once, before the act; until its step is recorded, the same act may use it again after a crash.
     The order of records decides which came first, never a clock: clocks may be set, and differ between machines.
     The lifetime of a request is counted in monotonic ticks while the machine that made it runs. The wall clock also ends it,
     but only when it is past the end by more than the tolerance. After a reboot only the wall clock counts, strictly; if it is
     before the request by more than the tolerance, the request has expired.
 
-    stored bodies ──audit──► INVALID │ REOPENED │ used: APPROVED │ DENIED │ EXPIRED │ APPROVED │ PENDING   the first that
-    applies
+    stored bodies ──audit──► INVALID │ REOPENED │ used: APPROVED │ DENIED │ EXPIRED │ APPROVED │ PENDING   first match
 """
 
 from __future__ import annotations

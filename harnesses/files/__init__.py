@@ -1,1 +1,1 @@
-"""Files: writing them whole, opening them safely, and keeping them private."""
+"""Files: atomic writes, safe opening, and hiding private files from sandboxes."""

@@ -1,8 +1,8 @@
-"""Which files of this program nobody in a sandbox is to see: stores with all that lies beside them, keys, logs, workspaces.
+"""Registry of files to hide from sandboxes: stores with the files beside them, keys, logs, workspaces.
 
-Whoever opens such a file conceals it, and reveals it when it is closed; `harnesses.agents.sandbox` hides what is concealed at
-that time. With a file all are concealed that are called after it, `run.db-key` and `run.db.control-…`, those as well that are
-made later or replaced.
+Code that opens such a file conceals it, and reveals it on closing; `harnesses.agents.sandbox` hides whatever is concealed when
+a sandbox starts. Concealing a file includes all files named after it, such as `run.db-key` and `run.db.control-…`, even if
+they are created or replaced later.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from harnesses.files.safe_files import make_key
 
 _lock = threading.Lock()
 _concealed: Counter[tuple[str, str]] = Counter()
-"""Folder and name; an empty name stands for all that is in the folder."""
+"""Counts by folder and file name; an empty name stands for everything in the folder."""
 _keys: Counter[tuple[str, str]] = Counter()
 
 
 @frozen
 class Concealed:
-    """What is concealed until `reveal`, which may be called again."""
+    """A concealed path. `reveal` may be called more than once."""
 
     _key: tuple[str, str]
     _among: Counter[tuple[str, str]] = field(repr=False)
     _held: list[bool] = field(factory=lambda: [True], repr=False)
 
     def reveal(self) -> None:
-        """Have it concealed no longer, unless somebody else conceals it too."""
+        """Stop concealing it, unless another owner conceals it too."""
         with _lock:
             if self._held.pop() if self._held else False:
                 self._among[self._key] -= 1
@@ -42,17 +42,17 @@ class Concealed:
 
 
 def conceal_file(path: Path | str) -> Concealed:
-    """Conceal a file and those beside it that are called after it: its name, and more behind a dot or a dash."""
+    """Conceal a file and the files named after it, with a suffix that begins with a dot or a dash."""
     return _conceal(os.path.split(os.path.realpath(path)))
 
 
 def conceal_folder(path: Path | str) -> Concealed:
-    """Conceal all that is in a folder."""
+    """Conceal everything in a folder."""
     return _conceal((os.path.realpath(path), ""))
 
 
 def concealed_names() -> Mapping[str, frozenset[str]]:
-    """Return what is concealed, names by folder; see `is_concealed`."""
+    """Return the concealed names by folder; see `is_concealed`."""
     names: dict[str, set[str]] = {}
     with _lock:
         for folder, name in _concealed:
@@ -61,14 +61,14 @@ def concealed_names() -> Mapping[str, frozenset[str]]:
 
 
 def conceal_key(path: Path | str) -> Concealed:
-    """Conceal a key also from commands outside of a sandbox, as far as the system can: see `harnesses.processes.reaper`."""
+    """Conceal a key also from commands outside of a sandbox, where the system can: see `harnesses.processes.reaper`."""
     return _conceal(os.path.split(os.path.realpath(path)), _keys)
 
 
 def concealed_keys() -> tuple[str, ...]:
-    """Return the files of keys, each of them there: what is not there cannot be hidden, so it is made.
+    """Return the concealed key files. Missing ones are created, because only an existing file can be hidden.
 
-    Those that can be neither made nor found are left out.
+    Files that are missing and cannot be created are left out.
     """
     with _lock:
         paths = [os.path.join(*key) for key in _keys]

@@ -1,8 +1,8 @@
-"""Files that others may look at meanwhile: written whole, opened safely, and keys, which only their user can read.
+"""Safe file operations: atomic writes, guarded opening, and key files that only their owner can read.
 
-The law: at its name there is the old file or the new one, whole; a key is made whole or not at all, for another program may be
-making it just now. After an error nothing of a draft is left; after a kill it may be, called like the file, with `.part` at
-its end. Of links, what is followed is what the user, or the system, has put there.
+Invariant: a path always holds either the old file or the new one, complete. A key is created complete or not at all, because
+another program may be creating it at the same time. An error leaves no draft behind; a kill may leave one, named like the file
+with the suffix `.part`. Only links made by the user or the system are followed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import IO
 
 @contextmanager
 def draft_of(path: Path, *, mode: int = 0o666, is_synced: bool = False) -> Generator[IO[bytes], None, None]:
-    """Give a file that takes the place of `path` when the block has ended well.
+    """Yield a draft file that replaces `path` when the block ends without an error.
 
-    The draft has a name that nobody can have put a link at: a file that is made exclusively follows none.
+    The draft has an unpredictable name and is created exclusively, so it cannot follow a planted link.
 
     Args:
-        mode: the permissions of a new file, less the umask.
+        mode: permissions of a new file, less the umask.
         is_synced: whether it is on disk before it takes the name.
 
     Raises:
@@ -45,7 +45,7 @@ def draft_of(path: Path, *, mode: int = 0o666, is_synced: bool = False) -> Gener
 
 
 def sync(place: Path) -> None:
-    """Have a file, or the names in a folder, on disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -54,11 +54,11 @@ def sync(place: Path) -> None:
 
 
 _MOST_LINKS = 40
-"""One behind the other, as for Linux itself."""
+"""Longest chain of links that is followed; the limit of Linux."""
 
 
 def open_own(path: Path, flags: int, mode: int = 0o666) -> int:
-    """Return a descriptor of a file, which is not inherited; of a link, one of its target.
+    """Open a file and return a descriptor that is not inherited; a link is followed.
 
     Raises:
         PermissionError: it is a link that another user has made.
@@ -76,7 +76,7 @@ def open_own(path: Path, flags: int, mode: int = 0o666) -> int:
 
 
 def _target(path: Path) -> Path:
-    # The link itself is held, so that it is this one which is asked for its owner and then followed.
+    # The link itself is opened, so that the owner that is checked is that of the link that is followed.
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.fstat(link).st_uid not in (os.geteuid(), 0):
@@ -91,10 +91,10 @@ KEY_BYTES = 32
 
 
 def make_key(path: Path) -> None:
-    """Make the file of a key, unless it is there.
+    """Create a key file, unless it exists.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     if path.exists():
         return
@@ -113,12 +113,12 @@ def make_key(path: Path) -> None:
 
 
 def key_in(text: str) -> bytes:
-    """Return the key that is in the text of its file.
+    """Parse the text of a key file.
 
     Raises:
-        ValueError: there is none.
+        ValueError: it contains no valid key.
     """
     key = bytes.fromhex(text.strip())
     if len(key) != KEY_BYTES:
-        raise ValueError(f"expected {KEY_BYTES} bytes as hexadecimal digits, were {len(key)}")
+        raise ValueError(f"expected {KEY_BYTES} bytes as hexadecimal digits, got {len(key)}")
     return key

@@ -1,1 +1,1 @@
-"""Messages: requests and replies, and the mailbox of a harness that runs without an orchestrator."""
+"""Messages: requests and replies, and the in-memory mailbox of a harness that runs alone."""

@@ -1,4 +1,4 @@
-"""The mailbox of a harness that runs alone: in memory, with nobody else to write to."""
+"""The mailbox of a harness that runs alone: in memory, with the harness itself as the only recipient."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from harnesses.messages.requests import Request, WrongMessage, check_kinds, chec
 
 
 class LocalMail:
-    """What waits for one harness that runs alone, and what its step being made sends to itself."""
+    """The mailbox of a harness that runs alone, and the messages it sends to itself in the step in progress."""
 
     def __init__(self, name: str, control: Control) -> None:
         self.accepts: tuple[type, ...] = ()
-        """The types of messages that the harness takes; any if none is named."""
+        """Message types the harness accepts; empty for any."""
         self._name = name
         self._control = control
         self._waiting: deque[object] = deque()
         self._sending: list[object] = []
         self._senders: set[trio.lowlevel.Task] = set()
-        """The tasks that have sent something with the step being made."""
+        """Tasks that have sent messages in the step in progress."""
         self._arrival = trio.Event()
-        """Of the next message; another one for each."""
+        """Set when the next message arrives, then replaced."""
 
     def check(self, to: str) -> None:
-        """Raise `UnknownHarness` unless a message is for the harness itself."""
+        """Raise `UnknownHarness` unless the recipient is the harness itself."""
         if to != self._name:
             raise UnknownHarness(f"no harness {to!r}: {self._name!r} runs alone; start both in an Orchestrator")
 
@@ -56,7 +56,7 @@ class LocalMail:
             try:
                 message = self._opened(self._waiting[place])
             except WrongMessage:
-                del self._waiting[place]  # set aside, as in an Orchestrator
+                del self._waiting[place]  # Set aside, as in an Orchestrator.
                 continue
             if not kinds or isinstance(message, tuple(kinds)):
                 del self._waiting[place]
@@ -78,12 +78,12 @@ class LocalMail:
     async def ask(self, to: str, message: object, timeout_s: float, key: str) -> Any:
         check_timeout(timeout_s)
         if to == self._name:
-            raise HarnessMisuse(f"ask {to!r}: expected another harness, was the one that asks; call the method instead")
+            raise HarnessMisuse(f"ask {to!r}: expected another harness, got the one that asks; call the method instead")
         self.check(to)
 
     def reply(self, request: Request, answer: object) -> None:
         if not isinstance(cast(object, request), Request):
-            raise HarnessMisuse(f"reply: expected a Request from `receive`, was {request!r:.200}")
+            raise HarnessMisuse(f"reply: expected a Request from `receive`, got {request!r:.200}")
         raise HarnessMisuse(f"reply to {request.sender!r}: {self._name!r} runs alone; start both in an Orchestrator")
 
     @property
@@ -91,13 +91,13 @@ class LocalMail:
         return [self._name for _ in self._sending]
 
     def settle(self) -> None:
-        """Send what the step that was recorded has sent."""
+        """Send the messages of the step that was just recorded."""
         self._senders.clear()
         if self._sending:
             sent, self._sending = self._sending, []
             self.deliver(sent)
 
     def end_attempt(self) -> None:
-        """Drop what no step has sent."""
+        """Drop messages that no step has sent."""
         self._sending.clear()
         self._senders.clear()

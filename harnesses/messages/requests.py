@@ -1,10 +1,10 @@
-"""Requests and their replies, and the types of messages that a harness takes. Pure.
+"""Requests and replies, and the message types that a harness accepts. Pure.
 
-    accepts = (Order, Cancel)      of a harness class: `receive` gives values of these types, `send` refuses others
+    accepts = (Order, Cancel)      of a harness class: `receive` returns values of these types, `send` refuses others
     receive(Order)                 the oldest plain message of that type
     receive(Request)               the oldest message whose sender waits for a reply
 
-The law: what a harness is given has one of the types that it accepts.
+Invariant: every message a harness receives has one of the types it accepts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harnesses.data.values import fields_of
 from harnesses.errors import AskTimeout, HarnessMisuse
 
 ASK_TIMEOUT_S = 30.0
-"""How long `ask` waits unless it is told: longer than a usual step, shorter than a person's patience."""
+"""Default timeout of `ask`, in seconds: longer than a usual step, short enough for a waiting person."""
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _QUERY = "__orchestrator_query__"
 
@@ -32,24 +32,24 @@ class Request:
 
     message: Any
     sender: str
-    """The harness that asks; `@operator` for a person or a program outside."""
+    """Name of the asking harness; `@operator` for a person or a program outside."""
     id: str
-    """The same each time the request is delivered, also if its sender crashes and asks again."""
+    """Id of the request; the same at every delivery, also if its sender crashes and asks again."""
     deadline: datetime
-    """When its sender stops waiting."""
+    """When the sender stops waiting."""
 
 
 class WrongMessage(HarnessMisuse):
-    """A message is of no type that its recipient accepts. It was not sent."""
+    """The recipient accepts no message of this type. It was not sent."""
 
 
 def sealed(message: object, accepts: Sequence[type], to: str) -> tuple[object, str]:
-    """Return a message as it is sent, and the name of its type; of an unknown recipient that of any class with fields.
+    """Convert a message to the form it is sent in; return it with the name of its type.
 
-    Plain data becomes what the recipient accepts, if it fits one of the types.
+    Plain data is converted to an accepted type that fits it. If the recipient is unknown, any class with fields is accepted.
 
     Raises:
-        WrongMessage: it does not.
+        WrongMessage: it fits none of the accepted types.
     """
     cls: Any = type(message)
     if not accepts:
@@ -67,10 +67,10 @@ def sealed(message: object, accepts: Sequence[type], to: str) -> tuple[object, s
 
 
 def opened(data: Any, name: str, accepts: Sequence[type]) -> tuple[object, type | None]:
-    """Return a message with its type, from plain data and the name of the type that its sender gave it.
+    """Decode a received message from plain data and the type name given by its sender; return it with its type.
 
     Raises:
-        WrongMessage: it is of none of the types.
+        WrongMessage: it has none of the accepted types.
     """
     if not accepts:
         return data, None
@@ -84,52 +84,52 @@ def opened(data: Any, name: str, accepts: Sequence[type]) -> tuple[object, type 
 
 
 def types_of(harness: type) -> tuple[type, ...]:
-    """Return the types of messages that a harness class accepts; none for any.
+    """Return the message types that a harness class accepts; empty for any.
 
     Raises:
-        HarnessMisuse: `accepts` is no tuple of classes. Anything that can be called is a method of the author's.
+        HarnessMisuse: `accepts` is not a tuple of classes. A callable `accepts` is taken for a method of the author's.
     """
     accepts: Any = getattr(harness, "accepts", ())
     if callable(accepts) or isinstance(accepts, property):
         return ()
     if not isinstance(accepts, tuple) or not all(isinstance(one, type) for one in cast(tuple[object, ...], accepts)):
-        raise HarnessMisuse(f"{harness.__name__}.accepts: expected a tuple of classes, was {accepts!r:.200}")
+        raise HarnessMisuse(f"{harness.__name__}.accepts: expected a tuple of classes, got {accepts!r:.200}")
     return cast(tuple[type, ...], accepts)
 
 
 def limit_of(harness: type) -> int | None:
-    """Return how many messages may wait for harnesses of a class; None for any number.
+    """Return how many messages may wait for harnesses of a class; None for no limit.
 
     Raises:
-        HarnessMisuse: `mailbox_limit` is no whole number from 1 up.
+        HarnessMisuse: `mailbox_limit` is not a whole number from 1 up.
     """
     limit: Any = getattr(harness, "mailbox_limit", None)
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise HarnessMisuse(
-            f"{harness.__name__}.mailbox_limit: expected a whole number from 1 up, or None, was {limit!r:.100}"
+            f"{harness.__name__}.mailbox_limit: expected a whole number from 1 up, or None, got {limit!r:.100}"
         )
     return limit
 
 
 def check_sent(unsent: Sequence[str]) -> None:
-    """Raise `HarnessMisuse` if messages are left, to these recipients, that no step has sent."""
+    """Raise `HarnessMisuse` if there are messages, to these recipients, that no step has sent."""
     if unsent:
         raise HarnessMisuse(
             f"execute() returned with {len(unsent)} messages that no step has sent, the first to {unsent[0]!r}: "
-            "expected a `yield` after `send` and `reply`; nothing of it was sent"
+            "expected a `yield` after `send` and `reply`; none of them was sent"
         )
 
 
 def check_kinds(kinds: Sequence[type], accepts: Sequence[type]) -> None:
-    """Raise `HarnessMisuse` unless messages of these types can be received by one that accepts those."""
+    """Raise `HarnessMisuse` unless all of these types can be received by a harness that accepts `accepts`."""
     for kind in kinds:
         if kind is not Request and kind not in accepts:
             names = ", ".join(accepted.__name__ for accepted in accepts) or "none: set `accepts`"
-            raise HarnessMisuse(f"receive: expected Request or a type of `accepts` ({names}), was {kind!r:.100}")
+            raise HarnessMisuse(f"receive: expected Request or a type of `accepts` ({names}), got {kind!r:.100}")
 
 
 def check_waiting(unsent: Sequence[str]) -> None:
-    """Raise `HarnessMisuse` if `execute()` begins to wait for a message with its own to these recipients not sent yet."""
+    """Raise `HarnessMisuse` if `execute()` would wait for a message while its own messages to these recipients are unsent."""
     if unsent:
         raise HarnessMisuse(
             f"receive: execute() would wait with {len(unsent)} messages unsent, the first to {unsent[0]!r}: "
@@ -138,36 +138,36 @@ def check_waiting(unsent: Sequence[str]) -> None:
 
 
 def check_timeout(timeout_s: float) -> None:
-    """Raise `HarnessMisuse` unless it is a number of seconds that ends some day."""
+    """Raise `HarnessMisuse` unless the timeout is a finite number of seconds from 0 up."""
     if isinstance(timeout_s, bool) or not isinstance(cast(object, timeout_s), int | float) or not isfinite(timeout_s):
-        raise HarnessMisuse(f"ask: expected a finite timeout_s, was {timeout_s!r:.100}")
+        raise HarnessMisuse(f"ask: expected a finite timeout_s, got {timeout_s!r:.100}")
     if timeout_s < 0:
-        raise HarnessMisuse(f"ask: expected a timeout_s from 0 up, was {timeout_s!r}")
+        raise HarnessMisuse(f"ask: expected a timeout_s from 0 up, got {timeout_s!r}")
 
 
 def timed_out(to: str, timeout_s: float) -> AskTimeout:
-    """Return the error for a request that nobody has replied to in time."""
+    """Return the error for a request without a reply in time."""
     return AskTimeout(
-        f"ask {to!r}: expected a reply within {timeout_s:g} s, got none; the request waits on, its reply will be dropped"
+        f"ask {to!r}: expected a reply within {timeout_s:g} s, got none; the request stays queued, its reply will be dropped"
     )
 
 
 def moment_of(time_us: int) -> datetime:
-    """Return wall time in microseconds as a moment."""
+    """Convert wall time in microseconds to a datetime."""
     return datetime.fromtimestamp(time_us / 1e6, UTC)
 
 
 def query(function: FunctionT) -> FunctionT:
-    """Let a method of a harness be asked for with `handle.query`: it looks at the state of the last recorded step.
+    """Make a method of a harness callable through `handle.query`; it sees the state of the last recorded step.
 
-    It may not wait. It is called on a copy of the harness, so that a change of the state changes nothing.
+    It must be synchronous. It is called on a copy of the harness, so its changes to the state have no effect.
     """
     setattr(function, _QUERY, True)
     return function
 
 
 def queries_of(harness: type) -> dict[str, Callable[..., Any]]:
-    """Return the methods of a harness class that are queries, by their names."""
+    """Return the query methods of a harness class, by name."""
     found = ((name, getattr(harness, name, None)) for name in dir(harness))
     return {name: cast(Callable[..., Any], method) for name, method in found if getattr(method, _QUERY, False)}
 
@@ -181,6 +181,6 @@ def _names(accepts: Sequence[type]) -> str:
 
 
 def _described(accepted: type) -> str:
-    """Return the name of a type, with its fields if it has some."""
+    """Return the name of a type, with its fields if it has any."""
     names = fields_of(accepted)
     return accepted.__name__ if names is None else f"{accepted.__name__}({', '.join(names)})"

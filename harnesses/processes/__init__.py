@@ -1,1 +1,1 @@
-"""Child processes: run within a time limit, with nothing left behind."""
+"""Child processes: run within a time limit, leaving no process behind."""

@@ -1,13 +1,13 @@
-"""Runs a command within a time limit and leaves nothing of it behind.
+"""Runs a command within a time limit and leaves no process of it behind.
 
-The law: when `run_bounded` is over, by whatever way, no process that the command has started is left, also none that has
-left its group or session; and if this program is killed, they end with it. How: `harnesses.processes.process_tree`.
+Invariant: when `run_bounded` ends, however it ends, no process started by the command is left, including those that left its
+group or session. If this program is killed, they end with it. How: `harnesses.processes.process_tree`.
 
-It keeps order among processes; it is no wall. The command can read and write what this program can, but for the keys of open
-stores, which it finds empty where the kernel can do that (`reaper.py`). It can have services of the machine start
-something that is not of its tree: cron, systemd, docker. Run code that you do not trust in a sandbox as well.
+This is clean-up, not a sandbox. The command can read and write whatever this program can, except the keys of open stores,
+which it finds empty where the kernel supports that (`reaper.py`). It can have services of the machine (cron, systemd, docker)
+start processes outside of its tree. Run untrusted code in a sandbox as well.
 
-What it writes is taken in as it comes: its end is kept (`Tail`), its lines are handed on (`Lines`); a flood costs no memory.
+Output is read as it arrives: its end is kept (`Tail`), its lines are passed on (`Lines`). Memory use does not grow with it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harnesses.processes.process_tree import Ended, Rights, Streams, Tree, start
 __all__ = ["Ran", "Swept", "run_bounded", "sweep"]
 
 _DRAIN_S = 1.0
-"""For output still in the pipe when the tree is dead; only a process that has escaped can keep it open that long."""
+"""Seconds to read output left in the pipe after the tree is dead; only an escaped process can keep the pipe open."""
 
 
 @frozen
@@ -34,14 +34,14 @@ class Ran:
     """How a command ended."""
 
     code: int | None
-    """Its exit code, negative for a signal; None if it was killed at its time limit."""
+    """Exit code, negative for a signal; None if it was killed at its time limit."""
     tail: str
-    """The last of what it wrote, standard output and error together."""
+    """The end of its output, standard output and error together."""
     duration_s: float
     left: tuple[int, ...] = ()
-    """Ids of processes that could not be ended: they hang in the kernel, or belong to another user."""
+    """Ids of processes that could not be killed: they hang in the kernel, or belong to another user."""
     cut_bytes: int = 0
-    """How much it wrote before `tail`; give more `tail_bytes`, or `on_line`, to see it."""
+    """Bytes of output before `tail`; to see them, raise `tail_bytes` or use `on_line`."""
 
 
 async def run_bounded(
@@ -57,21 +57,22 @@ async def run_bounded(
     may_gain_privileges: bool = False,
     scoped_sockets: bool = False,
 ) -> Ran:
-    """Run `command`, kill it and all it started after `limit_s` seconds or when it has ended, and return how it ended.
+    """Run `command`, kill its process tree after `limit_s` seconds or when it has ended, and return how it ended.
 
-    A command that cannot be found ends with code 127, one that cannot be run with 126, and the tail says why. If
-    cancelled, raises `Cancelled` when everything is killed.
+    A command that is not found ends with code 127, one that cannot be run with 126, and the tail says why. If cancelled,
+    raises `Cancelled` once everything is killed.
 
     Args:
         tail_bytes: how much of the output is kept.
         cwd: must exist, else `NotADirectoryError`.
-        env: the whole environment; None is this program's. `HARNESS_TREE` is added: it marks what belongs to the command.
-        input: what the command can read; None is nothing.
-        on_line: gets each line of output as it comes, at most a megabyte of it. Its error ends the command and is raised.
-        on_error_line: gets the lines of standard error, which `on_line` then does not get.
-        may_gain_privileges: whether programs such as `sudo` work in it, and it may signal processes that are not its own.
-            It can then kill what watches over it.
-        scoped_sockets: whether it may not connect to sockets of the machine that have no file (Linux 6.12). Not with
+        env: the whole environment; None for this program's. `HARNESS_TREE` is added: it marks the command's processes.
+        input: standard input of the command; None for none.
+        on_line: called with each line of output as it arrives, at most a megabyte of it. If it raises, the command is killed
+            and the error propagates.
+        on_error_line: called with the lines of standard error, which `on_line` then does not get.
+        may_gain_privileges: whether programs such as `sudo` work in it and it may signal processes outside of its tree. It can
+            then kill its own reaper.
+        scoped_sockets: whether to forbid connections to abstract Unix sockets outside of the tree (Linux 6.12). Not with
             `may_gain_privileges`.
     """
     started = trio.current_time()
@@ -79,7 +80,7 @@ async def run_bounded(
         stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
         stderr=subprocess.STDOUT if on_error_line is None else subprocess.PIPE,
     )
-    # In a sandbox they are not there at all.
+    # A sandbox hides them completely.
     hidden = () if may_gain_privileges or scoped_sockets else concealed_keys()
     rights = Rights(gain_privileges=may_gain_privileges, hidden=hidden, scoped_sockets=scoped_sockets)
     tree = await start_tree(command, cwd=cwd, env=env, streams=streams, rights=rights)
@@ -95,7 +96,7 @@ async def run_bounded(
 
 
 async def _see_through(tree: Tree, readers: Sequence[_Reader], input: bytes | None, limit_s: float) -> bool:
-    """Wait for a command to end, have nothing left of it, and return whether it ended in time."""
+    """Wait for a command to end, kill what is left of it, and return whether it ended in time."""
     try:
         async with trio.open_nursery() as nursery:
             for reader in readers:
@@ -125,7 +126,7 @@ async def _feed(pipe: trio.abc.SendStream | None, input: bytes | None) -> None:
         try:
             await pipe.send_all(input)
         except trio.BrokenResourceError:
-            pass  # it did not want to read all of it
+            pass  # The command closed its standard input early.
         finally:
             await pipe.aclose()
 
@@ -138,7 +139,7 @@ class _Reader:
         self._error: Exception | None = None
 
     async def read(self, stop: Callable[[], None]) -> None:
-        """Read to the end; when a line cannot be handed on, keep the error for `close` and call `stop`."""
+        """Read to the end; if passing on a line fails, keep the error for `close` and call `stop`."""
         if self._pipe is None:
             return
         async for chunk in self._pipe:
@@ -151,7 +152,7 @@ class _Reader:
                     stop()
 
     def close(self) -> None:
-        """Hand on what was not terminated, or raise the error."""
+        """Pass on the last, unterminated line, or raise the kept error."""
         if self._error is not None:
             raise self._error
         if self._lines is not None:
@@ -159,33 +160,33 @@ class _Reader:
 
 
 def _remark(ended: Ended) -> str:
-    """Return what has to be said of the end of a command that its code does not say."""
+    """Return what must be said about the end of a command besides its code."""
     remark = "" if ended.watched else "\n[what watched over the command was killed; its exit code is not known]"
     return remark + (f"\n[could not be ended: processes {', '.join(map(str, ended.left))}]" if ended.left else "")
 
 
 MAX_LINE = 1_000_000
-"""Bytes of a line that are handed on; the rest of it is dropped."""
+"""Bytes of a line that are passed on; the rest of it is dropped."""
 
 
 class Tail:
-    """The last of some output.
+    """Keeps the end of an output stream.
 
     Args:
-        limit: bytes that are kept.
+        limit: bytes to keep.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept = bytearray()
         self.cut_bytes = 0
-        """How much came before what is kept."""
+        """Bytes dropped before the kept ones."""
 
     def __str__(self) -> str:
         return self._kept.decode(errors="replace")
 
     def add(self, chunk: bytes | bytearray) -> None:
-        """Take in what comes next."""
+        """Append a chunk of output."""
         self._kept += chunk
         cut = max(0, len(self._kept) - self._limit)
         self.cut_bytes += cut
@@ -193,11 +194,11 @@ class Tail:
 
 
 class Lines:
-    r"""Cuts output into lines, and hands each to `on_line` without its `\n`, or `\r\n`.
+    r"""Splits output into lines, and passes each to `on_line` without its `\n` or `\r\n`.
 
     Args:
-        on_line: gets every line, also an empty one, and at the end one that is not terminated.
-        limit: bytes of a line that are handed on.
+        on_line: called with every line, including empty ones, and at the end with an unterminated one.
+        limit: bytes of a line that are passed on.
     """
 
     def __init__(self, on_line: Callable[[str], object], *, limit: int = MAX_LINE) -> None:
@@ -206,7 +207,7 @@ class Lines:
         self._line = bytearray()
 
     def add(self, chunk: bytes | bytearray) -> None:
-        """Take in what comes next, and hand on the lines that it completes."""
+        """Append a chunk of output, and pass on the lines that it completes."""
         *complete, rest = bytes(chunk).split(b"\n")
         for part in complete:
             self._keep(part)
@@ -214,7 +215,7 @@ class Lines:
         self._keep(rest)
 
     def close(self) -> None:
-        """Hand on the line that has begun, if one has."""
+        """Pass on an unterminated line, if there is one."""
         if self._line:
             self._hand_on()
 

@@ -1,8 +1,8 @@
-"""What a forked process must not share with its parent: descriptors of files that the parent has locked, and its work.
+"""Fork safety: forked processes must not share the parent's file locks or continue its work.
 
-A lock of `flock` belongs to whoever has the descriptor. A forked process, such as a worker of `multiprocessing`, inherits it,
-and would hold the lock for as long as it lives, also when its parent has been killed. `O_CLOEXEC` takes effect when another
-program is executed, which such a process never does. What is registered here is closed in every process that Python forks.
+A `flock` lock belongs to the open descriptor. A forked process, such as a `multiprocessing` worker, inherits the descriptor
+and would hold the lock for as long as it lives, even after its parent was killed. `O_CLOEXEC` does not help, since such a
+process never executes another program. Descriptors registered here are closed in every process that Python forks.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ _unshared: set[int] = set()
 
 
 def keep_from_forks(descriptor: int) -> None:
-    """Have a descriptor closed in forked processes. Let go of it with `close_unshared`."""
+    """Register a descriptor to be closed in forked processes. Close it with `close_unshared`."""
     _unshared.add(descriptor)
 
 
 def close_unshared(descriptor: int) -> None:
-    """Close a descriptor; in a forked process, where it was closed and its number may be another's by now, do nothing."""
+    """Close a descriptor. In a forked process do nothing: it was closed there, and its number may have been reused."""
     if descriptor in _unshared:
         _unshared.discard(descriptor)
         os.close(descriptor)
 
 
 def keep_for_ever(thing: object) -> None:
-    """Keep an object from ever being finalized, at the interpreter's end too: it would do so in another's name."""
+    """Keep an object from ever being finalized, even at exit: its finalizer in a forked process would act for the parent."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def end_fork(what: str) -> NoReturn:
-    """End this process, which was forked off a running program and goes on with that program's code.
+    """End this process, a fork of a running program that has returned into that program's code.
 
-    It shares the descriptors of the program's loop: to unwind, and so to deregister them, would stop the program itself.
+    It shares the descriptors of the program's event loop: unwinding would deregister them and stop the program itself.
     """
     with suppress(OSError):
         os.write(2, f"process {os.getpid()} was forked off a running program and is ended: {what}\n".encode())

@@ -1,9 +1,9 @@
-"""Ends processes by a mark in their environment or by the directory they work in: what no tree of processes holds any more.
+"""Kills processes found by a mark in their environment or by their working directory, when no process tree holds them.
 
-The law: neither this process nor one that it descends from is ever ended; a process is ended only if it matches at that
-moment, whoever had its number before.
+Invariant: this process and its ancestors are never killed. A process is killed only if it matches at that moment, even if its
+id was reused.
 
-Finds them in /proc; on systems without it nothing is found.
+Processes are found through /proc; on systems without it nothing is found.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from attrs import frozen
 from harnesses.errors import HarnessMisuse
 
 MARK = "HARNESS_TREE"
-"""Name in the environment of every command; its value is the marks of the commands around it, each ended by a colon."""
+"""Environment variable of every command; its value is the marks of the enclosing commands, each followed by a colon."""
 
 
 _QUIET = 5
-"""How often nothing is found before it is taken for true: what forks on and on is not in every list."""
+"""Consecutive empty scans before a sweep ends: a process that keeps forking is missing from some scans."""
 
 
 @frozen
 class Swept:
-    """What a sweep has done."""
+    """The result of a sweep."""
 
     ended: tuple[int, ...] = ()
-    """Ids of processes that are gone."""
+    """Ids of processes that were killed."""
     left: tuple[int, ...] = ()
-    """Ids of processes that match and could not be ended in time, such as those of another user."""
+    """Ids of matching processes that could not be killed in time, such as those of another user."""
 
 
 async def sweep(directory: Path | str, *, within_s: float = 5.0) -> Swept:
-    """End every process whose working directory is `directory`, or below it, also if it has been deleted.
+    """Kill every process whose working directory is `directory` or below it, even if it was deleted.
 
-    It is not cut short when cancelled.
+    Not interrupted by cancellation.
     """
     return await _in_thread(partial(_sweep_directory, directory, within_s))
 
 
 async def sweep_marked(mark: str, *, within_s: float = 5.0) -> Swept:
-    """End every process that was started with `mark` in its environment and has kept it.
+    """Kill every process that was started with `mark` in its environment and has kept it.
 
-    It is not cut short when cancelled.
+    Not interrupted by cancellation.
     """
     return await _in_thread(partial(_sweep, partial(_is_marked, f"{mark}:".encode()), within_s))
 
@@ -87,7 +87,7 @@ def _end(number: int, matches: Callable[[int], bool]) -> bool:
     """Kill a process if it matches; return whether it does."""
     if not matches(number):
         return False
-    # The number may be another's by now; what the descriptor stands for is asked once more, and stays the same.
+    # The id may have been reused: check again what the descriptor refers to, which cannot change.
     with suppress(OSError):
         process = os.pidfd_open(number)
         try:
@@ -99,7 +99,7 @@ def _end(number: int, matches: Callable[[int], bool]) -> bool:
 
 
 def _numbers() -> list[int]:
-    """Return the ids of all processes, the newest first: of those that fork on and on, only the newest are still there."""
+    """Return the ids of all processes, newest first: of processes that keep forking, only the newest still exist."""
     try:
         return sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
     except FileNotFoundError:
@@ -107,7 +107,7 @@ def _numbers() -> list[int]:
 
 
 def _own_line() -> Iterator[int]:
-    """Yield this process and those that it descends from."""
+    """Yield the ids of this process and its ancestors."""
     number = os.getpid()
     while number > 0:
         yield number

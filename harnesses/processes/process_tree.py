@@ -1,10 +1,10 @@
-"""A command with all that it starts, as one thing that can be ended whole.
+"""A command with all its descendants, which can be killed as a whole.
 
-    Linux      a reaper stands in between and collects every descendant (`reaper.py`); a mark in the environment
-               finds them again should the reaper have been killed
-    elsewhere  a process group with a watcher in it; what leaves the group by `setsid` escapes
+    Linux      a reaper process in between collects every descendant (`reaper.py`); a mark in the environment
+               finds them if the reaper is killed
+    elsewhere  a process group with a watcher in it; a process that leaves the group by `setsid` escapes
 
-The law: `ended()` returns when nothing of the tree is left; and if this program is killed, the tree ends by itself.
+Invariant: `ended()` returns when no process of the tree is left. If this program is killed, the tree ends too.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ HAS_REAPER = (
     and bool(sys.executable)
     and _REAPER.is_file()
 )
-"""Whether there can be a reaper here."""
+"""Whether the reaper works on this system."""
 _STUCK_S = 15.0
-"""For the reaper to report: more than it takes itself (its `_GRACE_S`). Only a reaper that was stopped takes longer."""
+"""Seconds to wait for the reaper's report; more than its own `_GRACE_S`. Only a stopped reaper takes longer."""
 
 
 @cache
 def can_hide_files() -> bool:
-    """Return whether a command can be kept from files here: whether the kernel lets it have its own view of them."""
+    """Return whether files can be hidden from a command here, that is, whether the kernel allows private mount namespaces."""
     if not HAS_REAPER:
         return False
     with NamedTemporaryFile() as file:
@@ -52,19 +52,19 @@ def can_hide_files() -> bool:
 
 @frozen
 class Ended:
-    """How a tree has ended."""
+    """How a process tree ended."""
 
     code: int
-    """The command's exit code, negative for a signal."""
+    """Exit code of the command, negative for a signal."""
     left: tuple[int, ...] = ()
-    """Ids of processes that could not be ended: they hang in the kernel, or belong to another user."""
+    """Ids of processes that could not be killed: they hang in the kernel, or belong to another user."""
     watched: bool = True
-    """False if what watched over the command was killed; the code is then not the command's."""
+    """False if the reaper was killed; the code is then not that of the command."""
 
 
 @frozen(kw_only=True)
 class Streams:
-    """What a command reads and writes: descriptors, or `subprocess`'s words for them."""
+    """Standard streams of a command: descriptors, or the constants of `subprocess`."""
 
     stdin: int | IO[bytes] = subprocess.DEVNULL
     stdout: int | IO[bytes] = subprocess.PIPE
@@ -73,39 +73,39 @@ class Streams:
 
 @frozen(kw_only=True)
 class Rights:
-    """What a command may do besides what any process of its user may."""
+    """Extra rights and restrictions of a command."""
 
     gain_privileges: bool = False
-    """Whether programs such as `sudo` work in it, and it may signal processes that are not its own. It can then kill what
-    watches over it."""
+    """Whether programs such as `sudo` work in it and it may signal processes outside of its tree. It can then kill its
+    reaper."""
     hidden: tuple[str, ...] = ()
-    """Files that it finds empty, where the kernel lets a process have its own view: keys. Not with `gain_privileges`."""
+    """Key files that it finds empty, where the kernel supports mount namespaces. Not with `gain_privileges`."""
     scoped_sockets: bool = False
-    """Whether it may not connect to sockets without a file, outside of the tree."""
+    """Whether to forbid connections to abstract Unix sockets outside of the tree."""
 
     @property
     def word(self) -> str:
-        """What the reaper is told."""
+        """The argument that passes these rights to the reaper."""
         return "free" if self.gain_privileges else "walled" if self.scoped_sockets else "scoped"
 
 
 class Tree(ABC):
-    """A running command with all that it has started."""
+    """A running command with all its descendants."""
 
     def __init__(self, process: trio.Process) -> None:
         self.process = process
 
     async def wait(self) -> None:
-        """Return when the command has ended."""
+        """Wait until the command has ended."""
         await self.process.wait()
 
     @abstractmethod
     def end(self) -> None:
-        """Have everything killed; `ended` says when that is done. It may be called again."""
+        """Kill everything; `ended` waits until that is done. Idempotent."""
 
     @abstractmethod
     async def ended(self) -> Ended:
-        """Return when nothing is left, after `end`. To be shielded; it is over in bounded time. It may be called again."""
+        """Wait until nothing is left, after `end`. Shield it; it returns in bounded time. May be called again."""
 
 
 async def start_tree(
@@ -116,10 +116,10 @@ async def start_tree(
     streams: Streams = Streams(),
     rights: Rights = Rights(),
 ) -> Tree:
-    """Start a command. A directory that is not there raises `NotADirectoryError`.
+    """Start a command. Raises `NotADirectoryError` if the directory does not exist.
 
     Args:
-        env: the whole environment; None is this program's. The mark is added to it.
+        env: the whole environment; None for this program's. The mark is added to it.
     """
     mark = uuid4().hex
     around = os.environ.get(MARK, "")
@@ -148,7 +148,7 @@ async def start_tree(
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise
         raise NotADirectoryError(
-            f"command {command[0]!r} cannot be run: expected a directory to run it in, was {str(cwd)!r}; make it first"
+            f"command {command[0]!r} cannot be run: expected a directory to run it in, got {str(cwd)!r}; make it first"
         ) from error
     finally:
         os.close(control)
@@ -173,7 +173,7 @@ class _Reaped(Tree):
             self._control = None
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
-                self.process.send_signal(signal.SIGCONT)  # the command may have stopped it
+                self.process.send_signal(signal.SIGCONT)  # The command may have stopped the reaper.
 
     async def ended(self) -> Ended:
         if self._ended is None:
@@ -198,9 +198,9 @@ class _Reaped(Tree):
         return Ended(-signal.SIGKILL, swept.left, watched=False)
 
 
-# PR_SET_PDEATHSIG would not do instead of the watcher: it fires when the *thread* that spawned the command ends, and Trio
+# PR_SET_PDEATHSIG cannot replace the watcher: it fires when the *thread* that spawned the command ends, and Trio
 # spawns in a worker thread, which ends after ten idle seconds.
-# `/dev/fd`, because shells know descriptors of one digit only.
+# `/dev/fd`, because shells accept only one-digit descriptors in redirections.
 _WATCHED = 'exec 3</dev/fd/{}; ( {{ read -r _ <&3; kill -KILL 0; }} >/dev/null 2>&1 </dev/null & ); exec 3<&-; exec "$@"'
 
 
@@ -210,7 +210,7 @@ class _Group(Tree):
         self._lifeline: int | None = lifeline
 
     def end(self) -> None:
-        # The watcher outlives the command, so the group's number cannot be another's before it has been killed.
+        # The watcher outlives the command, so the group id cannot be reused before the group has been killed.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         if self._lifeline is not None:

@@ -1,13 +1,14 @@
-"""Stands between this program and a command, and sees to it that nothing of the command is left. Linux; run by its path.
+"""The reaper: a process between this program and a command that leaves no descendant of the command behind. Linux; run by its
+path.
 
-The law: the report is written when every descendant of the command is dead and collected, whatever they do.
+Invariant: the report is written when every descendant of the command is dead and collected, whatever they do.
 
     this program ──control──►  reaper   ignores every signal; orphans below it become its children (a "subreaper")
         │   ◄──report────────    │
         └──output◄─────────── command   in a session of its own, may not signal anything outside (where Landlock is there)
 
-It ends everything when the command ends, when the control pipe is closed, or when this program is gone: the kernel closes
-the pipe even after `kill -9`. It begins in 20 ms because it imports next to nothing; keep it so.
+It kills everything when the command ends, when the control pipe is closed, or when this program is gone: the kernel closes the
+pipe even after `kill -9`. It starts within 20 ms because it imports very little; keep it so.
 
 Sources: prctl(2), PR_SET_CHILD_SUBREAPER; landlock(7), scoping of signals, Linux 6.12.
 """
@@ -20,19 +21,19 @@ import select
 import sys
 import time
 
-# The part of `signal` that is written in C and there already; the part in Python makes enumerations first, which takes 5 ms.
-# `contextlib` is left out for the like reason.
+# The C part of `signal`, which is already loaded; importing the Python part creates enums, which takes 5 ms.
+# `contextlib` is not imported for the same reason.
 _signal = sys.modules["_signal"]
 _SIGKILL, _SIGCHLD = int(_signal.SIGKILL), int(_signal.SIGCHLD)
 _GRACE_S = 10.0
-"""For what has been killed to die. Only what hangs in the kernel, or belongs to another user, takes longer."""
+"""Seconds for killed processes to die. Only one that hangs in the kernel, or belongs to another user, takes longer."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
 _PR_CAPBSET_DROP = 24
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 4096, 16384, 1 << 19
 _WAYS_AROUND = (2, 16, 17, 19, 21, 22, 27, 38, 39)
-"""Capabilities of root with which a mount is undone or passed by: DAC_READ_SEARCH (handles of files), SYS_MODULE, SYS_RAWIO,
-SYS_PTRACE (the view of another process), SYS_ADMIN, SYS_BOOT, MKNOD (the disk itself), PERFMON, BPF."""
+"""Capabilities with which root could undo or bypass a mount: DAC_READ_SEARCH (file handles), SYS_MODULE, SYS_RAWIO, SYS_PTRACE
+(the view of another process), SYS_ADMIN, SYS_BOOT, MKNOD (the disk itself), PERFMON, BPF."""
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
 _LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, _LANDLOCK_SCOPE_SIGNAL = 1 << 0, 1 << 1
 
@@ -40,24 +41,24 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(arguments: list[str]) -> None:
-    """Run a command and report how it ended: its code, then the ids of processes that could not be ended.
+    """Run a command and report how it ended: its code, then the ids of processes that could not be killed.
 
     Args:
-        arguments: file descriptors of the control and report pipes, process id of this program, "free", "scoped" or
-            "walled", how many files are to be hidden, those files, command.
+        arguments: file descriptors of the control and report pipes, process id of this program, "free", "scoped" or "walled",
+            number of files to hide, those files, command.
     """
     control, report, parent = (int(word) for word in arguments[:3])
     rights, hidden = arguments[3], arguments[5 : 5 + int(arguments[4])]
     words = arguments[5 + len(hidden) :]
     for pipe in (control, report):
-        os.set_inheritable(pipe, False)  # the command is not to speak for its reaper
-    # Not os.environ: at its start Python adds to it.
+        os.set_inheritable(pipe, False)  # The command must not inherit the report pipe.
+    # Not os.environ: Python adds to it at startup.
     with open("/proc/self/environ", "rb") as block:
         environment = dict(pair.split(b"=", 1) for pair in block.read().split(b"\0") if b"=" in pair)
     directory = os.open(".", os.O_PATH | os.O_DIRECTORY)
     os.chdir("/")
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # so that the command cannot open the report in /proc
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # Keeps the command from opening the report pipe through /proc.
     mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
     woken = _wake_on_child()
     hidden = hidden if can_hide(hidden) else []
@@ -80,11 +81,11 @@ def _wake_on_child() -> int:
 
 
 def _take_note(number: int, frame: object) -> None:
-    """Do nothing: that a signal is handled is what has it written to the pipe."""
+    """Do nothing: installing a handler is what makes Python write the signal to the wake-up pipe."""
 
 
 def can_hide(files: list[str]) -> bool:
-    """Return whether files can be hidden here, found out by a process of its own: to try leaves traces."""
+    """Return whether files can be hidden here, tested in a separate process because the test has side effects."""
     if not files:
         return False
     trying = os.fork()
@@ -98,16 +99,16 @@ def can_hide(files: list[str]) -> bool:
 
 
 def _hide(files: list[str]) -> None:
-    """Have this process and all that it starts find files empty, for good: it has no privilege left to undo that.
+    """Make files appear empty to this process and its descendants; they lack the privileges to undo it.
 
     Raises:
-        OSError: it cannot be done here.
+        OSError: not possible on this system.
     """
     user, group = os.geteuid(), os.getegid()
     is_root = user == 0
     _check(_libc.unshare(_CLONE_NEWNS | (0 if is_root else _CLONE_NEWUSER)))
     if not is_root:
-        # Rights over the namespace, which end when the command is executed. It is known by its own number as before.
+        # A user namespace grants rights that end when the command is executed. User and group ids stay the same.
         _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
@@ -159,10 +160,10 @@ def _become(
 
 
 def _scope(scopes: int) -> None:
-    """Let this process and all that it starts signal and trace nothing but each other, if the kernel can.
+    """Restrict this process and its descendants to signalling and tracing each other, if the kernel can.
 
     Args:
-        scopes: what it is to be kept to; sockets without a file are another.
+        scopes: Landlock scopes to apply: signals, and optionally abstract sockets.
     """
     if _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), 1) < 6:
         return
@@ -171,7 +172,7 @@ def _scope(scopes: int) -> None:
     if ruleset < 0:
         return
     if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) < 0:
-        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # what it asks of a process that is not privileged
+        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # Required for an unprivileged process.
         _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
@@ -183,16 +184,16 @@ def _let_go_of_streams() -> None:
 
 
 def _wait(command: int, lifelines: tuple[int, int], woken: int) -> None:
-    """Return when the command has ended, still uncollected, or when this program lets go of it or is gone."""
+    """Wait until the command has ended (without collecting it), or this program closes the control pipe or is gone."""
     control, parent = lifelines
     poll = select.poll()
     poll.register(control, select.POLLIN)
     poll.register(woken, select.POLLIN)
-    # A copy of the control pipe may live on in a process that this program has forked, hence its own end as well.
+    # A process forked by this program may keep a copy of the control pipe, so its process id is watched too.
     try:  # noqa: SIM105
         poll.register(os.pidfd_open(parent), select.POLLIN)
     except OSError:
-        pass  # it is gone, or the kernel is older than 5.3
+        pass  # The process is gone, or the kernel is older than 5.3.
     if os.getppid() != parent:
         return
     while not _collect_others(command):
@@ -202,7 +203,7 @@ def _wait(command: int, lifelines: tuple[int, int], woken: int) -> None:
 
 
 def _collect_others(command: int) -> bool:
-    """Collect dead orphans; return whether the command itself is dead. It stays uncollected, so that its number is kept."""
+    """Collect dead orphans; return whether the command is dead. It is left uncollected to reserve its id."""
     while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
         if dead.si_pid == command:
             return True
@@ -211,7 +212,7 @@ def _collect_others(command: int) -> bool:
 
 
 def _end_all(command: int, woken: int) -> tuple[int, list[int]]:
-    """Kill all descendants until there are none; return the command's code, and those that do not die."""
+    """Kill all descendants until none is left; return the command's code, and the ids of those that do not die."""
     codes = {command: -_SIGKILL}
     killed: set[int] = set()
     deadline = time.monotonic() + _GRACE_S
@@ -231,7 +232,7 @@ def _end_all(command: int, woken: int) -> tuple[int, list[int]]:
 
 
 def _collect(codes: dict[int, int]) -> bool:
-    """Collect the dead, keep the codes that are asked for, and return whether any child is left."""
+    """Collect dead children, store requested exit codes, and return whether any child is left."""
     try:
         while (dead := os.waitpid(-1, os.WNOHANG))[0]:
             if dead[0] in codes:
@@ -242,10 +243,10 @@ def _collect(codes: dict[int, int]) -> bool:
 
 
 def _children() -> list[tuple[int, int]]:
-    """Return the children of this process, the dead among them too, each with its process group.
+    """Return the children of this process, including dead ones, each with its process group.
 
-    Their numbers cannot be given to others before they are collected, which nobody else does. Children of children become
-    children when their parent dies.
+    Their ids cannot be reused before they are collected, which only this process does. Grandchildren become children when
+    their parent dies.
     """
     me = str(os.getpid()).encode()
     found: list[tuple[int, int]] = []
@@ -279,7 +280,7 @@ def _kill(process: int) -> None:
 
 
 def _kill_group(group: int) -> None:
-    # A whole group at once: of a group that is killed, no member can fork itself away.
+    # Kill the whole group at once, so that no member can fork in between.
     if group in (0, 1, os.getpgrp()):
         return
     try:  # noqa: SIM105

@@ -1,4 +1,4 @@
-"""Runs what reads and writes files beside the loop; in the loop where a virtual clock would not wait for it."""
+"""Runs blocking file access in a thread, or in the event loop if a virtual clock would not wait for a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def aside(function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """Return what a function returns, called in a thread; waits for its end also if cancelled."""
+    """Call a function in a thread and return its result; waits for it to finish even if cancelled."""
     if jumps():
         await trio.lowlevel.checkpoint()
         return function(*args, **named)

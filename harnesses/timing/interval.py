@@ -1,11 +1,11 @@
-"""Ticks at a steady pace, that go on where they were after a crash and after a restart.
+"""`Every`: ticks at a fixed period that continue after a crash or restart where they left off.
 
-    every(5)                  by Trio's clock while the process runs, so that setting the wall clock does not matter; only the
+    every(5)                  follows Trio's clock while the process runs, so wall-clock adjustments have no effect; only the
                               time between two runs is taken from the wall clock
-    every(86_400, anchor=…)   due at moments of the wall, whatever it is set to
+    every(86_400, anchor=…)   due at wall-clock times, whatever the clock is set to
 
-The law: numbers only go up, and a tick is used up with the step that follows it. So what is stored with a step is the
-position of each ticker, and whoever begins one again goes on from the last position that was stored.
+Invariant: tick numbers only increase, and a tick is consumed by the step that follows it. The position of each ticker is
+stored with the step, and a restarted ticker continues from the last stored position.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from harnesses.timing.schedule import (
 
 _Sleep = Callable[[float], Awaitable[None]]
 _SET_S = 0.1
-"""By how much wall time and Trio's must part to count as the wall clock having been set, not as two looks at two moments."""
+"""Difference in seconds between wall time and Trio's time from which the wall clock counts as adjusted."""
 _MILLISECONDS = 1e12
-"""Seconds since 1970 are below it until the year 33658; milliseconds are above it since 2001."""
+"""Seconds since 1970 stay below it until the year 33658; milliseconds have been above it since 2001."""
 _KEPT = 100
-"""How many tickers a book remembers from attempt to attempt: with an anchor of `now()` each attempt begins a new one."""
+"""Positions kept per book: with `anchor=now()` every attempt would add another."""
 
 
 class Tick(int):
-    """The number of a tick, from 0; with `due`, when it was due, and `missed`."""
+    """The number of a tick, from 0, with its due time and how many ticks were missed before it."""
 
     due: datetime
     """When it was due, in UTC."""
     missed: int
-    """How many ticks were passed over before it, or are coalesced into it."""
+    """How many ticks before it were skipped or coalesced into it."""
 
     def __new__(cls, number: int, due: datetime, missed: int = 0) -> Tick:
         tick = super().__new__(cls, number)
@@ -60,45 +60,45 @@ class Tick(int):
 
 @attrs.frozen
 class TickPosition:
-    """How far a ticker has come. Kept with a step."""
+    """The position of a ticker, stored with a step."""
 
     number: int
-    """Of the last tick; the next one's is higher."""
+    """Number of the last tick."""
     due: float
-    """When that was due by the wall: seconds since 1970."""
+    """When the last tick was due by the wall clock, seconds since 1970."""
 
 
 class TickBook:
-    """The positions of one harness's tickers: as of the last recorded step, and those taken since."""
+    """The positions of one harness's tickers: those of the last recorded step, and those taken since."""
 
     __slots__ = ("_alive", "lines", "recorded", "taken")
 
     def __init__(self) -> None:
         self.recorded: dict[str, TickPosition] = {}
-        """As of the last recorded step."""
+        """Positions as of the last recorded step, by ticker."""
         self.taken: dict[str, TickPosition] = {}
-        """Taken since."""
+        """Positions taken since the last recorded step, by ticker."""
         self._alive: dict[str, ref[Every]] = {}
         self.lines: dict[str, _Line] = {}
 
     def settle(self, kept: Mapping[str, tuple[int, float]] | None = None) -> None:
-        """Note that a step was recorded: the ticks taken before it are used up.
+        """Mark the ticks taken before a recorded step as consumed.
 
         Args:
-            kept: the positions kept with it, from `as_data`; a task beside the loop may have taken a tick since. By default
-                all that were taken.
+            kept: the positions stored with the step, from `as_data`; a background task may have taken a tick since. By default
+                all taken ones.
         """
         if not self.taken:
             return
         taken, used = self.taken, self.taken if kept is None else _positions(kept)
         for name in taken:
             if name in used:
-                self.recorded.pop(name, None)  # the longest unused come first
+                self.recorded.pop(name, None)  # Least recently used first.
                 self.recorded[name] = used[name]
         self.taken = {name: at for name, at in taken.items() if used.get(name) != at}
 
     def put_back(self) -> None:
-        """Note that the attempt is over: what no step has used will be delivered again."""
+        """Return unconsumed ticks at the end of an attempt; they will be delivered again."""
         self.taken.clear()
         self._alive.clear()
         while len(self.recorded) > _KEPT:
@@ -107,32 +107,32 @@ class TickBook:
             self.lines.pop(name, None)
 
     def as_data(self) -> dict[str, tuple[int, float]]:
-        """Return the positions, those taken included, as plain data to be kept with a step."""
+        """Return all positions, including taken ones, as plain data to be stored with a step."""
         if not self.recorded and not self.taken:
             return {}
         return {name: (at.number, at.due) for name, at in [*self.recorded.items(), *self.taken.items()]}
 
     def restore(self, data: Mapping[str, Sequence[float]]) -> None:
-        """Take up positions that were kept."""
+        """Restore stored positions."""
         self.recorded = _positions(data)
         self.put_back()
 
     def position(self, ticker: str) -> TickPosition | None:
-        """Return how far a ticker has come; None if it never began."""
+        """Return the position of a ticker; None if it has not started."""
         return self.taken.get(ticker) or self.recorded.get(ticker)
 
     def claim(self, ticker: str, owner: Every) -> None:
-        """Have a ticker for oneself, as long as one lives or until `release`."""
+        """Claim a ticker for `owner`, until `release` or the owner is garbage-collected."""
         other = self._alive.get(ticker)
         if other is not None and other() not in (None, owner):
             raise HarnessMisuse(
-                f"every: two iterators are at work as {ticker!r}: expected one; go on with the one there is, "
+                f"every: two iterators run as {ticker!r}: expected one; continue with the existing one, "
                 "or give each a `name=` of its own"
             )
         self._alive[ticker] = ref(owner)
 
     def release(self, ticker: str, owner: Every) -> None:
-        """Let go of a ticker."""
+        """Release a claimed ticker."""
         other = self._alive.get(ticker)
         if other is not None and other() is owner:
             del self._alive[ticker]
@@ -146,9 +146,9 @@ class Every:
     """An async iterator of ticks; see `BaseHarness.every`.
 
     Args:
-        book: where the positions of the harness's tickers are.
-        sleep: sleeps for so many seconds of Trio's clock.
-        harness: its durable name; each harness has a jitter of its own.
+        book: the positions of the harness's tickers.
+        sleep: awaited with seconds to sleep on Trio's clock.
+        harness: durable name of the harness; each harness has its own jitter.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Every:
         check_times(period_s, anchor, jitter_s)
         period_s = float(period_s)
         self.name = name or _default_name(period_s, anchor)
-        """What the ticker's position is kept under: the same call after a restart is the same ticker."""
+        """Key of the ticker's position: the same call after a restart is the same ticker."""
         self._missed = _policy(missed)
         self._book = book
         self._pace = _Pace(book, sleep, clock, self.name, f"{harness}/{self.name}", period_s, anchor, jitter_s)
@@ -196,12 +196,12 @@ class Every:
         return Tick(number, datetime.fromtimestamp(due, UTC), number - last - 1)
 
     async def _wait(self, ruler: _ByTrio | _ByWall, tick: Next) -> int:
-        """Wait for the tick, or the one to take its place if the clock was set forward meanwhile; return its number."""
+        """Wait for the tick, or for a later one if the clock was set forward in the meantime; return its number."""
         waits = tick.moment > ruler.now()
         await ruler.wait(tick.moment)
         if not (waits and ruler.can_be_set):
             return tick.number
-        # asked once only: whoever always wakes a period late would otherwise never have a tick
+        # Checked only once: a loop that always wakes a period late would otherwise never get a tick.
         other = next_tick(self._missed, tick.number - 1, ruler.now(), ruler.times, late=True)
         if other.number != tick.number:
             await ruler.wait(other.moment)
@@ -209,18 +209,18 @@ class Every:
 
 
 def parse_moment(when: datetime | float) -> float:
-    """Return a moment, an aware datetime or seconds since 1970, as seconds since 1970."""
+    """Convert an aware datetime, or seconds since 1970, to seconds since 1970."""
     given = cast(object, when)
     if isinstance(given, datetime):
         if is_aware(given):
             return given.timestamp()
-        wrong = "a datetime without a time zone is no moment in the world"
+        wrong = "a datetime without a time zone is ambiguous"
     elif isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < _MILLISECONDS:
         return float(given)
     else:
-        wrong = "that is no moment"
+        wrong = "not a time"
     raise HarnessMisuse(
-        f"sleep_until: {wrong}: expected an aware datetime, or seconds (not milliseconds) since 1970, was {when!r}; "
+        f"sleep_until: {wrong}: expected an aware datetime, or seconds (not milliseconds) since 1970, got {when!r}; "
         "make one with `datetime.now(UTC)` or `datetime(…, tzinfo=…)`"
     )
 
@@ -230,7 +230,7 @@ def _policy(missed: Missed | str) -> Missed:
         return Missed(missed)
     except ValueError as error:
         expected = ", ".join(repr(str(each)) for each in Missed)
-        raise HarnessMisuse(f"every: expected `missed` to be one of {expected}, was {missed!r}") from error
+        raise HarnessMisuse(f"every: expected `missed` to be one of {expected}, got {missed!r}") from error
 
 
 def _default_name(period_s: float, anchor: datetime | None) -> str:
@@ -242,7 +242,7 @@ def _default_name(period_s: float, anchor: datetime | None) -> str:
 
 @attrs.frozen
 class _Pace:
-    """What one ticker is to do, and by which clocks."""
+    """The settings of one ticker, and its clocks."""
 
     book: TickBook
     sleep: _Sleep
@@ -254,12 +254,12 @@ class _Pace:
     jitter_s: float
 
     def ruler(self) -> _ByTrio | _ByWall:
-        """Return the clock that the ticker goes by."""
+        """Return the timeline that the ticker follows."""
         return _ByTrio(self) if self.anchor is None else _ByWall(self, self.anchor)
 
 
 class _ByWall:
-    """Goes by the wall clock, whatever that is set to."""
+    """Timeline of the wall clock, whatever it is set to."""
 
     can_be_set = True
 
@@ -270,7 +270,7 @@ class _ByWall:
         shift = 0 if at is None else _shift(schedule, at)
         self.times = WallTimes(schedule, shift, pace.seed, pace.jitter_s)
         if at is None:
-            # from now on, a tick that falls into the time between two attempts is not lost
+            # Ticks count from now on, so that one between two attempts is not lost.
             before = max(0, coming(self.now(), self.times, self.times.latest(self.now()))) - 1
             pace.book.recorded[pace.ticker] = TickPosition(before, self.wall_due(before))
 
@@ -281,14 +281,14 @@ class _ByWall:
         await self._pace.clock.sleep_until(moment, self._pace.sleep)
 
     def wall_due(self, number: int) -> float:
-        """Return when a tick is due, or was, by the wall."""
+        """Return when a tick is or was due, by the wall clock."""
         return self.times.due(number)
 
 
 def _shift(schedule: Anchored, at: TickPosition) -> int:
-    """Return how far a ticker's numbers are ahead of its schedule's: it may have begun under another one.
+    """Return the offset of a ticker's numbers from its schedule's: it may have started under another schedule.
 
-    A difference below half a period is none: so it is when the laws on daylight saving have changed.
+    A difference below half a period counts as 0: it comes from a change of daylight-saving rules.
     """
     due = datetime.fromtimestamp(at.due, UTC)
     if abs(schedule.due(at.number) - due) < timedelta(seconds=schedule.period_s / 2):
@@ -298,17 +298,17 @@ def _shift(schedule: Anchored, at: TickPosition) -> int:
 
 @attrs.frozen
 class _Line:
-    """Where a ticker's numbers lie on Trio's clock, and on the wall."""
+    """The position of a ticker's numbers on Trio's clock and on the wall clock."""
 
     run: trio.lowlevel.TrioToken
-    """The run of Trio whose clock it is."""
+    """The Trio run that the clock belongs to."""
     times: Steady
     wall: float
-    """When `times.number` was due by the wall."""
+    """When `times.number` was due by the wall clock."""
 
 
 class _ByTrio:
-    """Goes by Trio's clock; only what has passed while no process ran is taken from the wall clock."""
+    """Timeline of Trio's clock; only the time between two runs is taken from the wall clock."""
 
     can_be_set = False
 
@@ -329,9 +329,9 @@ class _ByTrio:
         await self._pace.sleep(max(0.0, moment - trio.current_time()))
 
     def wall_due(self, number: int) -> float:
-        """Return when a tick is due, or was, by the wall."""
+        """Return when a tick is or was due, by the wall clock."""
         line = self._at
-        # in whole microseconds, so that what floats lose does not add up over many runs
+        # In whole microseconds, so that rounding errors do not accumulate over many runs.
         counted = round(line.wall + (number - line.times.number) * line.times.period_s, 6)
         measured = self._pace.clock.now() - (self.now() - line.times.due(number))
         return measured if abs(measured - counted) > _SET_S else counted
@@ -340,5 +340,5 @@ class _ByTrio:
         pace, now, wall = self._pace, self.now(), round(self._pace.clock.now(), 6)
         if at is None:
             return _Line(run, Steady(0, now, pace.period_s, pace.seed, pace.jitter_s), wall)
-        due = min(at.due, wall)  # a clock that was set back must not make it wait longer than a period
+        due = min(at.due, wall)  # If the clock was set back, wait at most one period.
         return _Line(run, Steady(at.number, now - (wall - due), pace.period_s, pace.seed, pace.jitter_s), due)

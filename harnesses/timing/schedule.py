@@ -1,11 +1,11 @@
-"""When ticks are due, and which of them comes next. Pure: the time is always an argument.
+"""Schedules: when ticks are due, and which one comes next. Pure: the time is always an argument.
 
-A tick has a number and a moment. The moment is when it is due, plus its jitter:
+A tick has a number and a moment. The moment is its due time plus its jitter:
 
-    Anchored   by the wall: due at `anchor + n * period_s`, in integers, so that a million ticks of 0.1 s do not drift
+    Anchored   by the wall clock: due at `anchor + n * period_s`, in integers, so that a million ticks of 0.1 s do not drift
     Steady     by any clock that does not jump: due at `start + n * period_s`
 
-The law: a tick's number and due moment follow from the schedule alone, never from when an earlier one was delivered.
+Invariant: a tick's number and due time depend on the schedule alone, never on when an earlier one was delivered.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import attrs
 from harnesses.errors import HarnessMisuse
 
 DAY_S = 86_400
-_SHORTEST_S, _LONGEST_S = 0.001, 100 * 366.0 * DAY_S  # a datetime counts microseconds, and ends with the year 9999
+_SHORTEST_S, _LONGEST_S = 0.001, 100 * 366.0 * DAY_S  # A datetime counts microseconds and ends with the year 9999.
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Missed(StrEnum):
-    """What becomes of ticks whose time has passed."""
+    """What to do with ticks whose time has passed."""
 
     SKIP = "skip"
-    """They are dropped: the next one comes at its time."""
+    """Drop them: the next tick comes at its own time."""
     COALESCE = "coalesce"
-    """One tick at once stands for all of them; it has the number of the latest."""
+    """Deliver one tick at once for all of them, with the number of the latest."""
     CATCH_UP = "catch_up"
-    """Each of them comes, one after the other, at once."""
+    """Deliver each of them at once, one after the other."""
 
 
 @attrs.frozen
@@ -42,17 +42,17 @@ class Next:
 
     number: int
     moment: float
-    """When; in the past: at once."""
+    """When it comes; at once if in the past."""
     missed: int
-    """How many were passed over before it, or are coalesced into it."""
+    """How many ticks before it were skipped or coalesced into it."""
 
 
 def next_tick(missed: Missed, last: int, now: float, times: Times, *, late: bool) -> Next:
     """Return the tick that follows `last`.
 
     Args:
-        late: whether the tick after `last` comes although it is late, as long as its period lasts: so it is when nobody
-            could have taken it in time. Otherwise whoever was busy past its moment has missed it.
+        late: whether the tick after `last` is still delivered while its period lasts, although its moment has passed. True if
+            the ticker was not running at that moment; a loop that was merely busy has missed the tick.
     """
     following, latest = last + 1, times.latest(now)
     if latest < following or missed is Missed.CATCH_UP:
@@ -65,12 +65,12 @@ def next_tick(missed: Missed, last: int, now: float, times: Times, *, late: bool
 
 
 def coming(now: float, times: Times, latest: int) -> int:
-    """Return the first tick whose moment has not passed, given the latest whose moment has come."""
+    """Return the first tick whose moment has not passed; `latest` is the latest whose moment has come."""
     return latest if times.moment(latest) >= now - times.slack_s else latest + 1
 
 
 def jitter(name: str, number: int, jitter_s: float) -> float:
-    """Return how long after its due moment a tick comes: the same each time it is asked, in [0, `jitter_s`)."""
+    """Return the delay of a tick after its due time, in [0, `jitter_s`); always the same for the same tick."""
     if not jitter_s:
         return 0.0
     digest = blake2b(f"{name}\0{number}".encode(), digest_size=6).digest()
@@ -78,37 +78,37 @@ def jitter(name: str, number: int, jitter_s: float) -> float:
 
 
 def check_times(period_s: float, anchor: datetime | None, jitter_s: float) -> None:
-    """Raise `HarnessMisuse` if no schedule can be made of these."""
+    """Raise `HarnessMisuse` if these do not make a valid schedule."""
     if not 0 < period_s < float("inf"):
-        raise HarnessMisuse(f"every: expected a period above 0 seconds, was {period_s!r}")
+        raise HarnessMisuse(f"every: expected a period above 0 seconds, got {period_s!r}")
     if not 0 <= jitter_s < period_s:
-        raise HarnessMisuse(f"every: expected a jitter of at least 0 s and below the period of {period_s} s, was {jitter_s!r}")
+        raise HarnessMisuse(f"every: expected a jitter of at least 0 s and below the period of {period_s} s, got {jitter_s!r}")
     if anchor is None:
         return
     if not is_aware(anchor):
         raise HarnessMisuse(
-            "every: the anchor is no moment in the world: expected a datetime with a time zone, "
-            f"was {anchor!r}; give it a `tzinfo`, say `ZoneInfo('Europe/Berlin')` or `UTC`"
+            "every: the anchor is ambiguous: expected a datetime with a time zone, "
+            f"got {anchor!r}; give it a `tzinfo`, say `ZoneInfo('Europe/Berlin')` or `UTC`"
         )
     if not _SHORTEST_S <= period_s <= _LONGEST_S:
         raise HarnessMisuse(
-            f"every: expected a period from {_SHORTEST_S} s to 100 years with an anchor, was {period_s!r}; "
+            f"every: expected a period from {_SHORTEST_S} s to 100 years with an anchor, got {period_s!r}; "
             "leave the anchor out"
         )
 
 
 def is_aware(moment: object) -> bool:
-    """Return whether it is a datetime that says which time zone it is in."""
+    """Return whether it is a datetime with a time zone."""
     return isinstance(moment, datetime) and moment.utcoffset() is not None
 
 
 @attrs.frozen
 class Anchored:
-    """Ticks due at `anchor + n * period_s` by the wall.
+    """Ticks due at `anchor + n * period_s` by the wall clock.
 
-    A period of whole days keeps the time of day in the anchor's time zone, so a day of 23 or 25 hours has one tick like any
-    other. A time of day that the clock jumps over is the moment it shows after the jump as PEP 495 maps it; of one that
-    comes twice it is the first. Any other period is elapsed time.
+    A period of whole days keeps the time of day in the anchor's time zone, so a day of 23 or 25 hours also has one tick. A
+    time of day that is skipped by a clock change is mapped as in PEP 495 to a moment after the change; of one that occurs
+    twice the first is used. Any other period is elapsed time.
     """
 
     anchor: datetime
@@ -119,7 +119,7 @@ class Anchored:
         if number == 0:
             return self.anchor.astimezone(UTC)
         if days := self._days:
-            # this sum is of what clocks show, and forgets which of two hours the anchor was in
+            # Wall-clock arithmetic: the sum does not keep which of two repeated hours the anchor was in.
             return (self.anchor + timedelta(days=number * days)).astimezone(UTC)
         numerator, denominator = self._ratio
         micros = (2 * number * numerator * 1_000_000 + denominator) // (2 * denominator)
@@ -152,27 +152,27 @@ class Anchored:
 
 @attrs.frozen
 class WallTimes:
-    """When anchored ticks come, in seconds since 1970."""
+    """Moments of anchored ticks, in seconds since 1970."""
 
     schedule: Anchored
     shift: int
-    """How far the numbers are ahead of the schedule's: not 0 for a ticker whose period or anchor was changed on its way."""
+    """Offset of the tick numbers from the schedule's; not 0 if the ticker's period or anchor was changed."""
     name: str
     jitter_s: float
 
     slack_s: ClassVar[float] = 1e-6
-    """How far past a moment still counts as that moment: what floats may lose."""
+    """Rounding tolerance in seconds: a time this far past a moment still counts as that moment."""
 
     def due(self, number: int) -> float:
-        """Return when the tick is due."""
+        """Return when the tick is due, in seconds since 1970."""
         return self.schedule.due(number - self.shift).timestamp()
 
     def moment(self, number: int) -> float:
-        """Return when the tick comes."""
+        """Return when the tick comes, in seconds since 1970."""
         return self.due(number) + jitter(self.name, number, self.jitter_s)
 
     def latest(self, now: float) -> int:
-        """Return the number of the last tick whose moment has come; below all numbers in use if there is none."""
+        """Return the number of the last tick whose moment has come; lower than any used number if there is none."""
         now += self.slack_s
         number = self.schedule.index_at(datetime.fromtimestamp(now, UTC)) + self.shift
         return number if self.moment(number) <= now else number - 1
@@ -180,7 +180,7 @@ class WallTimes:
 
 @attrs.frozen
 class Steady:
-    """When ticks come on a clock that does not jump, in seconds on it; number `number` is due at `start`."""
+    """Moments of ticks on a clock that does not jump, in its seconds; tick `number` is due at `start`."""
 
     number: int
     start: float
@@ -190,23 +190,23 @@ class Steady:
 
     @property
     def slack_s(self) -> float:
-        """How far past a moment still counts as that moment: what floats may lose."""
+        """Rounding tolerance in seconds: a time this far past a moment still counts as that moment."""
         return min(1e-6, self.period_s / 1_000)
 
     def due(self, number: int) -> float:
-        """Return when the tick is due."""
+        """Return when the tick is due, in seconds of the clock."""
         return self.start + (number - self.number) * self.period_s
 
     def moment(self, number: int) -> float:
-        """Return when the tick comes."""
+        """Return when the tick comes, in seconds of the clock."""
         return self.due(number) + jitter(self.name, number, self.jitter_s)
 
     def latest(self, now: float) -> int:
-        """Return the number of the last tick whose moment has come; below all numbers in use if there is none."""
+        """Return the number of the last tick whose moment has come; lower than any used number if there is none."""
         now += self.slack_s
         number = self.number + floor((now - self.start) / self.period_s)
         return number if self.moment(number) <= now else number - 1
 
 
 Times: TypeAlias = WallTimes | Steady
-"""When each tick comes, in seconds on one clock."""
+"""The moments of ticks, in seconds on one clock."""

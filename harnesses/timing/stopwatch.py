@@ -1,11 +1,11 @@
-"""What the time of a step went into: read off Trio's clock, so that a virtual one gives virtual times.
+"""The stopwatch of a step: how much of its time went into which part, measured on Trio's clock.
 
     recorded ──held──► resumed ──────────work──────────► yielded ──commit──► recorded, is_complete()?
                                 agent · effects · waiting
 
-The law: in one task a moment counts once: an agent that waits for a message within its work is waiting. What is done side by
-side, in several tasks, may add up to more than there was; but no part is longer than the work on the step in which it ended.
-Without a pause, the work on a step begins when the one before is recorded.
+Invariant: within one task each moment is counted once: an agent that waits for a message is counted as waiting. Parallel tasks
+may add up to more than the elapsed time, but no part is longer than the work of the step in which it ended. Without a pause,
+the work of a step begins when the previous step is recorded.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 _COUNTED: ContextVar[float] = ContextVar("counted", default=0.0)
-"""Seconds that were counted so far in this task: each has its own."""
+"""Seconds counted so far in the current task."""
 _HELD_LEAST_S = 0.001
-"""A shorter pause between two steps is the loop itself."""
+"""Shortest pause between two steps that counts as held, in seconds; less is the overhead of the loop."""
 
 
 class Stopwatch:
@@ -31,11 +31,11 @@ class Stopwatch:
         self.work = self.agent = self.effects = self.waiting = self.commit = self.held = 0.0
 
     def start(self, now: Callable[[], float]) -> None:
-        """Begin an attempt, by this clock, in seconds."""
+        """Start an attempt; `now` returns the time in seconds."""
         self._now, self._at = now, now()
 
     def resume(self) -> None:
-        """Note that `execute()` is about to be resumed, after it was held."""
+        """Note that `execute()` is about to be resumed after it was held."""
         now = self._now()
         held = now - self._at
         if held >= _HELD_LEAST_S:
@@ -44,13 +44,13 @@ class Stopwatch:
         self._at = now
 
     def stop(self) -> None:
-        """Note that it has yielded."""
+        """Note that `execute()` has yielded."""
         now = self._now()
         self.work = now - self._at
         self._at = now
 
     def record(self) -> None:
-        """Note that the step is recorded; the times of the next one begin at 0."""
+        """Note that the step is recorded, and reset the times for the next one."""
         now = self._now()
         self.commit = now - self._at
         self._at = now
@@ -60,27 +60,27 @@ class Stopwatch:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the last step was recorded, the attempt began, or it was let go on."""
+        """Seconds since the last step was recorded, the attempt began, or it was resumed."""
         return self._now() - self._at
 
     def begin(self) -> float:
-        """Return what `end` needs to know of the beginning of something."""
+        """Start measuring a part; return the value to pass to `end`."""
         return self._now() - _COUNTED.get()
 
     def end(self, part: str, since: float) -> None:
-        """Count the time since `begin` to `agent`, `effects` or `waiting`, without what was counted meanwhile."""
+        """Add the time since `begin` to `agent`, `effects` or `waiting`, except what was counted in between."""
         now, counted = self._now(), _COUNTED.get()
         seconds = now - counted - since
         if seconds > 0.0:
             _COUNTED.set(counted + seconds)
             self._counted = True
-            # In the background it may have begun with an earlier step.
+            # A background task may have begun in an earlier step.
             setattr(self, part, getattr(self, part) + min(seconds, now - self._at))
 
     def took_us(self) -> str:
-        """Return a JSON object of whole microseconds by name, `work` first; of the others those that are not 0.
+        """Return the times as a JSON object of whole microseconds: `work` first, then those that are not 0.
 
-        `commit` is that of the step before.
+        `commit` is that of the previous step.
         """
         text = f'{{"work":{int(self.work * 1e6)}'
         if self.commit:
