@@ -1,1 +1,1 @@
-"""How pictures look, whoever draws them: colours and fonts, the axis of time, and lines with no more points than are seen."""
+"""Shared look of all charts: colours and fonts, the time axis, and thinning of lines to the visible points."""

@@ -1,6 +1,7 @@
-"""The theme of all pictures: one table of colours, one set of fonts, in the words of Vega-Lite. Pure.
+"""The theme of all charts: colours and fonts as Vega-Lite specifications. Pure.
 
-The law: what a colour says is said a second time, by lightness, a shape, a dash or a word; so nothing is lost in grey.
+Invariant: colour is never the only carrier of information; lightness, a shape, a dash or a label repeats it, so nothing is
+lost in greyscale.
 """
 
 from __future__ import annotations
@@ -8,19 +9,19 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 Spec: TypeAlias = dict[str, Any]
-"""A picture, or a part of one, in the words of Vega-Lite."""
+"""A Vega-Lite specification, or a part of one."""
 
 WIDTH = 720
-"""Pixels between the axes: with the labels it is as wide as a page."""
+"""Width of the plot area in pixels; with labels it is as wide as a page."""
 INK, FAINT, RULE = "#1b1f24", "#57606a", "#d8dee4"
 STEPS = ("#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725")
-"""Viridis in six steps: told apart by the colour blind, and in grey, where each is 15 % lighter than the one before."""
+"""Viridis in six steps: distinguishable with colour blindness and in greyscale, where each is 15 % lighter than the last."""
 DEEP, MID, LIGHT = STEPS[1], STEPS[3], "#c9d1d9"
 ALARM = "#b3261e"
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
-"""A machine that draws has one of them, as the library brings the third; who reads an SVG has one that is as wide."""
+"""Font stack: the drawing library brings the third one; a reader of the SVG has a font of the same width."""
 SHADES = {"halted": "#e08a7c", "latched": "#c9bcdc", "reducing": "#f6e9c4"}
-"""Behind the line of an account, by what held trading up: from dark to light."""
+"""Background shades of an account chart, by the reason trading was restricted, from dark to light."""
 
 CONFIG: Spec = {
     "background": "white",
@@ -68,4 +69,4 @@ CONFIG: Spec = {
     },
     "text": {"fontSize": 11, "color": INK, "font": FONT},
 }
-"""Of every picture; `chart.to_dict() | {"config": CONFIG}` gives it to one of Altair's."""
+"""Vega-Lite config of every chart; apply it to an Altair chart with `chart.to_dict() | {"config": CONFIG}`."""

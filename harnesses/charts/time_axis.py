@@ -1,7 +1,7 @@
-"""Times on axes and in words, UTC always, as fine as the span that is shown; and lines with no more points than pixels. Pure.
+"""Time axes and time labels, always in UTC and as precise as the visible span requires; and thinning of lines. Pure.
 
-A span of years and one of microseconds have the same axis, but for its words. Below `FINE_S` the axis counts microseconds from
-the beginning, as what draws knows none that is shorter than a millisecond.
+All spans, from microseconds to years, use the same axis and differ only in labels. Below `FINE_S` seconds the axis counts
+microseconds from its start, because the renderer supports no unit shorter than a millisecond.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ _FORMATS = (
     (6, "%H:%M:%S"),
     (0, "%H:%M:%S.%L"),
 )
-"""How moments are written, by the least seconds that are shown: eight ticks in them are never written alike."""
+"""Formats of times, by the shortest span in seconds for which eight ticks are all labelled differently."""
 
 
 @frozen
 class Span:
-    """The time that a picture shows, microseconds since 1970; it has a length, whatever was recorded."""
+    """The visible time span, microseconds since 1970; never empty, whatever was recorded."""
 
     begin_us: int
     end_us: int
 
     @property
     def seconds(self) -> float:
-        """Its length."""
+        """Length in seconds."""
         return (self.end_us - self.begin_us) / 1e6
 
     @property
     def is_fine(self) -> bool:
-        """Whether it is counted in microseconds from its beginning."""
+        """Whether the axis counts microseconds from its start."""
         return self.seconds < FINE_S
 
     def at(self, time_us: float) -> float:
-        """Return where on the axis a moment is."""
+        """Return the axis position of a time."""
         return time_us - self.begin_us if self.is_fine else time_us / 1000
 
     def x(self, field: str = "at", *, is_written: bool = True) -> dict[str, Any]:
-        """Return the axis; one that is not written is above another one that is."""
+        """Return the Vega-Lite x axis. Hide the labels (`is_written=False`) if another axis below shows them."""
         if not is_written:
             shown = self.x(field)
             return {**shown, "title": None, "axis": {**shown["axis"], "labels": False, "ticks": False}}
@@ -67,13 +67,13 @@ class Span:
 
 
 def span_of(begin_us: int | None, end_us: int | None) -> Span:
-    """Return the span of what was recorded; one moment alone is widened around itself."""
+    """Return the span of the recorded times; a single time is widened around itself."""
     begin, end = begin_us or 0, end_us or 0
     return Span(begin, end) if end - begin >= _LEAST_US else Span(begin - _LEAST_US // 2, begin + _LEAST_US // 2)
 
 
 def moment(time_us: int) -> str:
-    """Return a moment in words: day and time, as fine as it is."""
+    """Format a time as date and time, with as many digits as it has."""
     time = _EPOCH + timedelta(microseconds=time_us)
     return time.strftime("%Y-%m-%d %H:%M:%S") + (f".{time.microsecond:06d}".rstrip("0") if time.microsecond else "")
 
@@ -82,7 +82,7 @@ _PointT = TypeVar("_PointT")
 
 
 def thin(points: Sequence[_PointT], most: int, *measures: Callable[[_PointT], float]) -> list[_PointT]:
-    """Return at most `most` points: of each stretch the ends, and where each measure is lowest and highest."""
+    """Return at most `most` points: the ends of each stretch, and where each measure is lowest and highest."""
     if len(points) <= most:
         return list(points)
     stretch = -(-2 * (1 + len(measures)) * len(points) // most)

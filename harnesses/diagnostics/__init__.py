@@ -1,1 +1,1 @@
-"""Diagnostics: recognising common mistakes and naming the place in the author's code."""
+"""Diagnostics: recognising common mistakes and locating them in the author's code."""

@@ -1,7 +1,7 @@
-"""Where in the author's code something happened: the frame to name, out of a traceback or of a running stack.
+"""Locates an event in the author's code: picks the frame to report from a traceback or a running stack.
 
-The law: a frame of the author's own files is named before one of an installed package, and that before one of Python's
-library, of Trio or of this project.
+Invariant: a frame in the author's own files is preferred to one in an installed package, and that to one in Python's library,
+Trio or this project.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import trio
 from attrs import frozen
 
 _MOST = 2_000
-"""Frames that are looked at."""
+"""Most frames examined."""
 
 
 def _folder(file: str | None) -> str:
@@ -52,7 +52,7 @@ def place_of(error: BaseException) -> Place | None:
 
 
 def innermost(frames: Iterable[tuple[FrameType, int]]) -> Place | None:
-    """Return the line that is to be named of frames, outermost first, each with the line it is at."""
+    """Return the line to report, given frames and their line numbers, outermost first."""
     best: tuple[int, FrameType, int] | None = None
     for frame, line in frames:
         rank = rank_of(frame.f_code.co_filename)
@@ -73,7 +73,7 @@ def rank_of(file: str) -> int:
 
 
 def near(file: str) -> str:
-    """Return a path relative to the working directory if it lies in there."""
+    """Return a path relative to the working directory if it is inside it, else unchanged."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):

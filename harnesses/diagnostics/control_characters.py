@@ -1,7 +1,7 @@
-"""Characters that act on who shows a text, or are not seen: controls, marks that turn the line around, zero-width ones. Pure.
+"""Control and invisible characters: terminal controls, bidirectional marks, zero-width characters. Pure.
 
-The law: text from agents, markets and files is written and shown without them. `inert` writes them out, for people;
-`inert_json` escapes them, so that the JSON means the same.
+Invariant: text from agents, markets and files is written and displayed without them. `inert` shows them as escapes, for
+people; `inert_json` escapes them without changing the meaning of the JSON.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import re
 
 _ACTIVE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for tabs and line feeds
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, except tabs and line feeds
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # unseen, or turns the line around
-    r"\ud800-\udfff]"  # halves of characters, which no file can hold
+    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # invisible, or changes the text direction
+    r"\ud800-\udfff]"  # lone surrogates, which no file can hold
 )
 
 
 def inert(text: str) -> str:
-    """Return `text` with every such character written out: `\\x1b`, `\\u202e`. Line feeds and tabs stay."""
+    """Return `text` with every such character shown as an escape: `\\x1b`, `\\u202e`. Line feeds and tabs stay."""
     return _ACTIVE.sub(_written_out, text)
 
 
 def inert_json(text: str) -> str:
-    """Return JSON text with the same meaning in which every such character is escaped, those too that JSON allows."""
+    """Return equivalent JSON text in which every such character is escaped, including those that JSON allows."""
     return _ACTIVE.sub(_escaped, text)
 
 

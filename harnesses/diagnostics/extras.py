@@ -1,4 +1,4 @@
-"""Packages that come with an extra of this project, and the command that installs one."""
+"""Optional packages (extras) of this project, and the command that installs one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from harnesses.errors import NotReady
 
 DISTRIBUTION = "durable-harnesses"
-"""What pip knows this project as."""
+"""The distribution name on PyPI."""
 
 
 def install_command(extra: str = "") -> str:
-    """Return the `pip` command that installs this project, with an extra if one is named.
+    """Return the `pip` command that installs this project, optionally with an extra.
 
-    It names the installed distribution, or the checkout that this module is in where nothing is installed.
+    It names the installed distribution, or this checkout if none is installed.
     """
     from importlib.metadata import PackageNotFoundError, version
 

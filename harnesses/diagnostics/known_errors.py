@@ -1,9 +1,9 @@
-"""Errors of Python, Trio and libraries that no restart can mend, recognised and told with the remedy.
+"""Recognises errors of Python, Trio and libraries that no restart can fix, and explains the remedy.
 
-    NotReady         a module is not installed; a program that was to be run is not there
+    NotReady         a module is not installed; a program to run does not exist
     HarnessMisuse    asyncio was called under Trio; a frozen state was assigned to
 
-The law: a missing file that is not a program, and whatever else is not certain, stays what it is: a crash, restarted.
+Invariant: only certain cases are converted. A missing file that is not a program, for example, stays a crash and is restarted.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from harnesses.diagnostics.error_groups import is_one, leaves
 from harnesses.errors import BudgetExhausted, HarnessError, HarnessMisuse, NoRestart, NotReady, Waiting
 
 _MOST = 100
-"""Errors of a group that are looked at."""
+"""Most errors of a group that are examined."""
 _SPAWNING = ("_execute_child", "_posix_spawn")
-"""Functions of `subprocess` that start a program; an error from there is about the program, or the folder to run it in."""
+"""Functions of `subprocess` that start a program; an error from them concerns the program, or its working directory."""
 _STATE = re.compile(r"(?:property 'state' of '.*' object has no setter|can't set attribute 'state')")
 _ASYNCIO = ("no running event loop", "no current event loop", "should be used inside a task", "unrecognized yield message")
-"""What Python, asyncio and Trio say when a coroutine of asyncio is awaited under Trio."""
+"""Messages of Python, asyncio and Trio when an asyncio coroutine is awaited under Trio."""
 
 
 def diagnosed(error: BaseException, state: object) -> HarnessError | None:
-    """Return what an error that came out of `execute()` is to be raised as; None if it is a crash, or says so itself.
+    """Return the error to raise for one from `execute()`; None if it is an ordinary crash or explains itself.
 
     Args:
-        state: of the harness.
+        state: the harness's state.
     """
     inside = list(islice(leaves(error), _MOST))
     if any(is_one(leaf, kind) for leaf in inside for kind in (NoRestart, Waiting, BudgetExhausted)):
@@ -44,7 +44,7 @@ def diagnosed(error: BaseException, state: object) -> HarnessError | None:
 
 
 def _diagnosed(error: BaseException, state: object) -> HarnessError | None:
-    # Exact types: an author's own class may say anything of itself, and means what it says.
+    # Exact types only: an author's own class may carry any message and is left alone.
     cls = type(error)
     if cls is ModuleNotFoundError:
         return _missing_module(cast(ModuleNotFoundError, error))
@@ -67,7 +67,7 @@ def _diagnosed(error: BaseException, state: object) -> HarnessError | None:
 
 
 def _is_cancelled_by_asyncio(cls: type[BaseException]) -> bool:
-    # By its name: nobody is to wait for asyncio to be imported who does not use it.
+    # Matched by name, so that asyncio is not imported for harnesses that do not use it.
     return (cls.__module__, cls.__qualname__) == ("asyncio.exceptions", "CancelledError")
 
 
@@ -80,13 +80,13 @@ def _missing_module(error: ModuleNotFoundError) -> NotReady:
 
 
 def _missing_program(error: OSError) -> NotReady | None:
-    """Return an error that names the program which could not be started; None if it was another file that is missing."""
+    """Return an error that names the program that could not be started; None if another file is missing."""
     frame = _last_frame(error)
     if frame is None or frame.f_code.co_name not in _SPAWNING or not frame.f_code.co_filename.endswith("subprocess.py"):
         return None
     program: Any = frame.f_locals.get("orig_executable", frame.f_locals.get("executable"))
     if error.filename is None or error.filename != program:
-        return None  # the folder it was to run in is missing
+        return None  # The working directory is missing.
     name = os.fsdecode(program)
     if isinstance(error, PermissionError):
         return NotReady(f"program {name!r} may not be run{_at(error)}: expected a file with the right to be run; chmod +x it")
@@ -106,7 +106,7 @@ def _frozen_state(error: BaseException, state: object) -> HarnessMisuse | None:
 
 
 def read_only_state(what: str, where: str = "") -> HarnessMisuse:
-    """Return the error for a change in place of what `self.state` gave."""
+    """Return the error for an in-place change of a value from `self.state`."""
     return HarnessMisuse(
         f"the state is read-only: expected a change by update_state, got {what} in place{where}; "
         "call self.update_state(change), where change gets the state and returns the new one; what is made of self.state by "

@@ -1,6 +1,6 @@
-"""Objects by their reference, `package.module:attribute`, and what is wrong with one, in a line.
+"""Object references, `package.module:attribute`: imports them, and explains in one line why one cannot be imported.
 
-The module is looked for where Python looks for modules. What is to be done about a mistake is for whoever has the reference.
+Modules are searched as in Python's import. The caller adds the remedy to a message.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ _MOST_NAMES = 8
 
 
 def load_object(reference: str, words: Iterable[str] = ()) -> Any:
-    """Return what a reference names.
+    """Import the object that a reference names.
 
     Args:
-        words: what else may be written in its place.
+        words: other values that are allowed instead of a reference, for the message.
 
     Raises:
-        HarnessMisuse: it is none, its module cannot be imported, or there is no such attribute.
+        HarnessMisuse: it is malformed, its module cannot be imported, or the attribute does not exist.
     """
     module, _, path = reference.partition(":")
     if not module or not path or not all(map(str.isidentifier, reference.replace(":", ".").split("."))):
         wanted = " or ".join(['"package.module:attribute"', *map(repr, words)])
-        raise HarnessMisuse(f"expected {wanted}, was {reference!r:.100}")
+        raise HarnessMisuse(f"expected {wanted}, got {reference!r:.100}")
     try:
         found: Any = _imported(module, path.partition(".")[0])
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and type(error) is not SystemExit:
-            raise  # a signal that ends the program
+            raise  # A signal that ends the program.
         raise HarnessMisuse(loading_trouble(module, error)) from error
     for part in path.split("."):
         if not hasattr(found, part):
@@ -42,7 +42,7 @@ def load_object(reference: str, words: Iterable[str] = ()) -> Any:
 
 
 def _imported(module: str, attribute: str) -> Any:
-    """Import a module, or the nearest package above one of ours that has moved: stores keep references for years."""
+    """Import a module, or the nearest package above a renamed module of ours: stores keep references for years."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -56,7 +56,7 @@ def _imported(module: str, attribute: str) -> Any:
 
 
 def loading_trouble(subject: str, error: BaseException) -> str:
-    """Return in a line why a module, a file or what it makes could not be loaded."""
+    """Return in one line why a module or file could not be loaded, or an object could not be made from it."""
     if isinstance(error, OrchestratorError):
         return f"{subject}: {error}"
     if isinstance(error, ModuleNotFoundError):

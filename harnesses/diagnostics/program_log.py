@@ -1,6 +1,6 @@
-"""What the program logs of itself: through structlog to the standard library's logging, bound to the harness that is at work.
+"""Logging of the program itself, through structlog to the standard library, bound to the running harness.
 
-Records of harnesses are another thing: they are in the store, and `orchestrator.log` writes a line for each.
+Records of harnesses are separate: they are in the store, and `orchestrator.log` writes a line for each.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 Processor: TypeAlias = Callable[[Any, str, MutableMapping[str, Any]], Any]
-"""As structlog has them: gets a logger, the name of its method and the fields of a line, and returns the fields."""
+"""A structlog processor: takes a logger, the method name and the fields of a line, and returns the fields."""
 
 processors: ContextVar[Sequence[Processor]] = ContextVar("processors", default=())
 """The processors of the run, from `Orchestrator(processors=…)`."""
 at_work: ContextVar[Callable[[], Mapping[str, Any]] | None] = ContextVar("at_work", default=None)
-"""Says which harness is at work: `harness`, `attempt` and `step`."""
+"""Returns the fields of the running harness: `harness`, `attempt` and `step`."""
 
 
 def get_logger(name: str) -> Any:
-    """Return a structlog logger, with harness, attempt and step bound where one is at work.
+    """Return a structlog logger, with harness, attempt and step bound if a harness is running.
 
-    Take it where something is logged: it is bound to who calls this, and structlog is imported (0.1 s) by the first call.
+    Call it where you log: the binding is that of the caller, and the first call imports structlog (0.1 s).
     """
     import structlog
 
@@ -36,7 +36,7 @@ def get_logger(name: str) -> Any:
 
 
 def _for_logging(logger: logging.Logger, method: str, fields: MutableMapping[str, Any]) -> Any:
-    """Return the arguments of the standard library's method: a message, and the fields in one attribute, `fields`."""
+    """Return the arguments for the standard library's method: a message, and the fields in one attribute, `fields`."""
     message = (fields.pop("event"), *fields.pop("positional_args", ()))
     found = {"exc_info": fields.pop("exc_info", None), "stacklevel": 4}
     return message, {**found, "extra": {"fields": dict(fields)}}

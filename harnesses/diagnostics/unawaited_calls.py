@@ -1,7 +1,7 @@
-"""Calls of a harness's own coroutine methods that nobody awaits: Python drops them with no more than a warning.
+"""Detects calls of a harness's coroutine methods that are not awaited, for which Python itself only warns.
 
-The law: what a step calls it awaits before its `yield`. A call that is kept and not begun by then is as forgotten as one that
-was dropped: what it should have done, and how it ended, would be part of no step.
+Invariant: a step awaits all its calls before its `yield`. A call that is still referenced but not started by then counts as
+forgotten too, since neither its work nor its outcome would belong to any step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MethodT = TypeVar("MethodT", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
 class Calls:
-    """The calls of one attempt that were not awaited."""
+    """The calls of one attempt that have not been awaited."""
 
     __slots__ = ("_dropped", "_waiting")
 
@@ -27,19 +27,19 @@ class Calls:
         self._waiting: dict[int, str] = {}
 
     def add(self, call: int, method: str) -> None:
-        """Note that a method was called."""
+        """Add a call of a method."""
         self._waiting[call] = method
 
     def begin(self, call: int) -> None:
-        """Note that a call is being awaited."""
+        """Remove a call that is now being awaited."""
         del self._waiting[call]
 
     def drop(self, call: int) -> None:
-        """Note that a call is gone. It counts if it has not begun."""
+        """Note that a call was garbage-collected. It counts as forgotten if it never started."""
         self._dropped = self._waiting.pop(call, self._dropped)
 
     def check(self) -> None:
-        """Raise `HarnessMisuse` if there is a call that was not awaited."""
+        """Raise `HarnessMisuse` if a call was not awaited."""
         method = self._dropped
         if self._waiting and not method:
             begun_soon = {*_of_new_tasks()}
@@ -52,7 +52,7 @@ class Calls:
 
 
 def _of_new_tasks() -> Iterator[int]:
-    """Yield the calls that `nursery.start_soon(self.send, …)` has made in the nurseries of this task: they will begin."""
+    """Yield the calls made by `nursery.start_soon(self.send, …)` in the nurseries of this task: they are about to start."""
     for nursery in trio.lowlevel.current_task().child_nurseries:
         for task in nursery.child_tasks:
             frame = getattr(task.coro, "cr_frame", None)
@@ -60,13 +60,13 @@ def _of_new_tasks() -> Iterator[int]:
 
 
 class Caller(Protocol):
-    """The part of a harness that is told."""
+    """The part of a harness that records the calls."""
 
     unawaited_calls: Calls
 
 
 class _Call:
-    """One call. The frame of its coroutine holds it: it goes when that goes, which in CPython is at once."""
+    """A token for one call, held by the coroutine's frame: CPython frees both at the same time."""
 
     __slots__ = ("calls", "harness")
 
@@ -80,7 +80,7 @@ class _Call:
 
 
 def to_be_awaited(method: MethodT) -> MethodT:
-    """Have a harness told of calls of one of its coroutine methods that are not awaited."""
+    """Decorate a coroutine method of a harness so that unawaited calls of it are detected."""
     name = method.__name__
 
     async def begun(call: _Call, *args: Any, **kwargs: Any) -> Any:

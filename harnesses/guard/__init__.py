@@ -1,22 +1,23 @@
-"""Which commands may run without asking: those known to be harmless. Everything else needs an approval or a sandbox.
+"""Classifies shell commands: those known to be harmless may run without asking, all others need an approval or a sandbox.
 
     classify("git diff HEAD~1 | head")     nothing: it may run
     classify("git push --force")           findings: publish, git-force
     classify("pytest -q")                  a finding: run-code, unless it is allowed
     classify("gdb -batch -ex run")         a finding: unknown; the program is not in the table
 
-It lets everyday commands pass without asking. It is not a security boundary: a sandbox is. A command passes if each program,
-verb, option and operand of it is in a table (`harmless.txt`), and all its text is read; nothing else passes. Categories:
+Its purpose is to let everyday commands pass without asking. It is not a security boundary; a sandbox is. A command passes only
+if all of its text is parsed and each program, verb, option and operand is in a table (`harmless.txt`). Categories:
 
     unknown                  not in the table
-    unreadable               cannot be read, or is known only when it runs
+    unreadable               cannot be parsed, or depends on values known only at run time
     run-code                 runs code or configuration of the workspace: tests, builds, scripts, linters, installs
-    network                  speaks with another machine
+    network                  communicates with another machine
     secret-read              shows secrets, or files below the home directory
     broad-delete, git-force, publish, deploy, secret-write, protected-config-write, db-destroy, remote-exec, perm-destroy
-                             well-known dangers (`Category`): words for the person who decides; nothing passes by their absence
+                             well-known dangers (`Category`), to inform the person who decides; without one of them a
+                             command still needs to be in the table
 
-What it does not see: programs and settings outside the workspace are trusted as they are, and so is bash itself.
+Not examined: programs and settings outside the workspace, and bash itself; they are trusted.
 """
 
 from harnesses.guard.allowed_paths import protected_path

@@ -1,9 +1,10 @@
-"""Reading text as bash does: tree-sitter-bash finds the structure, and each word and gap is held against bash's own rules.
+"""Parses commands as bash does: tree-sitter-bash finds the structure, and each word and gap is checked against bash's rules.
 
     text ──cut out here-documents──► tree-sitter ──► simple commands and redirections, in the order of the text
 
-The law: what is returned is all that bash would run. The tree is not trusted alone: every byte belongs to a word, an operator
-or blank space as bash splits them, and any node, expansion or character that is not listed here raises `Unreadable`.
+Invariant: the result contains everything that bash would run. The tree is not trusted alone: every byte must belong to a word,
+an operator or blank space as bash splits them, and any node, expansion or character that is not listed here raises
+`Unreadable`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from harnesses.guard.command_model import HOLE, Item, Redirect, Simple, Unreadab
 MAX_TEXT = 100_000
 """Characters of a command, here-documents included."""
 MAX_READ = 10_000
-"""Characters without the here-documents. The parser needs time and memory for more."""
+"""Characters without the here-documents; the parser's time and memory limit it."""
 MAX_OPERATORS = 1_000
 MAX_HERE_DOCUMENTS = 20
 _MODULES = ("tree_sitter", "tree_sitter_bash")
@@ -42,7 +43,7 @@ _HERE = re.compile(
     r"(?<![<\d])<<[ \t]*(?P<quote>['\"])(?P<end>[A-Za-z_]\w*)(?P=quote)(?P<rest>[ \t;&|>)][\w\t ./;&|>)-]*)?\n"
     r"(?:(?!\s*(?P=end))[^\n]*\n)*(?P=end)(?:\n|\Z)"
 )
-"""A here-document of which nothing is expanded, from its operator to its end."""
+"""A here-document without expansions, from its operator to its end."""
 _GAP = re.compile(r"(?:[ \t\n]|(?<=[ \t])\\\n)*")
 _INNER_GAP = re.compile(r"(?:[ \t]|(?<=[ \t])\\\n)*")
 _UNQUOTED = re.compile(
@@ -53,50 +54,54 @@ _QUOTED = re.compile(r"""(?P<plain>(?:[^"\\$`]|\\(?![\n"\\$`]))+) | \\(?P<escape
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|([0-9?#!@*$-])|\{([A-Za-z_]\w*|[0-9?#@*])\})", re.ASCII)
 _SUM = re.compile(r"\$\(\([0-9 +*/%()-]+\)\)")
 _DOLLAR = re.compile(r"""\$(?=[ "/)|'\\.,%\]^+=:]|\Z)""")
-"""A dollar sign that is no more than one."""
+"""A dollar sign that stands for itself."""
 _HASH = re.compile(r"git (?:merge-base|rev-parse(?: --short)?)(?: \w[\w./-]*){1,2}")
-"""Commands that print the hash of a commit, or what they were given."""
+"""Commands that print a commit hash, or their own arguments."""
 _BRACES = re.compile(r"([\w./@^~:-]*)\{([\w./-]*(?:,[\w./-]*)+)\}([\w./-]*)")
 _NO_BRACES = re.compile(r"[\w./@^~-]*\{[\w-]*\}[\w./^~]*")
 _SHOWN = names("HOME PWD OLDPWD USER LOGNAME SHELL LANG TERM HOSTNAME TMPDIR PATH UID EUID RANDOM SECONDS ? # ! $ 0 @ *")
-"""Variables of the environment that may be shown; others may be secrets."""
+"""Environment variables that may be shown; others may be secrets."""
 _NAMES = names(
     "base branch code commit count dest dir dst end ext file files item key len line lines module msg name new num "
     "number old out pkg result size src start sum test text total url val value version word words"
 )
-"""Variables that a command may set, besides those of one or two small letters: no program or shell reads them."""
+"""Variables that a command may set, in addition to lower-case names of one or two letters: no program or shell reads them."""
 
 
 def read_bash(text: str) -> tuple[Item, ...]:
-    """Return all that a text does, in the order of the text.
+    """Parse a text into commands and redirections, in the order of the text.
 
     Raises:
-        Unreadable: it cannot be read, or tree-sitter is not installed.
+        Unreadable: it cannot be parsed, or tree-sitter is not installed.
     """
     if len(text) > MAX_TEXT or text.count("<<") > MAX_HERE_DOCUMENTS:
-        raise Unreadable(f"it is too long: expected at most {MAX_TEXT} characters, {MAX_HERE_DOCUMENTS} here-documents")
+        raise Unreadable(
+            f"the command is too long: expected at most {MAX_TEXT} characters, {MAX_HERE_DOCUMENTS} here-documents"
+        )
     if odd := next((char for char in text if not (char.isprintable() or char in "\t\n")), None):
-        raise Unreadable(f"there is a control character in it: {odd!r}")
+        raise Unreadable(f"the command contains the control character {odd!r}")
     short, documents = cut_here_documents(text)
     if len(short) > MAX_READ or sum(map(short.count, "|&;<>(){}[]$`")) > MAX_OPERATORS:
-        raise Unreadable(f"it is too long to be read: expected at most {MAX_READ} characters and {MAX_OPERATORS} operators")
+        raise Unreadable(
+            f"the command is too long to parse: expected at most {MAX_READ} characters and {MAX_OPERATORS} operators"
+        )
     data = short.encode()
     root = _parser().parse(data).root_node
     if root.has_error:
-        raise Unreadable("it is not a whole command, or is written in a way that is not read")
+        raise Unreadable("the command is incomplete, or uses syntax that is not supported")
     reader = Reader(data.decode("latin-1"))
     try:
         reader.region(root, 0, len(data))
     except RecursionError as error:
-        raise Unreadable("it is nested too deep") from error
+        raise Unreadable("the command is nested too deep") from error
     found = [item for item in reader.items if isinstance(item, Redirect) and item.target.text in documents]
     if len(found) != len(documents):
-        raise Unreadable("a here-document stands where it is not read")
+        raise Unreadable("a here-document is in a place that is not supported")
     return tuple(item for item in reader.items if item not in found)
 
 
 def cut_here_documents(text: str) -> tuple[str, list[str]]:
-    """Return a text with each here-document as an input from a file of a name that is in no text, and those names."""
+    """Replace each here-document by input from a file with a name that occurs nowhere in the text; return also those names."""
     documents: list[str] = []
 
     def replace(found: re.Match[str]) -> str:
@@ -104,7 +109,7 @@ def cut_here_documents(text: str) -> tuple[str, list[str]]:
         return f"<{documents[-1]}{found['rest'] or ''}\n"
 
     if "here-document" in text:
-        raise Unreadable("a here-document cannot be told from its text")
+        raise Unreadable("the end of a here-document is ambiguous")
     return _HERE.sub(replace, text), documents
 
 
@@ -118,27 +123,27 @@ def _parser() -> Any:
 
 
 def load_reader() -> list[Any]:
-    """Return the modules that read a command.
+    """Return the parser modules.
 
     Raises:
         NotReady: they are not installed.
     """
-    return [load_extra(module, "guard", "reading a command") for module in _MODULES]
+    return [load_extra(module, "guard", "parsing a command") for module in _MODULES]
 
 
 @define
 class Reader:
-    """What is collected while a tree is walked."""
+    """Collects commands and redirections while walking a syntax tree."""
 
     data: str
-    """The text, a character for each byte, as the tree counts them."""
+    """The text with one character per byte, to match the offsets of the tree."""
     items: list[Item] = field(factory=list[Item])
     variables: dict[str, Word] = field(factory=dict[str, Word])
-    """What is assigned to each variable that is assigned once."""
+    """Values of the variables that are assigned exactly once."""
     _spans: list[tuple[int, int]] = field(factory=list[tuple[int, int]])
 
     def region(self, node: Any, start: int, end: int) -> None:
-        """Read what is in a tree or a substitution, and hold its gaps against bash's rules."""
+        """Read a tree or a substitution, and check its gaps against bash's rules."""
         outer, self._spans = self._spans, []
         for child in node.children if node.type != "program" else [node]:
             self.walk(child)
@@ -147,17 +152,17 @@ class Reader:
             joined = start < left == right < end and right < until
             apart = not joined or {self.data[left - 1], self.data[right]} & _OPEN
             if right < left or not apart or not _GAP.fullmatch(self.data, left, right):
-                raise Unreadable(f"it is not clear how bash splits {self._excerpt(max(0, left - 20), right + 20)}")
+                raise Unreadable(f"it is unclear how bash splits {self._excerpt(max(0, left - 20), right + 20)}")
         self._spans = outer
 
     def walk(self, node: Any, feeds: tuple[str, ...] = ()) -> None:
-        """Read one node of the tree; `feeds` are the commands before it in its pipeline."""
+        """Read one node of the tree; `feeds` are the preceding commands of its pipeline."""
         kind = node.type
         if not node.is_named and kind in _TOKENS:
             self._span(node)
         elif kind == "comment":
             if self.data[: node.start_byte][-1:] not in ("", " ", "\t", "\n", ";") or "\n" in self._text(node):
-                raise Unreadable("it is not clear whether '#' begins a comment")
+                raise Unreadable("it is unclear whether '#' begins a comment")
             self._span(node)
         elif kind in _GROUPS and node.is_named:
             for child in node.children:
@@ -178,7 +183,7 @@ class Reader:
             name, value = self._setting(node)
             self._set(name, value)
         else:
-            raise Unreadable(f"{kind.replace('_', ' ')} is not read: {self._excerpt(node.start_byte, node.end_byte)}")
+            raise Unreadable(f"{kind.replace('_', ' ')} is not supported: {self._excerpt(node.start_byte, node.end_byte)}")
 
     def _span(self, node: Any) -> None:
         self._spans.append((node.start_byte, node.end_byte))
@@ -197,7 +202,7 @@ class Reader:
         settings: list[tuple[str, Word]] = []
         for left, right in pairwise(node.children):
             if not _INNER_GAP.fullmatch(self.data, left.end_byte, right.start_byte):
-                raise Unreadable("it is not clear where a command ends")
+                raise Unreadable("it is unclear where a command ends")
         for child in node.children:
             if child.type == "variable_assignment" and not words:
                 settings.append(self._setting(child))
@@ -210,7 +215,7 @@ class Reader:
     def _test(self, node: Any) -> Iterator[Word]:
         """Yield the words and operators of a condition."""
         if "\n" in self._text(node):
-            raise Unreadable("a condition has several lines")
+            raise Unreadable("a condition spans several lines")
         for child in node.children:
             if child.type in _TESTS:
                 yield from self._test(child)
@@ -234,7 +239,7 @@ class Reader:
             else:
                 values += self.words(child)
         if len(named) != 1:
-            raise Unreadable("a `for` is not read")
+            raise Unreadable("this form of `for` is not supported")
 
     def _setting(self, node: Any) -> tuple[str, Word]:
         """Return the name and the value of an assignment."""
@@ -242,7 +247,7 @@ class Reader:
         kinds = [name.type, *(one.type for one in rest[:1])]
         joined = all(left.end_byte == right.start_byte for left, right in pairwise(node.children))
         if kinds != ["variable_name", "="] or len(rest) > 2 or not joined or rest[-1].end_byte != node.end_byte:
-            raise Unreadable(f"an assignment is not read: {self._part(node)}")
+            raise Unreadable(f"this assignment is not supported: {self._part(node)}")
         spans = [*self._spans, (node.start_byte, node.end_byte)]
         value = [Word("")] if len(rest) == 1 else list(self.words(rest[1]))
         self._spans = spans
@@ -250,8 +255,8 @@ class Reader:
 
     def _set(self, name: str, value: Word) -> None:
         if not _is_own(name):
-            raise Unreadable(f"it sets the variable {name}, which programs may read")
-        # Only a variable that is named once, but for where its value is taken, has one value for certain.
+            raise Unreadable(f"the command sets the variable {name}, which programs may read")
+        # The value of a variable is certain only if its name occurs once, apart from where it is expanded.
         text = re.sub(r"[\\'\"]", "", self.data)
         once = len(re.findall(rf"(?<!\w)(?<!\$)(?<!\$\{{){name}(?!\w)", text)) == 1
         self.variables[name] = value if once and not value.splits else Word(HOLE)
@@ -265,15 +270,17 @@ class Reader:
                 self._span(child)
                 operator = child.type
         if len(target) > 1 or operator == "file_descriptor":
-            raise Unreadable("a redirection is not read")
+            raise Unreadable("this redirection is not supported")
         self.items.append(Redirect(operator, target[0] if target else Word(""), self._part(node)))
 
-    # words
+    # Words.
 
     def words(self, node: Any) -> Iterator[Word]:
-        """Yield the words that one word of the text becomes, and read the commands whose output is part of it."""
+        """Yield the words that a node expands to, and read the commands substituted in it."""
         if node.type not in _WORDS:
-            raise Unreadable(f"{node.type.replace('_', ' ')} is not read: {self._excerpt(node.start_byte, node.end_byte)}")
+            raise Unreadable(
+                f"{node.type.replace('_', ' ')} is not supported: {self._excerpt(node.start_byte, node.end_byte)}"
+            )
         self._span(node)
         text = self._text(node)
         if text.endswith("}") and self.data[node.end_byte : node.end_byte + 1] in ("<", ">"):
@@ -309,7 +316,7 @@ class Reader:
         return Word(_decode(text), any(part.splits for part in parts), any(part.glob for part in parts))
 
     def _expansion(self, at: int, end: int, inner: dict[int, Any], *, quoted: bool) -> tuple[Word, int]:
-        """Return what an expansion becomes, a character for each byte, and where it ends."""
+        """Return what an expansion becomes, one character per byte, and where it ends."""
         if found := _SUM.match(self.data, at, end):
             return Word(HOLE), found.end()
         node = inner.get(at)
@@ -323,19 +330,19 @@ class Reader:
             return word, found.end()
         if (quoted or at + 1 == end) and (found := _DOLLAR.match(self.data, at, end)):
             return Word("$"), found.end()
-        raise Unreadable(f"what becomes of it is known only when it runs: {self._excerpt(at, end)}")
+        raise Unreadable(f"the value is known only at run time: {self._excerpt(at, end)}")
 
     def _value(self, name: str) -> Word:
         if name in self.variables:
             return self.variables[name]
         if name in _SHOWN or name.isdigit() or _is_own(name):
             return Word("~" if name == "HOME" else HOLE)
-        raise Unreadable(f"it shows the variable {name}, which may be a secret")
+        raise Unreadable(f"the command shows the variable {name}, which may be a secret")
 
     def _substitution(self, node: Any) -> Word:
         opened = node.children[0].type
         if opened not in ("$(", "<("):
-            raise Unreadable(f"{opened!r} is not read")
+            raise Unreadable(f"{opened!r} is not supported")
         began = len(self.items)
         self.region(node, node.start_byte, node.end_byte)
         match self.items[began:]:

@@ -1,7 +1,8 @@
-"""Judging a command: it passes if all it does is in the table of harmless commands; anything else is a finding.
+"""Judges a command: it passes if everything it does is in the table of harmless commands; anything else is a finding.
 
 text ──read_bash──► commands ──row of the table──► options ──check──► nothing: it passes
-                                    └── no row, option or operand ──► a finding, with a well-known danger's name if it has one
+                                    └── no row, option or operand ──► a finding, with a well-known danger's name if it has
+                                    one
 """
 
 from __future__ import annotations
@@ -35,33 +36,33 @@ from harnesses.guard.harmless_table import dangers, row_of
 from harnesses.guard.operand_checks import check
 
 MAX_FINDINGS = 20
-"""Findings that are told of one command."""
+"""Most findings reported for one command."""
 MAX_RUNS = 8
-"""Programs that run each other."""
+"""Longest chain of programs that run each other."""
 _SIGNATURES = re.compile(r"(?s)--(?:format|pretty)\b.*(?:%G|%\((?:signature|\*signature))")
 _SETTINGS = names("LANG LC_ALL LC_CTYPE LC_COLLATE LC_NUMERIC TZ NO_COLOR COLUMNS LINES TERM CI GIT_OPTIONAL_LOCKS")
-"""Variables that a command may be given: they change its language, its clock or how it looks."""
+"""Variables that a command may be given: they change only its language, time zone or appearance."""
 
 
 def classify(
     command: str | Sequence[str], *, disposable: Collection[str] = (), root: str = "", allow: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """Return why a command needs an approval or a sandbox; nothing if it is known to be harmless.
+    """Return why a command needs an approval or a sandbox; empty if it is known to be harmless.
 
     Args:
-        command: text for bash, or a program and its arguments, which no shell reads.
-        disposable: names of folders that may be deleted with all that is in them, such as `build`, below the workspace.
-        root: the workspace, where it runs. With it, links, hooks and the repository's settings on disk are looked at too.
+        command: text for bash, or a program and its arguments, run without a shell.
+        disposable: names of folders below the workspace that may be deleted with their contents, such as `build`.
+        root: the workspace, in which it runs. If given, links, hooks and repository settings on disk are checked too.
         allow: categories that are not findings, such as `run-code` where tests may run without asking.
     """
     return tuple(one for one in _judge(command, disposable, root).findings if one.category not in allow)[:MAX_FINDINGS]
 
 
 def read_only_violations(command: str | Sequence[str], *, root: str = "", allow: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Return what a command may change, for whoever may only look; its category says by what kind of command.
+    """Return findings for every change that a command may make, for read-only agents; the category names the kind of change.
 
-    Everything that `classify` finds counts, and `destructive-shell` (mkdir, cp, rm …), `in-place-edit`, `git-mutation` and
-    `workspace-redirect`, which it lets pass.
+    In addition to the findings of `classify`: `destructive-shell` (mkdir, cp, rm …), `in-place-edit`, `git-mutation` and
+    `workspace-redirect`.
     """
     judgement = _judge(command, (), root)
     found = [one for one in judgement.findings if one.category not in allow]
@@ -69,7 +70,7 @@ def read_only_violations(command: str | Sequence[str], *, root: str = "", allow:
 
 
 def commands_of(command: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the simple commands in a text, as they were read; nothing if it cannot be read."""
+    """Return the simple commands in a text, as parsed; empty if it cannot be parsed."""
     try:
         return tuple(item.part for item in _items(command) if isinstance(item, Simple))
     except Unreadable:
@@ -82,7 +83,7 @@ def _items(command: str | Sequence[str]) -> tuple[Item, ...]:
             raise Unreadable("there is no command")
         return items
     if not command or any(HOLE in word for word in command) or not command[0]:
-        raise Unreadable("it has no program, or control characters")
+        raise Unreadable("the command has no program, or contains control characters")
     return (Simple(tuple(Word(word) for word in command), cut(" ".join(command))),)
 
 
@@ -106,22 +107,22 @@ class _Judgement:
             self._find(error, text)
             return
         if re.search(r"\bdo\b.*\bcd\b", text, re.DOTALL):
-            self.places.folders = {None}  # in a loop, `cd` leads further each time
+            self.places.folders = {None}  # In a loop, `cd` may lead further each time.
         for item in items:
             try:
                 if kind := self._redirect(item) if isinstance(item, Redirect) else self._command(item):
-                    self.changes[Finding(kind, "it changes files or the repository", item.part)] = None
+                    self.changes[Finding(kind, "the command changes files or the repository", item.part)] = None
             except NotHarmless as error:
-                # Without the quotes, so that `r''m` is told as what it is.
+                # Without the quotes, so that `r''m` is reported as what it is.
                 self._find(error, " ".join(map(str, item.words)) if isinstance(item, Simple) else item.part or text)
         found = {one.category for one in self.findings}
         if found & {RUN_CODE, NETWORK, UNKNOWN}:
-            # What one part hands to another is seen in the whole only: `curl … | sh`, `sh <<EOF`.
+            # Data passed between parts is visible only in the whole command: `curl … | sh`, `sh <<EOF`.
             named = (one for one in dangers(text) if one[0] not in found | {RUN_CODE, NETWORK})
             self.findings |= {Finding(category, why, cut(text)): None for category, why in named}
 
     def _find(self, error: NotHarmless, text: str) -> None:
-        """Add why something does not pass; if that is only that it is not known, then by the name of its danger."""
+        """Add a finding; if the reason is only that the command is unknown, use the category of a well-known danger in it."""
         named = dangers(text) if error.category == UNKNOWN or isinstance(error, Unreadable) else ()
         added = [Finding(category, why, cut(text)) for category, why in named]
         if error.category != UNKNOWN or not added:
@@ -129,11 +130,11 @@ class _Judgement:
         self.findings |= dict.fromkeys(added)
 
     def _command(self, command: Simple) -> str:
-        """Return the kind of change that a command makes; nothing if it makes none."""
+        """Return the kind of change that a command makes; empty if it makes none."""
         for name, value in command.settings:
             plain = value.known and re.fullmatch(r"[\w.:+,@-]*", value.text)
             if not ((name in _SETTINGS and plain) or (name == "IFS" and command.words[:1] == (Word("read"),) and value.known)):
-                raise NotHarmless(f"it sets the variable {name}, which programs may read")
+                raise NotHarmless(f"the command sets the variable {name}, which programs may read")
         return self._run(command, self.places, 0) if command.words else ""
 
     def _redirect(self, redirect: Redirect) -> str:
@@ -144,15 +145,15 @@ class _Judgement:
             self.places.check_read(target)
             return ""
         if operator not in (">", ">>", ">|", "&>", "&>>", ">&"):
-            raise Unreadable(f"the redirection {operator!r} is not read")
+            raise Unreadable(f"the redirection {operator!r} is not supported")
         self.places.check_write(target)
         return "" if target.text.startswith("/dev/") else "workspace-redirect"
 
     def _run(self, command: Simple, places: Places, depth: int) -> str:
-        """Return the kind of change that a command makes; raise `NotHarmless` if it is not known to be harmless."""
+        """Return the kind of change that a command makes. Raises `NotHarmless` if it is not known to be harmless."""
         words = list(command.words)
         if depth > MAX_RUNS or not words[0].known:
-            raise Unreadable("which program it runs is known only when it runs")
+            raise Unreadable("the program is known only at run time")
         name = words[0].text
         if name == "git":
             words, places = _git_options(words, places)
@@ -173,18 +174,18 @@ class _Judgement:
 
 
 def _check_repository(words: Sequence[Word], places: Places, *, changes: bool) -> None:
-    """Raise `NotHarmless` if git would show another repository, or run something that it is told to, or the repository."""
+    """Raise `NotHarmless` if git would show another repository, or run a program given by an option or the repository."""
     if any(folder is None or folder.startswith(("/", "..", "~")) for folder in places.folders):
-        raise NotHarmless("it may show a repository outside the workspace", SECRET_READ)
+        raise NotHarmless("git may show a repository outside the workspace", SECRET_READ)
     if _SIGNATURES.search(" ".join(word.text for word in words)):
-        raise NotHarmless("it has gpg look at signatures")
+        raise NotHarmless("git runs gpg to check signatures")
     for folder in places.folders_on_disk() or ():
         if why := starts(folder, changes=changes):
             raise NotHarmless(why, RUN_CODE)
 
 
 def _git_options(words: list[Word], places: Places) -> tuple[list[Word], Places]:
-    """Return a call of git without the options before its verb, and the places that it works in."""
+    """Return the words of a git call without the options before its verb, and the places it works in."""
     rest = words[1:]
     while rest and rest[0].known and rest[0].text.startswith("-") and rest[0].text != "--version":
         if rest[0].text in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
@@ -194,5 +195,5 @@ def _git_options(words: list[Word], places: Places) -> tuple[list[Word], Places]
             places.go(rest[1])
             rest = rest[2:]
         else:
-            raise NotHarmless(f"option `{rest[0]}` of `git` is not in the table of harmless ones")
+            raise NotHarmless(f"option `{rest[0]}` of `git` is not in the table of harmless options")
     return [words[0], *rest], places

@@ -1,4 +1,4 @@
-"""The nouns of judging a command: its words, what it consists of, and what is found in it. Pure."""
+"""Value types of the guard: words, commands, redirections and findings. Pure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from attrs import frozen
 from harnesses.effects.approval import Category as Category
 
 HOLE = "\0"
-"""Stands in a word for what is known only when it runs: a variable, the output of a command."""
+"""Placeholder in a word for a part known only at run time: a variable, the output of a command."""
 UNREADABLE = "unreadable"
-"""The category of what cannot be read, or is known only when it runs."""
+"""Category of commands that cannot be parsed, or depend on values known only at run time."""
 UNKNOWN = "unknown"
-"""The category of a program, verb or option that is not in the table of harmless ones."""
+"""Category of programs, verbs and options that are not in the table of harmless ones."""
 RUN_CODE = "run-code"
-"""The category of what runs code of the workspace: tests, builds, scripts, installs, tools with a configuration."""
+"""Category of commands that run code of the workspace: tests, builds, scripts, installs, tools with a configuration."""
 NETWORK = "network"
-"""The category of what speaks with another machine and is not known to publish."""
+"""Category of commands that communicate with another machine and are not known to publish."""
 SECRET_READ = "secret-read"
-"""The category of what shows secrets, or files below the home directory, to whoever reads the output."""
+"""Category of commands that output secrets, or files below the home directory."""
 MAX_PART = 200
-"""Characters of a command that a finding shows."""
+"""Most characters of a command that a finding shows."""
 
 
 @frozen
@@ -29,14 +29,14 @@ class Finding:
     """Why a command needs an approval or a sandbox."""
 
     category: str
-    """A `Category`, or one of this module's."""
+    """A `Category`, or one of the categories in this module."""
     why: str
     part: str
-    """The part of the command that it is about, cut to `MAX_PART` characters."""
+    """The part of the command it concerns, cut to `MAX_PART` characters."""
 
 
 class NotHarmless(Exception):
-    """Why a command is not known to be harmless."""
+    """A command is not known to be harmless."""
 
     def __init__(self, why: str, category: str = UNKNOWN) -> None:
         super().__init__(why)
@@ -44,7 +44,7 @@ class NotHarmless(Exception):
 
 
 class Unreadable(NotHarmless):
-    """A command that cannot be read, or is known only when it runs."""
+    """A command cannot be parsed, or depends on values known only at run time."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why, UNREADABLE)
@@ -52,23 +52,23 @@ class Unreadable(NotHarmless):
 
 @frozen
 class Word:
-    """A word of a command after its quotes are taken off."""
+    """A word of a command, with quotes removed."""
 
     text: str
-    """With `HOLE` for each part that is not known."""
+    """The text, with `HOLE` for each unknown part."""
     splits: bool = False
-    """Whether it may become several words, or none."""
+    """Whether it may expand to several words, or none."""
     glob: bool = False
-    """Whether it stands for the files that it matches."""
+    """Whether it is a glob pattern."""
 
     @property
     def known(self) -> bool:
-        """Whether it is exactly this word when the command runs."""
+        """Whether the command gets exactly this word at run time."""
         return not self.splits and not self.glob and HOLE not in self.text
 
     @property
     def may_be_option(self) -> bool:
-        """Whether it may turn out to be an option, or several words, when the command runs."""
+        """Whether it may become an option, or several words, at run time."""
         return self.splits or self.text.startswith(HOLE) or (self.glob and self.text[:1] in "*?[")
 
     def __str__(self) -> str:
@@ -77,19 +77,19 @@ class Word:
 
 @frozen
 class Simple:
-    """A simple command: a program and its words. Tests such as `[[ … ]]` are one too."""
+    """A simple command: a program and its words. Tests such as `[[ … ]]` count as one too."""
 
     words: tuple[Word, ...]
     part: str
     settings: tuple[tuple[str, Word], ...] = ()
-    """Variables that are set for it alone."""
+    """Variables set for this command only."""
     feeds: tuple[str, ...] = ()
-    """The commands before it in its pipeline."""
+    """The preceding commands of its pipeline."""
 
 
 @frozen
 class Redirect:
-    """A file that is read or written in place of standard input or output."""
+    """A redirection of standard input or output from or to a file."""
 
     operator: str
     target: Word
@@ -100,11 +100,11 @@ Item: TypeAlias = Simple | Redirect
 
 
 def cut(text: str, most: int = MAX_PART) -> str:
-    """Return a text in one line of at most `most` characters."""
+    """Return a text as one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def names(words: str) -> frozenset[str]:
-    """Return the names in a text."""
+    """Split a text into a set of names."""
     return frozenset(words.split())

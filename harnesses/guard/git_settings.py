@@ -1,6 +1,7 @@
-"""What a repository on disk makes git run: hooks, and settings that name programs.
+"""Finds programs that a repository on disk makes git run: hooks, and settings that name programs.
 
-The law: a setting that is not known to start nothing counts as one that does. The user's own settings are not looked at.
+Invariant: a setting that is not known to be harmless counts as one that runs a program. The user's own settings are not
+examined.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from harnesses.guard.harmless_table import is_kind
 
 MAX_CONFIG = 200_000
-"""Bytes of a repository's settings that are read."""
+"""Most bytes of a repository's settings that are read."""
 MAX_MODULES = 200
 _SECTION = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
 _SETTING = re.compile(r"([A-Za-z][\w-]*)\s*(?:=.*)?")
@@ -22,10 +23,10 @@ _HOOKS_OF_LOOKING = ("post-index-change", "fsmonitor-watchman", "query-watchman"
 
 
 def starts(folder: str, *, changes: bool) -> str | None:
-    """Return what git would run in a folder of its repository's accord; None if nothing, or there is none.
+    """Return the hook or setting by which a folder's repository would make git run a program; None if there is none.
 
     Args:
-        changes: whether it changes the repository; then all hooks may run, else only that of a refreshed index.
+        changes: whether the command changes the repository; if so, all hooks may run, else only the one for index refreshes.
     """
     try:
         for place in _places(Path(folder)):
@@ -41,7 +42,7 @@ def starts(folder: str, *, changes: bool) -> str | None:
 
 
 def _places(folder: Path) -> Iterator[Path]:
-    """Yield the folders with the settings of the repository that git finds from a folder, and of those within it."""
+    """Yield the git folders of the repository that git finds from a folder, and of its submodules."""
     for place in (folder, *folder.parents):
         if (place / "HEAD").exists() and (place / "objects").exists():
             raise ValueError(f"{place} is a bare repository")
@@ -61,14 +62,14 @@ def _places(folder: Path) -> Iterator[Path]:
 
 
 def _odd_setting(path: Path) -> str | None:
-    """Return the first setting of a file that is not known to start nothing."""
+    """Return the first setting of a file that is not known to be harmless."""
     if not path.exists():
         return None
     text = path.read_bytes()[: MAX_CONFIG + 1].decode(errors="replace")
     if len(text) > MAX_CONFIG:
         return "file, which is too long,"
     section = ""
-    # Not `splitlines`: git ends a line at nothing else.
+    # Not `splitlines`: git ends a line only at a line feed.
     for line in text.split("\n"):
         line = line.strip()
         if found := _SECTION.match(line):

@@ -1,10 +1,10 @@
-"""The two tables of commands, read from text files, and the options and operands of a command by a row of the first.
+"""Loads the two command tables from text files, and parses the options and operands of a command by its row.
 
-    harmless.txt    what passes; what is not written there does not. Options are compared whole: `--outp` is not `--output`
-    patterns.txt    words for well-known dangers, kinds of paths, settings of repositories
+    harmless.txt    commands that pass; all others do not. Options are compared whole: `--outp` is not `--output`
+    patterns.txt    patterns of well-known dangers, kinds of paths, repository settings
 
-No command passes by the words for dangers, and none is blocked by them: they name what is blocked already, for the person who
-is asked. They are looked for anywhere in its text, so that `sudo sh -c 'rm -rf src'` is told as what it does.
+The danger patterns neither pass nor block a command. They name the danger of a blocked command for the person who is asked,
+and are searched anywhere in its text, so that `sudo sh -c 'rm -rf src'` is described correctly.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _MAY_BEGIN_WITH_DASH = ("-e", "--expression", "--regexp", "-m", "--message")
 
 @frozen
 class Row:
-    """What of one program, or verb, passes."""
+    """The harmless options and operands of one program or verb."""
 
     letters: Mapping[str, str]
-    """Each short option to `:`, `?` or nothing."""
+    """Short options; the value is `:` for a required argument, `?` for an optional one, empty for none."""
     names: Mapping[str, str]
-    """Each long option, with its dashes, to `=`, `?` or nothing."""
+    """Long options with their dashes; the value is `=` for a required argument, `?` for an optional one, empty for none."""
     changes: str
-    """The kind of change that it makes; nothing if it only looks."""
+    """The kind of change it makes; empty if it only reads."""
     operands: str
-    """The name of a check, or a pattern."""
+    """The name of an operand check, or a pattern."""
     wide: bool
-    """Whether words that are known only when it runs may turn into options: none of them could do harm."""
+    """Whether words known only at run time may become options, because no option of the program is harmful."""
 
 
 @cache
 def table() -> Mapping[tuple[str, ...], Row]:
-    """Return the table by program and verb."""
+    """Return the table, by program and verb."""
     rows: dict[tuple[str, ...], Row] = {}
     for line in Path(__file__).with_name("harmless.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
@@ -60,7 +60,8 @@ def table() -> Mapping[tuple[str, ...], Row]:
 
 
 def row_of(words: tuple[str, ...]) -> tuple[Row, int] | None:
-    """Return the row of the longest program and verb that words begin with, and how many words those are; None if none."""
+    """Return the row of the longest program and verb that the words begin with, and its length in words; None if there is
+    none."""
     for length in (3, 2, 1):
         if (row := table().get(words[:length])) is not None and len(words) >= length:
             return row, length
@@ -69,21 +70,21 @@ def row_of(words: tuple[str, ...]) -> tuple[Row, int] | None:
 
 @define
 class Read:
-    """The words of a command after its program and verb."""
+    """The parsed words of a command after its program and verb."""
 
     options: list[tuple[str, Word | None]] = field(factory=list[tuple[str, Word | None]])
     operands: list[Word] = field(factory=list[Word])
 
     def values(self, *names: str) -> list[Word | None]:
-        """Return what is given to some options, one for each time."""
+        """Return the values given to these options, one per occurrence."""
         return [value for name, value in self.options if name in names]
 
 
 def read_options(row: Row, words: Sequence[Word]) -> Read:
-    """Return the options and operands of a command.
+    """Parse the options and operands of a command.
 
     Raises:
-        NotHarmless: an option is not in the table, or a word may turn into one when the command runs.
+        NotHarmless: an option is not in the table, or a word may become an option at run time.
     """
     read, waiting = Read(), list(words)
     while waiting:
@@ -92,11 +93,11 @@ def read_options(row: Row, words: Sequence[Word]) -> Read:
             read.operands += waiting
             break
         if word.may_be_option and not row.wide:
-            raise Unreadable(f"`{word}` may turn into an option")
+            raise Unreadable(f"`{word}` may become an option at run time")
         if not word.text.startswith("-") or word.text == "-":
             read.operands.append(word)
         elif word.splits and not row.wide:
-            raise Unreadable(f"`{word}` may turn into several words")
+            raise Unreadable(f"`{word}` may become several words at run time")
         elif word.text.startswith("--") or word.text in row.names:
             option, joined, value = word.text.partition("=")
             _note(option, row.names.get(option), evolve(word, text=value) if joined else None, waiting, read)
@@ -117,27 +118,29 @@ def _letters(row: Row, word: Word, waiting: list[Word], read: Read) -> None:
 
 
 def _note(option: str, kind: str | None, value: Word | None, waiting: list[Word], read: Read) -> None:
-    """Note an option with its value, which is the next word if it has to have one."""
+    """Add an option with its value, which is the next word if the option requires one."""
     if kind is None or (value is not None and not kind):
-        raise NotHarmless(f"option `{option.replace(HOLE, '…')}` is not in the table of harmless ones, or has a value there")
+        raise NotHarmless(
+            f"option `{option.replace(HOLE, '…')}` is not in the table of harmless options, or takes a value there"
+        )
     if value is None and kind not in ("", "?"):
         if not waiting or waiting[0].splits or waiting[0].glob:
-            raise Unreadable(f"it is not known what option `{option}` is given")
+            raise Unreadable(f"the value of option `{option}` is unknown")
         value = waiting.pop(0)
-        # One that takes no value after all would leave a word that is an option.
+        # If the option takes no value after all, the next word would be an option itself.
         if re.match(r"[-\0](?!\d+\w?$).", value.text) and option not in _MAY_BEGIN_WITH_DASH:
-            raise NotHarmless(f"option `{option}` is followed by what may be an option: {value}")
+            raise NotHarmless(f"option `{option}` is followed by what may be another option: {value}")
     read.options.append((option, value))
 
 
 _START = r"(?:^|[\s;&|({`'\"/\\])"
 MAX_SEARCHED = 2_000
-"""Characters of a command that are searched: the patterns go back and forth."""
+"""Most characters of a command that are searched, since the patterns backtrack."""
 
 
 @cache
 def _table() -> tuple[tuple[str, str, str], ...]:
-    """Return the rows: a kind, a pattern and a reason."""
+    """Return the rows of the pattern table: kind, pattern and reason."""
     lines = Path(__file__).with_name("patterns.txt").read_text(encoding="utf-8").splitlines()
     rows = (line.split("\t") for line in lines if not line.startswith("#"))
     return tuple((kind, pattern, why) for kind, pattern, why in rows)
@@ -160,7 +163,7 @@ def is_kind(kind: str, text: str) -> bool:
 
 
 def dangers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the category and the reason of each well-known danger in a text; of `NETWORK`, `RUN_CODE` only if alone."""
+    """Yield category and reason of each well-known danger in a text; `NETWORK` and `RUN_CODE` only if no other is found."""
     line = " ".join(text[:MAX_SEARCHED].split())
     found = [(category, why) for category, pattern, why in _dangers() if pattern.search(line)]
     certain = [one for one in found if one[0] not in (NETWORK, RUN_CODE)]

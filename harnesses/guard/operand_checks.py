@@ -1,8 +1,8 @@
-"""What the table cannot say of a program in one line: where its operands lead, which of them it runs, and what a script does.
+"""Checks of operands that one line of the table cannot express: target paths, commands run by others, scripts.
 
-Each check looks at a command whose options are known, and raises `NotHarmless` if an operand is not. The law: a check knows
-every operand that it lets through; what is known only when the command runs is refused, unless no value of it could do harm. A
-script of sed, awk or jq passes if it is made only of what is listed here, which reads its input and writes standard output.
+A check gets a command whose options are known, and raises `NotHarmless` for an operand that is not harmless. Invariant: a
+check accepts only operands it knows; a value known only at run time is refused, unless no value could be harmful. A sed, awk
+or jq script passes if it consists only of constructs listed here, which read its input and write standard output.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _JQ = re.compile(r"(?i)\b(env|include|import|get_search_list|input_filename)\b|\
 
 
 def is_plain_sed(script: str) -> bool:
-    """Return whether a script of sed only edits what it prints: no `w`, `r`, `e`, and nothing that is not listed."""
+    """Return whether a sed script only edits its output: no `w`, `r`, `e`, and nothing that is not listed."""
     at = 0
     while at < len(script):
         found = _SED.match(script, at)
@@ -49,30 +49,30 @@ def is_plain_sed(script: str) -> bool:
 
 
 def is_plain_awk(program: str) -> bool:
-    """Return whether a program of awk only prints: no command, file, environment or function that is not listed.
+    """Return whether an awk program only prints: no command, file, environment or function that is not listed.
 
-    A `/` is read as the beginning of a pattern, in which nothing can be called, quoted or opened: so it may divide as well.
-    Behind a `print`, `>` would name a file.
+    A `/` is read as the start of a pattern, in which nothing can be called, quoted or opened, so it may also be a division.
+    After `print`, a `>` would name a file.
     """
     return _AWK.fullmatch(program) is not None and _AWK_NEVER.search(program) is None
 
 
 def is_plain_jq(text: str) -> bool:
-    """Return whether a filter of jq only looks at its input: it does not show the environment, or read other files."""
+    """Return whether a jq filter only reads its input: it does not show the environment, or read other files."""
     return _JQ.search(text) is None
 
 
 Judge: TypeAlias = Callable[[Sequence[Word]], str]
-"""Judges a command that another one runs: raises `NotHarmless`, or returns the kind of change that it makes."""
+"""Judges a command run by another one: raises `NotHarmless`, or returns the kind of change it makes."""
 Look: TypeAlias = Callable[[Places, Word], None]
-"""Raises `NotHarmless` if a file may not be read, or written."""
+"""Raises `NotHarmless` if a file must not be read, or written."""
 _SEVERAL = "\x01"
-"""Stands in a shape for a word that may become several."""
+"""Placeholder in a shape for a word that may become several."""
 _FEEDS = re.compile(
     r"(?:find(?! .*printf)|git ls-files|rg (?:--files|-l)|fd|grep -[EFHIinrsw]*l[EFHIinrsw]*|ls)(?: (?![~/…]|\S*\.\.)[^ \n]*)*"
     r"(?:\n(?:head|tail|sort|uniq|grep (?!.*(?:-[a-zA-Z]*o|--)))[^\n]*)*"
 )
-"""Commands that print names of files below the workspace, and those that take some of them."""
+"""Commands that print names of files below the workspace, and filters that select some of them."""
 _READERS = re.compile(r"(?:grep|wc|ls|head|cat|stat|file|md5sum|sha256sum) ")
 """Programs that `find` may run for each file."""
 _SED_SCRIPTS = ("-e", "--expression")
@@ -81,11 +81,11 @@ _MODE = re.compile(r"[ua]?\+x|u\+[rwx]+|[67][0-7][0145]|[67]00|[67]44|755|644")
 
 @frozen
 class ReadCommand:
-    """A command whose options are known."""
+    """A command with parsed options."""
 
     command: Simple
     words: Sequence[Word]
-    """After the program and its verb."""
+    """The words after the program and its verb."""
     row: Row
     read: Read
     places: Places
@@ -93,23 +93,23 @@ class ReadCommand:
 
 
 Check: TypeAlias = Callable[[ReadCommand], str | None]
-"""Raises `NotHarmless`, or returns the kind of change that a command makes if the table does not say."""
+"""Raises `NotHarmless`, or returns the kind of change a command makes if the table does not give it."""
 
 
 def check(command: Simple, words: Sequence[Word], row: Row, places: Places, judge: Judge) -> str:
-    """Check the options and operands of a command by its row, and return the kind of change that it makes."""
+    """Check the options and operands of a command against its row; return the kind of change it makes."""
     is_raw = row.operands == "find" or not (row.letters or row.names)
     use = ReadCommand(command, words, row, Read(operands=list(words)) if is_raw else read_options(row, words), places, judge)
     kind, _, pattern = row.operands.partition(" ")
     if kind[:1] == "~":
         if not re.fullmatch(row.operands[1:], _shape(use.read.operands)):
-            raise NotHarmless(f"`{' '.join(map(str, use.read.operands))}` is not in the table of what is harmless here")
+            raise NotHarmless(f"`{' '.join(map(str, use.read.operands))}` is not in the table of harmless operands")
     elif kind in ("runs", "xargs"):
         if kind == "xargs" and not _FEEDS.fullmatch("\n".join(command.feeds)):
-            raise Unreadable("it is not known what `xargs` is given")
+            raise Unreadable("the input of `xargs` is unknown")
         found = re.match(pattern, _shape(words) + " ")
         if found is None or len(words) == found[0].count(" "):
-            raise NotHarmless("what it runs, or an option before that, is not in the table of harmless ones")
+            raise NotHarmless("the command it runs, or an option before it, is not in the table of harmless commands")
         return judge([*words[found[0].count(" ") :], *[Word("file")] * (kind == "xargs")])
     elif change := CHECKS[kind](use):
         return change
@@ -117,34 +117,35 @@ def check(command: Simple, words: Sequence[Word], row: Row, places: Places, judg
 
 
 def _shape(words: Sequence[Word]) -> str:
-    """Return words in one line for a pattern: no blanks within a word, and a mark for one that may become several."""
+    """Join words to one line for pattern matching: without blanks inside a word, and with a mark for one that may become
+    several."""
     return " ".join(
         _SEVERAL if word.splits or word.glob else re.sub(r"\s", "_", word.text).replace(_SEVERAL, "") or '""' for word in words
     )
 
 
 def _each(use: ReadCommand, look: Look, most: int | None = None) -> None:
-    """Look at all operands, of which there may be `most`."""
+    """Apply a path check to all operands, of which there may be at most `most`."""
     for word in use.read.operands:
         look(use.places, word)
     if most is not None and len(use.read.operands) > most:
-        raise NotHarmless(f"it has more than {most} operands, which may be written to")
+        raise NotHarmless(f"there are more than {most} operands, which may be written to")
 
 
 def _removes(use: ReadCommand) -> None:
     is_deep = use.read.values("-r", "-R", "--recursive")
     for word in use.read.operands:
         if is_deep and not use.places.may_go(word):
-            raise NotHarmless(f"{word} is not named as disposable with all that is in it")
+            raise NotHarmless(f"{word} is not listed as a disposable folder")
         use.places.check_write(word, runs=not is_deep)
 
 
 def _script(use: ReadCommand, is_plain: Callable[[str], bool] | None = None, *, options: Sequence[str] = ()) -> None:
-    """Check a script, which is the first operand unless an option gives one, and the files, which are read."""
+    """Check a script (the first operand, unless an option gives it) and the files it reads."""
     given = use.read.values(*options)
     scripts = given or use.read.operands[:1]
     if is_plain and not all(word and word.known and is_plain(word.text) for word in scripts):
-        raise NotHarmless("its script is not known to only print what it reads")
+        raise NotHarmless("the script is not known to only print what it reads")
     for word in use.read.operands[not given :]:
         use.places.check_read(word)
 
@@ -153,14 +154,14 @@ def _sed(use: ReadCommand) -> str:
     _script(use, is_plain_sed, options=_SED_SCRIPTS)
     in_place = use.read.values("-i", "--in-place")
     if any(in_place):
-        raise NotHarmless("it keeps copies under other names")
+        raise NotHarmless("the command keeps copies under other names")
     for word in use.read.operands[not use.read.values(*_SED_SCRIPTS) :] if in_place else ():
         use.places.check_write(word)
     return "in-place-edit" if in_place else ""
 
 
 def _find(use: ReadCommand) -> str:
-    """Let `find` look, and run a reader for what it finds below the workspace."""
+    """Allow `find` to search, and to run a reader for the files it finds below the workspace."""
     words, runs = list(use.words), list[list[Word]]()
     while Word("-exec") in words:
         start = words.index(Word("-exec"))
@@ -174,7 +175,7 @@ def _find(use: ReadCommand) -> str:
         for word in read.operands:
             use.places.check_read(word)
         if not _READERS.match(_shape(run)) or use.judge(run):
-            raise NotHarmless("`find` runs what is not in the table of harmless readers")
+            raise NotHarmless("`find` runs a program that is not in the table of harmless readers")
     return ""
 
 
@@ -186,15 +187,16 @@ def _go(use: ReadCommand) -> None:
 
 
 def _transfer(use: ReadCommand, look: Look) -> None:
-    """Look at files that go to the last operand, or into it if it is a folder, and check what is written there."""
+    """Check sources that are copied or moved to the last operand, or into it if it is a folder, and the files written
+    there."""
     *sources, target = use.read.operands or [Word("")]
     if not sources:
-        raise NotHarmless("it is not known what is copied or moved to where")
+        raise NotHarmless("the source or the target of a copy or move is unknown")
     for source in sources:
         look(use.places, source)
         name = source.text.rstrip("/").rpartition("/")[2]
         if name in ("", ".", ".."):
-            raise NotHarmless("it is not known what is copied or moved")
+            raise NotHarmless("the source of a copy or move is unknown")
         for place in (target, Word(f"{target.text.rstrip('/')}/{name}", source.splits, source.glob)):
             if place.text not in (".", "./"):
                 use.places.check_write(place)
@@ -202,7 +204,7 @@ def _transfer(use: ReadCommand, look: Look) -> None:
 
 def _mode(use: ReadCommand) -> None:
     if not use.words or not use.read.operands or not _MODE.fullmatch(use.read.operands[0].text):
-        raise NotHarmless("it gives rights to others, or takes them from its owner", Category.PERM_DESTROY)
+        raise NotHarmless("the command gives permissions to others, or removes those of the owner", Category.PERM_DESTROY)
     for word in use.read.operands[1:]:
         use.places.check_write(word)
 
@@ -214,16 +216,18 @@ def _git_paths(use: ReadCommand) -> None:
 
 
 def _git_checkout(use: ReadCommand) -> None:
-    """Let a branch be made or taken: a path would be overwritten."""
+    """Allow checking out or creating a branch, but not a path, whose changes would be overwritten."""
     if not re.fullmatch(r"(?:[\w/.~^@-]+(?: |$))?", _shape(use.read.operands)):
-        raise NotHarmless("it may throw away what is not committed", Category.GIT_FORCE)
+        raise NotHarmless("the command may discard uncommitted changes", Category.GIT_FORCE)
     if use.read.values("-b") or not use.read.operands:
         return
     name, folders = use.read.operands[0].text, use.places.folders_on_disk()
     if name in ("main", "master", "develop", "-") and not folders:
         return
     if folders is None or name[0] == "." or any(os.path.lexists(os.path.join(folder, name)) for folder in folders):
-        raise NotHarmless(f"`{name}` may be a path, whose changes it throws away: expected `git switch`", Category.GIT_FORCE)
+        raise NotHarmless(
+            f"`{name}` may be a path, whose changes would be discarded: expected `git switch`", Category.GIT_FORCE
+        )
 
 
 CHECKS: Mapping[str, Check] = {

@@ -1,4 +1,4 @@
-"""Judging the call of a tool, as coding agents hand it to a hook before they make it.
+"""Judges a tool call, in the form in which coding agents pass it to a hook before they execute it.
 
 {"tool_name": "Bash", "tool_input": {"command": "git push --force"}, "cwd": "/work"}
 {"tool": "write_file", "arguments": {"path": ".env", "content": "…"}}
@@ -27,30 +27,30 @@ _WRITES = re.compile(
     r"(multi_?|notebook_?)?(write|edit|create|delete|move|rename|copy|save|update|append|patch|overwrite|insert|replace)"
     r"(_file|_directory)?|apply_?patch|str_replace(_editor|_based_edit_tool)?"
 )
-"""Tools that write, by their names in lower case."""
+"""Names of tools that write, in lower case."""
 _TELLING = re.compile(
     r"(^|[_.\-/:])(delete|drop|destroy|remove|purge|publish|deploy|merge|push|release|send|execute|exec|eval|run|write|put|"
     r"terminate|revoke|grant|apply|rollback|upload)"
 )
 _SHELLS = re.compile(r"|(ba)?sh|.*(shell|command|terminal|bash).*|cmd|container\.exec")
-"""Tools that run what they are given in a shell: a call of one without a command is not understood."""
+"""Names of tools that run their input in a shell: without a command, a call of one is refused."""
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*|(?:\+\+\+|---) (?!/dev/null)(?:[ab]/)?([^\t\n]+).*)$",
     re.MULTILINE,
 )
-"""Files that a patch changes."""
+"""File names in a patch."""
 
 
 def classify_call(
     call: object, *, disposable: Collection[str] = (), root: str = "", allow: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """Return why the call of a tool needs an approval; nothing if it may be made without.
+    """Return why a tool call needs an approval; empty if it needs none.
 
     Args:
-        root: the folder where the agent works, if the call does not say.
+        root: the agent's working folder, if the call does not name one.
     """
     if not isinstance(call, Mapping):
-        return (Finding(UNREADABLE, "it is no JSON object that names a tool and its input", repr(call)[:200]),)
+        return (Finding(UNREADABLE, "the call is not a JSON object that names a tool and its input", repr(call)[:200]),)
     fields = cast(Mapping[str, Any], call)
     name = next((str(fields[key]) for key in _NAMES if isinstance(fields.get(key), str)), "")
     folder = fields.get("cwd")
@@ -74,11 +74,11 @@ def _input_of(fields: Mapping[str, Any]) -> object:
 
 def _judge(name: str, given: object, disposable: Collection[str], root: str) -> Iterator[Finding]:
     if not isinstance(given, Mapping):
-        yield Finding(UNREADABLE, f"the input of {name or 'the tool'} is no JSON object", repr(given)[:200])
+        yield Finding(UNREADABLE, f"the input of {name or 'the tool'} is not a JSON object", repr(given)[:200])
         return
     fields = cast(Mapping[str, Any], given)
     if _WRITES.fullmatch(name):
-        # Its `command` says which kind of change, as in {"command": "create", "path": …}.
+        # Its `command` is the kind of change, as in {"command": "create", "path": …}.
         yield from _judge_writes(name, fields, root) if fields.get("command") != "view" else ()
         return
     commands = [fields[key] for key in _COMMANDS if key in fields]
@@ -89,18 +89,18 @@ def _judge(name: str, given: object, disposable: Collection[str], root: str) -> 
         if words and all(isinstance(word, str) for word in words):
             yield from classify(cast(Any, command), disposable=disposable, root=root)
         else:
-            yield Finding(UNREADABLE, "its command is neither text nor a list of words", repr(words)[:200])
+            yield Finding(UNREADABLE, "the command is neither text nor a list of words", repr(words)[:200])
     if not commands and _SHELLS.fullmatch(name):
-        yield Finding(UNREADABLE, "it names no command" if name else "it names no tool and no command", "")
+        yield Finding(UNREADABLE, "the call contains no command" if name else "the call names no tool and no command", "")
     elif not commands and _TELLING.search(name):
-        yield Finding(UNREADABLE, f"what the tool {name} does is not known, and its name says that it changes something", "")
+        yield Finding(UNREADABLE, f"the tool {name} is unknown, and its name suggests that it changes something", "")
 
 
 def _judge_writes(name: str, fields: Mapping[str, Any], root: str) -> Iterator[Finding]:
     patches = (fields[key] for key in _PATCHES if isinstance(fields.get(key), str))
     paths = list(_paths(fields)) or [old or new for patch in patches for old, new in _PATCHED.findall(patch)]
     if not paths:
-        yield Finding(UNREADABLE, f"it is not known what {name} writes to", "")
+        yield Finding(UNREADABLE, f"the path that {name} writes to is unknown", "")
     for path in paths:
         found = protected_path(path, root=root)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Redaction: finding secrets in text and plain data and replacing them."""
+"""Redaction: finds secrets in text and plain data and replaces them."""
 
 from harnesses.redaction.redactor import redact, redact_text
 

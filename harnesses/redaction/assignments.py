@@ -1,7 +1,7 @@
-"""Names and values in text: `password=…`, `"api_key": "…"`, `<secret>…</secret>`. Pure.
+"""Finds secrets assigned to names in text: `password=…`, `"api_key": "…"`, `<secret>…</secret>`. Pure.
 
-The law: between quotes everything after a strong name is secret; without them, what can be a variable, a call or a word of a
-sentence is not.
+Invariant: after a strong name, everything between quotes is secret; an unquoted value is not if it may be a variable, a call
+or a word of a sentence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AFTER = re.compile(
     r"(?:\s|\\[nrt]|\\{1,4}u00a0|\*\*(?=\s)|</\w{1,6}>){0,80}|(>)"
     rf"|{_OPEN}{{0,4}}(?:[ \t]|\\t){{1,8}}(?:(?:to|with)[ \t]{{1,4}})?((?:(?:{SAID})[ \t:]{{1,4}})?)(?=[\"'`]?[^\s\"'`]{{8}}))"
 )
-"""What follows a name in text: a sign, with quotes before it and space behind it; the end of a tag; a verb, or nothing."""
+"""What may follow a name in text: a separator, with quotes before it and space after it; the end of a tag; a verb; nothing."""
 _OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]{1,40})(?:[ \t]{1,4}|\\{0,4}[\"'],[ \t]{0,2}(?=\\{0,4}[\"']))(?!-)")
 _TYPOGRAPHIC = re.compile(
     r"(?:[\u201c\u201e\xab\u2018\u201a\u2039\u300c\u300e]|\\{1,4}u(?:201[ace8]|00ab|2039|300[ce]))(?:\s|\\{1,4}u00a0)?([^\u2018-\u201f\xab\xbb\u2039\u203a\u300c-\u300f\n]{1,400}?)"
@@ -47,10 +47,10 @@ _BARE = re.compile(r"(?:[^\s\"'`,;&%|<>()\[\]{}\\]++|%(?!2[26])|,(?![\s\"']|[\w.
 _BESIDE = re.compile(r"[\"'`]?([^\s\"'`<>(){}\[\]\\]{7,400}[^\s\"'`<>(){}\[\]\\.,;:!?])")
 _LINE = re.compile(r"(?:[^\s\"'`\\]++|\\(?![nrt\"']))++")
 _LONGEST_BARE = 512
-"""Characters of a value without quotes."""
+"""Most characters of an unquoted value."""
 _REST = re.compile(r"[^\n]{0,4096}")
 _LONGEST = 4096
-"""Characters of a value between quotes."""
+"""Most characters of a quoted value."""
 _STAND_IN = re.compile(
     r"\$\{[^}\n]{0,200}\}|\$\([^)\n]{0,200}\)|\{\{[^}\n]{0,200}\}\}|\{[\w.\[\]!]{0,80}\}|<[^<>\n]{1,80}>"
     r"|\[[\w -]{1,40}\]|[{(\[]"
@@ -71,7 +71,7 @@ _VARIABLE = re.compile(
 
 
 def find_assigned(text: str, low: str) -> Iterator[Span]:
-    """Return the values that stand behind a name and a sign, or behind an option."""
+    """Yield the values that follow a name and a separator, or a command-line option."""
     place = 0
     for start, match in _find_names(low):
         if start < place:
@@ -87,7 +87,7 @@ def find_assigned(text: str, low: str) -> Iterator[Span]:
 
 
 def _behind(text: str, start: int, match: re.Match[str], named: Strength) -> Iterator[Span]:
-    """Return the values that stand behind a name, by what stands between."""
+    """Yield the values that follow a name, depending on the separator."""
     if match[2]:
         span = _read_tag(text, match.end())
     elif match[3] is not None:
@@ -102,7 +102,7 @@ def _behind(text: str, start: int, match: re.Match[str], named: Strength) -> Ite
 
 
 def _find_spoken(text: str, start: int, named: Strength, *, verb: str, is_token: bool) -> Span | None:
-    """Return a value that stands beside a name without a sign, if it is no word: "the password is …", `password …`."""
+    """Return a value that follows a name without a separator, unless it is a word: "the password is …", `password …`."""
     found = _BESIDE.match(text, start)
     if found is None or is_placeholder(found[1]) or _CODE.match(found[1]) is not None:
         return None
@@ -113,7 +113,7 @@ def _find_spoken(text: str, start: int, named: Strength, *, verb: str, is_token:
 
 
 def _find_listed(text: str, start: int, named: Strength) -> Iterator[Span]:
-    """Return the items of a list that look like secrets: `passwords: ["…", "…"]`, or below each other with dashes."""
+    """Yield list items that look like secrets: `passwords: ["…", "…"]`, or one per line with dashes."""
     inside = _LISTED.match(text, start) or _LISTED_BELOW.match(text, start)
     for item in _LISTED_ITEM.finditer(text, *inside.span(inside.lastindex or 0)) if inside else ():
         if "://" in item[2]:
@@ -125,7 +125,7 @@ def _find_listed(text: str, start: int, named: Strength) -> Iterator[Span]:
 
 
 def _find_names(low: str) -> list[tuple[int, re.Match[str]]]:
-    """Return where names begin that say something of what follows them, in their order, with what follows."""
+    """Return the positions of names that may be followed by a secret, in order, with the match of what follows."""
     found: list[tuple[int, re.Match[str]]] = []
     for word in rules().found:
         place = low.find(word)
@@ -155,16 +155,16 @@ def _options(text: str, low: str) -> Iterator[Span]:
 
 
 def _in_resource(low: str, start: int) -> bool:
-    """Return whether it is a part of the name of a resource of Amazon: `arn:aws:secretsmanager:…:secret:prod/db`."""
+    """Return whether a name is part of an Amazon resource name: `arn:aws:secretsmanager:…:secret:prod/db`."""
     return low[start - 1 : start + 7] == ":secret:" and "arn:" in low[max(0, start - 80) : start]
 
 
 def _name(text: str, start: int, word: str) -> str:
-    """Return the whole name that ends with a word; of `api key`, both words."""
+    """Return the whole name that ends with a word; for `api key`, both words."""
     begin = start
     while begin > 0 and start - begin < 60 and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
         begin -= 1
-    # The n of a line feed that is written out belongs to no name.
+    # The n of an escaped line feed is not part of the name.
     if begin < start and text[begin] in "nrt" and text[begin - 1 : begin] == "\\":
         begin += 1
     name = text[begin:start] + (rules().found[word] or text[start : start + len(word)])
@@ -189,9 +189,9 @@ def _value(text: str, begin: int, match: re.Match[str], named: Strength) -> Span
     if over_line or stands_in(text, start):
         return None
     if text.startswith(("?", "+"), start) and "${" in text[max(0, begin - 60) : begin]:
-        # What a shell says, or takes, in place of the variable.
+        # A message of a shell, or a default value, in place of the variable.
         return None
-    # `PASS: suite-1` is a result.
+    # `PASS: suite-1` is a test result.
     if named is Strength.MIXED and text[begin].isupper() and separator == ":" and text[begin - 1 : begin] != "_":
         return None
     return bare(text, start, separator, named, at_line=named is not Strength.WEAK and _at_line(text, begin))
@@ -201,17 +201,17 @@ def read_quoted(text: str, quote: re.Match[str], named: Strength) -> Span | None
     start = quote.end()
     end = _closing(text, start, quote[0])
     if end < 0:
-        # Cut off: what is left of the line is the secret.
+        # The text is cut off, so the rest of the line is the secret.
         line = _REST.match(text, start)
         end = line.end() if line else start
         if not any(map(str.isalnum, text[start : min(end, start + _LONGEST)])):
-            # The quote was the end of another text: `ask("Password: ")`.
+            # The quote closes another text: `ask("Password: ")`.
             return None
     return (start, end) if is_secret(text[start:end], named) else None
 
 
 def _closing(text: str, start: int, quote: str) -> int:
-    """Return where the closing quote begins. Within JSON within JSON, quotes and backslashes have backslashes before them."""
+    """Return the position of the closing quote. In JSON nested in JSON, quotes and backslashes are escaped repeatedly."""
     if quote[0] in "%&" or (len(quote) == 3 and "\\" not in quote):
         return text.find(quote, start, start + _LONGEST)
     level = len(quote) - 1
@@ -243,12 +243,12 @@ def bare(text: str, start: int, separator: str, named: Strength, *, at_line: boo
 
 
 def stands_in(text: str, start: int) -> bool:
-    """Return whether what begins here stands in for a value, or is no value but a structure."""
+    """Return whether the value at `start` is a placeholder, or a structure rather than a value."""
     return _STAND_IN.match(text, start) is not None
 
 
 def _is_code(text: str, start: int, value: str) -> bool:
-    """Return whether a value without quotes is a variable or a call: `password=user.password`, `token: Token`."""
+    """Return whether an unquoted value is a variable or a call: `password=user.password`, `token: Token`."""
     if _VAULT.fullmatch(value) is not None:
         return False
     code = _CODE.match(text, start)
@@ -258,7 +258,7 @@ def _is_code(text: str, start: int, value: str) -> bool:
 
 
 def _weighty(text: str, value: str, end: int, separator: str) -> bool:
-    """Return whether a value without quotes is one: after a colon, words of a sentence are not."""
+    """Return whether an unquoted value counts as a value: after a colon, words of a sentence do not."""
     if value.isdigit():
         return len(value) > 3
     if separator in ("=", ":=", "=>"):
@@ -276,7 +276,7 @@ def _weighty(text: str, value: str, end: int, separator: str) -> bool:
 
 
 def _at_line(text: str, start: int) -> bool:
-    """Return whether a name stands at the beginning of a line, but for `export`."""
+    """Return whether a name is at the beginning of a line, except for `export`."""
     before = _LINE_END.split(text[max(0, start - 80) : start])
     return (len(before) > 1 or start <= 80) and _LINE_BEGIN.fullmatch(before[-1]) is not None
 

@@ -1,12 +1,11 @@
-"""Where in a text the secrets are. Pure.
+"""Finds the secrets in a text. Pure.
 
-Each rule gives places in the text; `cut` puts them together, so that secrets which overlap are one. Columns of a table and
-entries of a manifest are known by a line far above them: each line is read once, and cut only if the table has as many columns
-there as its first line.
+Each rule yields spans of the text; `cut` merges overlapping ones. Table columns and manifest entries are recognised by a
+header line far above them: each line is read once, and redacted only if it has as many columns as the header.
 
-The law: the time is that of reading the text once, whatever is in it. A text is searched in windows of bounded size that
-overlap by more than a secret is long, and no rule looks out of its window; only private keys, which go over many lines, are
-looked for in the whole, by what they begin and end with. Between two windows other threads get their turn.
+Invariant: the time is linear in the length of the text, whatever its content. A text is searched in overlapping windows of
+bounded size, and the overlap is longer than any secret. No rule looks beyond its window, except that multi-line private keys
+are searched in the whole text by their first and last lines. Other threads may run between two windows.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ _LINE = re.compile(r"(?:\n|\\n)?((?:(?!\\n)[^\n]){1,4096})")
 _SIGNS = (",", ";", "\t", "\\t", "|")
 _ENTRY = re.compile(r"(?:[ \t]{0,40})[\w.-]{1,100}:[ \t]{1,8}[\"']?([^\s\"'|>{}\[\]][^\n\"'\\]{2,4000})")
 _RULE = re.compile(r"[-+=|:\s]{3,4096}")
-"""A line between the names and the rows."""
+"""A line between the header and the rows."""
 _QUOTED = re.compile(r"""(?:^|": ")(?:\\{0,8}"[\w .-]{1,60}\\{0,8}"(?:[,;\t]|\\t|\r?$)){2,100}$""")
 _NAME = re.compile(r"[\w .-]{1,60}")
 
 
 def in_columns(text: str) -> Iterator[Span]:
-    """Return the fields of tables with signs between the columns, whose first line says that they are secret."""
+    """Yield the fields in secret columns of tables, whose header line names the columns."""
     if "\n" not in text and "\\n" not in text:
         return
     columns: list[tuple[int, Strength]] = []
@@ -68,23 +67,23 @@ def _cells(cells: list[str], sign: str, columns: list[tuple[int, Strength]], pla
 
 
 def _header(line: str) -> tuple[str, int, list[tuple[int, Strength]]]:
-    """Return the sign between the columns of a line, how many there are, and which of them hold secrets."""
+    """Return the column separator of a header line, the number of columns, and those that hold secrets."""
     is_quoted = '"' in line and _QUOTED.search(line) is not None
     for sign in _SIGNS:
         cells = line.split(sign)
-        # The first line may stand behind the quote that begins the text.
+        # The header may follow the quote that begins the text.
         first = (cells[0].rstrip("\"'\\") if is_quoted else cells[0]).rpartition('"')[2]
         names = [cell.strip(" \t\"'\\\r") for cell in (first, *cells[1:])]
         if len(cells) > 1 and all(_NAME.fullmatch(name) is not None for name in names if name or sign != "|"):
             named = [(place, strength(name)) for place, name in enumerate(names)]
-            # Names between quotes may also be those of a list in a program.
+            # Quoted names may also be a list in source code.
             columns = [(place, Strength.MIXED if is_quoted else said) for place, said in named if said >= Strength.STRONG]
             return sign, len(cells), columns
     return "", 0, []
 
 
 def in_manifests(text: str) -> Iterator[Span]:
-    """Return the entries of manifests of Kubernetes of the kind Secret, in YAML."""
+    """Yield the entries of Kubernetes manifests of kind Secret, in YAML."""
     if "Secret" not in text or "ind:" not in text:
         return
     is_secret_kind = False
@@ -107,17 +106,17 @@ def in_manifests(text: str) -> Iterator[Span]:
 
 
 WINDOW = 16_384
-"""Characters that are searched at once."""
+"""Characters searched at once."""
 OVERLAP = 4_096
-"""Characters that two windows have in common; nothing but a key is longer."""
+"""Characters shared by two adjacent windows; only private keys are longer."""
 
 
 _UNSEEN = re.compile(r"(?:[\x1b\x9b]|\\{1,4}(?:u001b|x1b|033|e))\[[0-9;:?]{0,20}[A-Za-z]")
-"""Escapes of a terminal, plain or written out."""
+"""Terminal escape sequences, raw or escaped."""
 
 
 def cut(text: str, found: Iterable[Span]) -> str:
-    """Return `text` with the mark in place of what was found."""
+    """Return `text` with the found spans replaced by the mark."""
     parts: list[str] = []
     done = 0
     for start, end in _merge(found):
@@ -140,7 +139,7 @@ def _merge(found: Iterable[Span]) -> Iterator[Span]:
 
 
 def spans(text: str) -> list[Span]:
-    """Return where the secrets are; the places may overlap."""
+    """Return the spans of secrets; they may overlap."""
     found = _spans(text)
     if _UNSEEN.search(text) is not None:
         plain, places = _without_escapes(text)
@@ -149,7 +148,7 @@ def spans(text: str) -> list[Span]:
 
 
 def _without_escapes(text: str) -> tuple[str, Callable[[int], int]]:
-    """Return a text as a terminal shows it, and what says where a place of it is in the text."""
+    """Return a text without terminal escapes, and a function that maps its positions back to the original text."""
     parts: list[str] = []
     starts: list[int] = []
     hidden: list[int] = []
@@ -171,7 +170,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def windows(text: str) -> Iterator[tuple[int, str]]:
-    """Return the windows of a text, each with where it begins."""
+    """Yield the windows of a text, each with its start position."""
     for begin in range(0, max(1, len(text) - OVERLAP), WINDOW - OVERLAP):
         yield begin, text[begin : begin + WINDOW]
 
@@ -207,7 +206,7 @@ def _find_shaped(text: str, low: str) -> Iterator[Span]:
 
 
 def _is_meant(rule: Rule, match: re.Match[str], value: str) -> bool:
-    """Return whether what a pattern has found is secret, as its rule asks."""
+    """Return whether a match of a pattern is a secret by the other conditions of its rule."""
     if rule.judge == "named":
         return is_secret(value, strength(match[(match.lastindex or 0) - 1]))
     if rule.judge == "varied":
@@ -230,7 +229,7 @@ _LONGEST_ESCAPE = 26
 
 
 def _is_joined(text: str, start: int, id: str) -> bool:
-    """Return whether what begins here is the middle of a word. The end of an escape before it, `\\n` or `%3D`, is none."""
+    """Return whether `start` is in the middle of a word. The end of an escape before it, `\\n` or `%3D`, does not count."""
     before = text[start - 1 : start]
     if before in ("_", "-"):
         return id in rules().often_words

@@ -1,17 +1,17 @@
-"""Decide which texts may hold a secret, so that only those are searched. Pure.
+"""Prefilter: decides quickly which texts may contain a secret, so that only those are searched. Pure.
 
-The law: a text that is passed over holds nothing that the search would find; one that is not may hold none. What is found
-never depends on the engine, only how many texts are searched for nothing.
+Invariant: a text that the prefilter skips contains nothing that the search would find; a text that it keeps may contain no
+secret. The engine never affects what is found, only how many texts are searched in vain.
 
 The engine is RE2 (extra `redaction`): one automaton over all texts of a batch, linear in time whatever the text and the
-patterns, and run without holding the interpreter, so that other threads go on. Measured over 512 steps of 370 bytes, each:
+patterns, and run without the GIL, so that other threads continue. Measured over 512 steps of 370 bytes, each:
 
     google-re2 2.2 µs (1.1 with random hex)     hyperscan 2.4     ahocorasick-rs 3.4, and 5 hits each to look at
     stdlib `re` with the same pattern 300       stdlib `in` for each word 10
 
-All three have wheels for CPython 3.11 to 3.13 on Linux (x86_64, aarch64), macOS and Windows; RE2 alone reads the patterns of
-the rules as they are. Without it, words are looked for one by one with `in`: linear as well, but a step with a word such as
-`pass` or `token` in it is searched whether or not a value follows.
+All three have wheels for CPython 3.11 to 3.13 on Linux (x86_64, aarch64), macOS and Windows; only RE2 accepts the patterns of
+the rules unchanged. Without it, words are searched one by one with `in`: also linear, but a step that contains a word such as
+`pass` or `token` is searched whether or not a value follows.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from harnesses.redaction.secret_rules import Rule, rules
 from harnesses.redaction.secret_values import SAID, STAGES
 
 _WINDOW = 1 << 20
-"""Bytes that one call of the engine looks at: 3 ms."""
+"""Bytes per call of the engine: 3 ms."""
 _LONGEST = 1 << 10
-"""Bytes that what is looked for has at most: windows overlap so far."""
+"""Longest match in bytes: the overlap of two windows."""
 
 
 def may_hold_secret(text: str) -> bool:
-    """Return whether `text` is worth searching: false only if there is certainly no secret in it."""
+    """Return False only if there is certainly no secret in `text`."""
     engine = _engine()
     if engine is None:
         low = text.lower()
@@ -43,7 +43,7 @@ def may_hold_secret(text: str) -> bool:
 
 
 def suspects(texts: Sequence[str]) -> Iterator[int]:
-    """Return which of some texts may hold a secret, by their places."""
+    """Yield the indices of the texts that may contain a secret."""
     engine = _engine()
     if engine is None:
         yield from (place for place, text in enumerate(texts) if may_hold_secret(text))
@@ -61,7 +61,7 @@ def suspects(texts: Sequence[str]) -> Iterator[int]:
 
 
 def _first(engine: Any, text: bytes, place: int) -> int:
-    """Return where the first thing that may be a secret begins, from a place on; -1 if there is none."""
+    """Return the position of the first possible secret at or after `place`; -1 if there is none."""
     size = len(text)
     while place < size:
         found = engine.search(text, place, min(size, place + _WINDOW + _LONGEST))
@@ -78,18 +78,18 @@ _SIGN = (
     r"]|\\+uff1[ad]|!=|%3[ad]|-\s)"
     rf"|{_OPEN}+\s*(?:\}}|value|type)|{_OPEN}*(?:\x1b|\\+u001b)\["
 )
-"""Between a name and its value, annotations included."""
+"""The separator between a name and its value, including type annotations."""
 _BEFORE = rf"(?:\s|\\[nrt])*[bfru[]*{_OPEN}*"
 _FOREIGN = "\u0080-\U0010ffff"
 _VALUE = rf"[0-9.]*[a-z_+/=~%:&?{_FOREIGN}-][a-z0-9+/=_.~%:&?!@#$^*{_FOREIGN}-]"
-"""No number: `tokens` and `max_tokens` are no suspects."""
+"""A value that is not a number, so that `tokens` and `max_tokens` are not matched."""
 _MIXED = rf"""[^\s"'`,;|<>(){{}}\[\]\\]*[a-z{_FOREIGN}]"""
-"""With a letter in it."""
+"""A value that contains a letter."""
 _SAID = rf"{_OPEN}*\s+(?:{SAID})[\s:]+{_BEFORE}{_VALUE}{{6}}"
-"""In a sentence: "the token is …"."""
+"""A value in a sentence: "the token is …"."""
 _BESIDE = rf"{_OPEN}*\s+{_BEFORE}{_VALUE}{{16}}"
 _ALONE = ("PRIVATE KEY", "Private-Lines", r"""kind["'\\]*\s*:\s*["'\\]*Secret""")
-"""Of private keys, and of manifests."""
+"""Markers of private keys and manifests."""
 
 
 def _unsaid(kind: tuple[Rule, ...]) -> set[str]:
@@ -98,7 +98,7 @@ def _unsaid(kind: tuple[Rule, ...]) -> set[str]:
 
 @cache
 def suspect() -> str:
-    """Return a pattern that is found in every text that may hold a secret, in the syntax that RE2 and `re` share."""
+    """Return a pattern that matches in every text that may contain a secret, in the syntax shared by RE2 and `re`."""
     names = rules().names
     parts = {f"{word}[a-z0-9_./+=~-]{{8}}" for word in _unsaid(rules().issued.rules)} | _unsaid(rules().shapes.rules)
     ends = ("token", "key", "pass", "phrase")
@@ -131,13 +131,13 @@ def suspect() -> str:
 
 
 def coarse_suspect() -> str:
-    """Return a pattern that also is, and finds more texts, for an engine that has room only for a small automaton."""
+    """Return a coarser pattern, with more false positives, for an engine with room only for a small automaton."""
     return f"(?i:{'|'.join(map(re.escape, _words()))})|" + "|".join(rest.pattern for rest in _rest())
 
 
 @cache
 def _words() -> tuple[str, ...]:
-    """Return words in small letters, one of which is in every text that may hold a secret but for `_rest`."""
+    """Return lower-case words, one of which is in every text that may contain a secret, except those matched by `_rest`."""
     of_rules = (word for rule in (*rules().issued.rules, *rules().shapes.rules) for word in rule.words if len(word) > 1)
     of_names = (word for kind in ("passwords", "headers") for word in rules().names[kind])
     found = dict.fromkeys((*of_rules, *of_names, *rules().found, "private key", "private-lines", "kind"))
@@ -146,7 +146,7 @@ def _words() -> tuple[str, ...]:
 
 @cache
 def _rest() -> tuple[re.Pattern[str], ...]:
-    """Return patterns for what no word of more than one letter stands for."""
+    """Return patterns for secrets that contain no word of more than one letter."""
     without = (rule for rule in rules().issued.rules if all(len(word) == 1 for word in rule.words))
     return tuple(re.compile(rule.suspect) for rule in without if rule.suspect)
 

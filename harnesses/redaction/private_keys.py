@@ -1,6 +1,6 @@
-"""Private keys, which go over several lines, or over several `\\n` in JSON. Pure.
+"""Finds private keys, which span several lines, or several `\\n` in JSON. Pure.
 
-The law: what is between the first and the last line goes; of a key that is cut off, what looks like one.
+Invariant: everything between the first and the last line is redacted; of a truncated key, the part that looks like one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _TORN = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=])*")
 _LINES = re.compile(r"(?:(?!\n|\\n).){0,4096}(?:\n|\\n)")
 _BODY = re.compile(r"[\s>+|\"'-]{0,80}[A-Za-z0-9+/]{1,80}={0,2}\s{0,4}(?:\\r)?(?:\n|\\n)")
 _LONGEST = 1 << 14
-"""Characters of a key that has lost its beginning."""
+"""Longest key without its beginning, in characters."""
 
 
 def begins_key(line: str) -> bool:
-    """Return whether a private key begins in a line and does not end in it."""
+    """Return whether a private key begins in a line without ending in it."""
     if line.startswith("Private-Lines:"):
         return True
     return "PRIVATE KEY" in line and _BEGIN.search(line) is not None and _END.search(line) is None
@@ -37,7 +37,7 @@ def ends_key(line: str) -> bool:
 
 
 def key_line(line: str) -> bool:
-    """Return whether a line can be one of a private key."""
+    """Return whether a line may belong to a private key."""
     return _KEY_LINE.fullmatch(line) is not None
 
 
@@ -53,7 +53,7 @@ def private_keys(text: str) -> Iterator[Span]:
             place = torn.end() if torn else begin.end()
             if text[begin.end() : place].replace("\\n", "").strip():
                 yield begin.end(), place
-            # Without any end there is nothing to look for twice.
+            # Without a last line there is no second kind to search for.
             yield from _torn_keys(text, place)
             return
         place = end.end()
@@ -63,7 +63,7 @@ def private_keys(text: str) -> Iterator[Span]:
 
 
 def _without_beginning(text: str) -> Iterator[Span]:
-    """Return what of a key stands before its last line, if it is cut off at the beginning."""
+    """Yield the parts of truncated keys before their last line."""
     end = _END.search(text) if "PRIVATE KEY" in text else None
     if end is None or _BEGIN.search(text, 0, end.start()) is not None:
         return
@@ -84,5 +84,5 @@ def _torn_keys(text: str, place: int) -> Iterator[Span]:
 
 
 def _blank(text: str) -> int:
-    """Return how many line feeds, plain or written `\\n` (or, read backwards, `n\\`), a text begins with."""
+    """Return how many line feeds a text begins with, plain or written as `\\n` (`n\\` when read backwards)."""
     return 2 if text[:2] in ("\\n", "n\\") else int(text[:1] == "\n")

@@ -1,15 +1,15 @@
-"""Secrets taken out of text and of plain data, before they are written or shown. Pure.
+"""Removes secrets from text and plain data before they are written or shown. Pure.
 
-The law: what is taken out leaves `[REDACTED]` and nothing else: no part, no length, no place. Numbers, dates and everything
-that is not text stay. What was redacted once is not changed again, and the time is that of reading the text once.
+Invariant: a secret is replaced by `[REDACTED]` and leaves no other trace: no part, length or position. Numbers, dates and
+everything else that is not text stay unchanged. Redaction is idempotent, and its time is linear in the length of the text.
 
     redact(value)           a value of the same shape; the very same object if there is no secret in it
     redact_text(text)       the text without the secrets in it
-    may_hold_secret(text)   no if there is certainly none: spares the search
+    may_hold_secret(text)   False if there is certainly none: saves the search
     suspects(texts)         the same for many texts in one pass
-    LineRedactor()          lines that come one by one, with keys that go over several of them
+    LineRedactor()          for lines that arrive one by one, including keys that span several lines
 
-A secret is known by the name beside it (`secret_values`) or by its own look or by what stands around it (`secret_rules`).
+A secret is recognised by the name beside it (`secret_values`), by its own form, or by its context (`secret_rules`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _INSIDE = (
     ("op", ("auth",), ("args",)),
     ("action", ("auth",), ("params",)),
 )
-"""What is secret beside another entry: in manifests of Kubernetes, in JSON Web Keys, in messages to exchanges."""
+"""Secrets identified by a sibling entry: in Kubernetes manifests, JSON Web Keys, messages to exchanges."""
 _DEEPEST = 200
-"""Levels that are looked at; what is deeper is taken out whole."""
+"""Most levels that are searched; deeper values are redacted whole."""
 
 
 def redact_text(text: str) -> str:
@@ -43,7 +43,7 @@ def redact_text(text: str) -> str:
     if not may_hold_secret(text):
         return text
     for _ in range(_ROUNDS):
-        # What is left of a text may look another way than it did in the whole of it.
+        # Removing one secret may reveal another in the rest of the text.
         found = spans(text)
         if not found:
             break
@@ -52,24 +52,24 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: T) -> T:
-    """Return `value` with every secret in it replaced, in a copy; the same object if there is none.
+    """Return a copy of `value` with every secret in it replaced; the same object if there is none.
 
-    Looks into dicts, lists, tuples and the fields of records (attrs, dataclasses), and at the names of all of these.
+    Searches dicts, lists, tuples and the fields of records (attrs, dataclasses), and uses the keys and field names.
     """
     return cast(T, _redact(value, "", 0))
 
 
 class LineRedactor:
-    """Lines that come one by one. What is between the first and the last line of a private key is taken out."""
+    """Redacts lines that arrive one by one, including private keys that span several lines."""
 
     __slots__ = ("is_inside",)
 
     def __init__(self, *, is_inside: bool = False) -> None:
         self.is_inside = is_inside
-        """Whether the next line may be one of a key."""
+        """Whether the next line may belong to a private key."""
 
     def line(self, text: str) -> str:
-        """Return a line without the secrets in it."""
+        """Return a line with its secrets replaced."""
         if self.is_inside:
             if ends_key(text):
                 self.is_inside = False
@@ -130,7 +130,7 @@ def _name_of(key: object, inside: str) -> str:
 
 
 def _describe_pair(value: Mapping[Any, Any]) -> str:
-    """Return what a pair of a name and a value is about: `{"name": "DB_PASSWORD", "value": …}`."""
+    """Return the name in a name-value pair: `{"name": "DB_PASSWORD", "value": …}`."""
     told: Any = value.get("name", value.get("key")) if "value" in value else ""
     return told if isinstance(told, str) else ""
 
@@ -153,7 +153,7 @@ def _items(value: Sequence[Any], name: str, depth: int) -> Sequence[Any]:
 
 
 def _words(value: Sequence[Any]) -> Sequence[Any]:
-    """Return the words of a command without what only the whole of it tells: `["curl", "-u", "ann:…"]`."""
+    """Return the words of a command with secrets removed that only their combination reveals: `["curl", "-u", "ann:…"]`."""
     if not all(item.__class__ is str for item in value) or not any(item.startswith("-") for item in value):
         return value
     command = " ".join(value)
@@ -169,7 +169,7 @@ def _words(value: Sequence[Any]) -> Sequence[Any]:
 
 
 def _before(value: Sequence[Any], place: int) -> str:
-    """Return what the item before says of this one: an option of a command, the name of a header."""
+    """Return the name that the previous item gives to this one: a command-line option, a header name."""
     before = value[place - 1] if place else None
     if not isinstance(before, str) or len(before) > 80:
         return ""

@@ -1,8 +1,8 @@
-"""The rules about secrets, read from `secret_rules.toml` when they are first needed. The only state is what was read.
+"""The rules for recognising secrets, loaded from `secret_rules.toml` on first use. No other state.
 
-names       what says that a value beside it is secret
-issued      values known by their own look: a beginning that the issuer chose, and what follows
-shapes      values known by what stands around them: commands, files, headers, addresses
+names       names whose values are secret
+issued      values with a known format: a prefix chosen by the issuer, and what follows
+shapes      values known by their context: commands, files, headers, addresses
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from attrs import frozen
 
 @frozen
 class Rule:
-    """A pattern, and what is asked of what it finds."""
+    """A pattern, with further conditions on its matches."""
 
     id: str
     words: Sequence[str]
-    """In small letters: one of them is in every text in which there is something to find."""
+    """Lower-case words, one of which is in every text that the pattern matches."""
     pattern: str
     entropy: float = 0.0
-    """Bits a character that the secret has at least."""
+    """Least entropy of the secret, in bits per character."""
     judge: str = "any"
     low: bool = False
-    """Whether the pattern is for the text in small letters."""
+    """Whether the pattern applies to the lower-cased text."""
     suspect: str | None = None
-    """Matches in every text that holds one, in the syntax that RE2 and Python share; nothing if another rule's does."""
+    """A prefilter pattern that matches in every text with such a secret, in the syntax shared by RE2 and Python; None if
+    another rule's covers it."""
 
     @property
     def finder(self) -> re.Pattern[str]:
-        """The pattern, compiled when it is first needed."""
+        """The pattern, compiled on first use."""
         return _compile(self.pattern)
 
     def is_varied(self, value: str) -> bool:
-        """Return whether a value has as many different characters as a secret of this kind."""
+        """Return whether a value has as many different characters as a secret of this kind must have."""
         if not self.entropy:
             return True
         shares = [value.count(char) / len(value) for char in set(value)]
@@ -49,7 +50,7 @@ class Rule:
 
 
 class Group:
-    """Rules, and which of them are worth trying on a text."""
+    """A set of rules, with an index of those worth trying on a text."""
 
     __slots__ = ("_by_word", "rules")
 
@@ -61,32 +62,32 @@ class Group:
                 self._by_word.setdefault(word, []).append(place)
 
     def worth_trying(self, low: str) -> list[Rule]:
-        """Return the rules of which a word is in a text in small letters."""
+        """Return the rules that have a word in the given lower-case text."""
         tried = {place for word, places in self._by_word.items() if word in low for place in places}
         return [self.rules[place] for place in sorted(tried)]
 
 
 @frozen
 class Rules:
-    """All that is known of secrets."""
+    """All rules."""
 
     names: dict[str, frozenset[str]]
-    """Without the signs that may join their words."""
+    """Names by strength, without the separators between their words."""
     joined: frozenset[str]
-    """Names of several words, as they may be written."""
+    """Names of several words, with all separators."""
     found: dict[str, str]
-    """What names are found by in text, in small letters; for letters that are written out (`\\u00f1`), what they stand for."""
+    """Lower-case spellings by which names are found in text; escaped letters (`\\u00f1`) map to what they stand for."""
     issued: Group
     shapes: Group
     anywhere: frozenset[str]
-    """Ids of issued values that may stand behind a letter."""
+    """Ids of issued values that may follow a letter."""
     often_words: frozenset[str]
-    """Ids of issued values whose beginning is the end of many a name."""
+    """Ids of issued values whose prefix is also a common end of a name."""
 
 
 @cache
 def rules() -> Rules:
-    """Return the rules."""
+    """Return all rules, loaded once."""
     data: dict[str, Any] = tomllib.loads(files("harnesses.redaction").joinpath("secret_rules.toml").read_text("utf-8"))
     words = {kind: text.lower().split() for kind, text in data["names"].items()}
     found = words.pop("found")

@@ -1,16 +1,16 @@
-"""Names that say that what they name is secret, and values that stand for a secret, or look like one. Pure.
+"""Classifies names by whether their values are secret, and values by whether they are placeholders or look random. Pure.
 
-    PASSWORD  whatever it names is secret, numbers included
-    STRONG    whatever text it names is secret, be it short: client_secret, api_key, access_token
-    HEADER    secret if it looks like what such a header carries: authorization, cookie
+    PASSWORD  any value is secret, numbers included
+    STRONG    any text is secret, however short: client_secret, api_key, access_token
+    HEADER    secret if it looks like the value of such a header: authorization, cookie
     DIGITS    secret if it has four to eight digits: pin, otp
-    MIXED     secret if letters and digits are mixed in it: pass
+    MIXED     secret if it mixes letters and digits: pass
     WEAK      secret if it looks random: token, auth, stripe_key, session, signature
     NONE      everything else
 
-The laws: it is the end of a name that counts (`secret_santa`, `tokens`, `password_policy` and `public_key` name no secret);
-whoever reads a placeholder learns nothing, so it stays; a value is random only if letters and digits are mixed in it as no
-word, date, path or version has them.
+Invariants: the end of a name decides (`secret_santa`, `tokens`, `password_policy` and `public_key` name no secret). A
+placeholder reveals nothing, so it stays. A value is random only if it mixes letters and digits as no word, date, path or
+version does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harnesses.redaction.secret_rules import rules
 
 
 class Strength(IntEnum):
-    """How much a name says."""
+    """How strongly a name indicates that its value is secret."""
 
     NONE = 0
     WEAK = 1
@@ -38,21 +38,21 @@ class Strength(IntEnum):
 BESIDE_SECRETS = frozenset(
     ("user", "username", "login", "name", "type", "id", "url", "host", "region", "path", "file", "filename", "title", "status")
 )
-"""Among secrets these are not secret: a user's name beside the password."""
+"""Names that are not secret among secrets, such as the user name beside a password."""
 STAGES = (
     "prod|production|dev|development|stage|staging|test|testing|live|old|new|current|previous|backup|db|admin|root|ro|rw|main"
     "|base64|b64|plain|hex|raw|string|value|temp|tmp"
 )
-"""What may stand behind a name with a sign between: `DB_PASSWORD_PROD`."""
+"""Suffixes that may follow a name after a separator: `DB_PASSWORD_PROD`."""
 SAID = "is|was|lautet|ist|est|es|è|é|jest|это|是"
-"""What may stand between a name and its value in a sentence."""
+"""Verbs between a name and its value in a sentence, in several languages."""
 _STAGE = re.compile(rf"[_.-](?:{STAGES})$", re.IGNORECASE)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
 
 
 @lru_cache(4096)
 def strength(name: str) -> Strength:
-    """Return how much a name says, however its words are joined."""
+    """Return the strength of a name, however its words are joined."""
     name = _STAGE.sub("", name)
     words = _WORD.findall(name)
     last = words[-1].lower() if words else ""
@@ -86,9 +86,9 @@ def _names() -> dict[str, tuple[str, ...]]:
 
 
 Span: TypeAlias = tuple[int, int]
-"""A place in a text: where a secret begins, and where it has ended."""
+"""Start and end position of a secret in a text."""
 MARK = "[REDACTED]"
-"""What is read in place of a secret. It says nothing of it, not even how long it was."""
+"""The replacement of a secret. It reveals nothing about it, not even its length."""
 
 _PLACEHOLDER = re.compile(
     r"""\$\{[^}]*\}+ | \$\([^)]*\) | \$[A-Z_][A-Z0-9_]* | \$\d | %[A-Za-z_]+% | %\(\w+\)s | %s | \{\{.*\}\} | \{[\w.\[\]!]*\}
@@ -105,7 +105,7 @@ _SAID_OF_SECRETS = (
     "wymagane обязательно 必填 必須 无"
 )
 _NOTHING = frozenset(_SAID_OF_SECRETS.split())
-"""Words that say something of a secret, and are none."""
+"""Words that describe a secret and are none themselves."""
 _PROSE = re.compile(
     r"\b(?:must|required|invalid|should|cannot|can't|missing|incorrect|mismatch|please|forgot(?:ten)?|too short|too long"
     r"|do(?:es)? not|has been|is not|at least|was not|not found|used to|in order to)\b",
@@ -116,13 +116,13 @@ _PIECES = re.compile(r"[A-Za-z0-9]{10,}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}|(?:[\w.-]*/)+[\w-]+\.\w{1,5}")
 _TURN = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
 _LONGEST_DRAWN = 256
-"""Characters after which what has not looked drawn will not."""
+"""Characters after which a value that has not looked random never will."""
 _ENOUGH_TURNS = 3
-"""Between letters and digits: `release2024build7` has three, and is no shorter than the shortest of tokens."""
+"""Changes between letters and digits: `release2024build7` has three, and is as long as the shortest tokens."""
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value only stands where a secret would."""
+    """Return whether a value is only a placeholder for a secret."""
     text = value.strip()
     return not text or text.lower() in _NOTHING or MARK in text or _PLACEHOLDER.fullmatch(text) is not None
 
@@ -133,7 +133,7 @@ def is_prose(value: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Return whether a value looks as if it had been drawn: of 16 characters or more, letters and digits mixed."""
+    """Return whether a value looks randomly generated: 16 or more characters, letters and digits mixed."""
     value = value[:_LONGEST_DRAWN]
     if len(value) < 16 or _WHOLE.fullmatch(value) is None or _ADDRESS.fullmatch(value) is not None:
         return False
@@ -142,19 +142,19 @@ def looks_random(value: str) -> bool:
 
 
 def is_varied(value: str) -> bool:
-    """Return whether a word of a sentence is none: three kinds of signs in it, digits among them, and no name of a method."""
+    """Return whether a value in a sentence is not a word: three character classes, digits among them, not a method name."""
     if len(value) < 8 or not any(map(str.isdigit, value)) or _TECHNICAL.search(value) is not None or _is_file(value):
         return False
     return sum(kind.search(value) is not None for kind in _KINDS) > 1 or is_drawn(value)
 
 
 def is_drawn(value: str) -> bool:
-    """Return whether a value looks random even if nothing but its place says that it is one."""
+    """Return whether a value looks random even if only its position suggests that it is a secret."""
     return len(value) > 19 and sum(map(str.isdigit, value)) > 2 and looks_random(value)
 
 
 def is_secret(text: str, named: Strength) -> bool:
-    """Return whether a whole value is secret, given how much its name says."""
+    """Return whether a whole value is secret, given the strength of its name."""
     if named is Strength.NONE or is_placeholder(text):
         return False
     if named >= Strength.STRONG:
