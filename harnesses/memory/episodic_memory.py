@@ -1,9 +1,10 @@
-"""Episodic memory: what was done before, kept in a file of its own and found again by what it was about.
+"""`EpisodicMemory`: stores episodes of one project in a file and recalls them by content.
 
-The laws: only what a validator has approved is believed, and the caller cannot say that it is; a row that is not what was
-written is not read; what is retracted is never recalled, nor what is drawn from it; and nothing in a memory is obeyed.
+Invariants: only an episode approved by a validator is trusted, and the caller cannot set that itself. A row whose signature
+does not match is not read. A retracted episode is never recalled, nor is anything derived from it. Recalled text is data,
+never an instruction.
 
-Every call reads or writes a file: call them in a thread, as `recall_into` does. A recall takes a few milliseconds, writing an
+Every call reads or writes a file: run it in a thread, as `recall_into` does. A recall takes a few milliseconds, writing an
 episode about one.
 """
 
@@ -55,19 +56,19 @@ from harnesses.timing.clock import utc_now
 
 _FACTS_READ = 10_000
 _NAMES = 200
-"""Characters of the names that are recorded with a retrieval."""
+"""Most characters of the names recorded with a retrieval."""
 
 
 class EpisodicMemory:
-    """The memory of one project. A context manager; closing it is not needed for what was written to be there.
+    """The memory of one project. A context manager; written data is durable without closing it.
 
     Args:
-        path: the file; it is made if there is none, with its key beside it, both for their user alone. The default is
+        path: the file; created if missing, with its key beside it, both readable by their owner only. The default is
             `memory_path(project)`.
-        project: whose memory it is: a file of another is refused.
-        settings: how it behaves.
-        embedder: says what texts mean, for `Retrieval.FUSED`.
-        now: tells the time; by default the system's clock.
+        project: the project it belongs to; the file of another project is refused.
+        settings: limits and weights.
+        embedder: computes embeddings for `Retrieval.FUSED`.
+        now: returns the time; by default the system's clock.
 
     Raises:
         MemoryUnusable: the file or its key cannot be used.
@@ -83,7 +84,7 @@ class EpisodicMemory:
         now: Callable[[], datetime] | None = None,
     ) -> None:
         if not project.strip():
-            raise HarnessMisuse("memory: expected the name of a project, was empty; give one")
+            raise HarnessMisuse("memory: expected the name of a project, got none; give one")
         self.path = memory_path(project) if path is None else Path(path)
         self.project = project
         self.settings = settings or MemorySettings()
@@ -104,15 +105,15 @@ class EpisodicMemory:
         self.close()
 
     def close(self) -> None:
-        """Close the file; closing it twice does nothing."""
+        """Close the file. Idempotent."""
         self._file.close()
 
-    # writing
+    # Writing.
 
     def write(self, episode: Episode) -> Written | Skipped:
-        """Keep an episode, if the write policy has it; an episode that is there already is not written again.
+        """Store an episode if the write policy allows it; an existing one is not written again.
 
-        Whether it is trusted, and what it is worth, follows from its statuses.
+        Whether it is trusted, and its quality, follow from its statuses.
         """
         made = bounded(evolve(episode, quality=quality_of(episode.outcome, episode.validator_status)))
         problem, trusted = problem_of(made), is_approved(made)
@@ -150,15 +151,15 @@ class EpisodicMemory:
         return Written(id=made.id, trusted=kept.trusted, new=False)
 
     def learn(self, fact: Fact | str) -> str:
-        """Keep a fact, and return its id; one that is known already is not written again.
+        """Store a fact and return its id; an existing one is not written again.
 
         Raises:
-            HarnessMisuse: it says nothing, or what it is derived from is not known or was retracted.
+            HarnessMisuse: it is empty, or derived from something unknown or retracted.
         """
         given = Fact(learning=fact, created_at=self._now()) if isinstance(fact, str) else fact
         made = evolve(given, learning=plain_text(given.learning, MAX_FACT), kind=plain_text(given.kind, 40))
         if not made.learning:
-            raise HarnessMisuse("fact: expected something to learn, was empty; say it in a sentence")
+            raise HarnessMisuse("fact: expected something to learn, got an empty text; say it in a sentence")
         with self._file.writing() as db:
             for source in made.derived_from:
                 if not forgetting.is_known(db, source) or _is_retracted(db, source):
@@ -177,15 +178,15 @@ class EpisodicMemory:
         return made.id
 
     def retract(self, id: str, *, reason: str, by: str) -> Affected:
-        """Have an episode or a fact, and every fact derived from it, never recalled again; return who has used it.
+        """Retract an episode or fact, with every fact derived from it; return who has used it.
 
-        Retracting twice is retracting once: the first reason stays.
+        Idempotent: the first reason is kept.
 
         Raises:
-            HarnessMisuse: there is nothing of that id, or nobody says so.
+            HarnessMisuse: the id is unknown, or `by` is empty.
         """
         if not by.strip():
-            raise HarnessMisuse(f"retraction of {id!r:.200}: expected who says so, was empty; give `by`")
+            raise HarnessMisuse(f"retraction of {id!r:.200}: expected the name of who retracts it, got none; give `by`")
         with self._file.writing() as db:
             if not forgetting.is_known(db, id):
                 raise HarnessMisuse(
@@ -195,14 +196,14 @@ class EpisodicMemory:
             return forgetting.find_affected(db, id)
 
     def compact(self) -> int:
-        """Throw away what is not to be kept, whether it is due or not; return how many episodes that were."""
+        """Compact the memory now, whether it is due or not; return how many episodes were deleted."""
         with self._file.writing() as db:
             return forgetting.compact(db, self._rows, self.settings, us(self._now()))
 
-    # reading
+    # Reading.
 
     def recall(self, query: Query) -> Recall:
-        """Return the episodes that are relevant to a query, best first, and record that they were given."""
+        """Return the episodes that are relevant to a query, best first, and record the retrieval."""
         now = self._now()
         meaning, model = self._meaning(query.text), "" if self._embedder is None else self._embedder.name
         with self._file.reading() as db:
@@ -212,7 +213,7 @@ class EpisodicMemory:
         return Recall(id=self._record(query, found, now), episodes=tuple(found), text=text, at=now)
 
     def still(self, recall: Recall) -> Recall:
-        """Return what of a recall may still be told: without what was retracted since."""
+        """Return a recall without what has been retracted since."""
         with self._file.reading() as db:
             left = tuple(one for one in recall.episodes if not _is_retracted(db, one.episode.id))
         if len(left) == len(recall.episodes):
@@ -220,7 +221,7 @@ class EpisodicMemory:
         return evolve(recall, episodes=left, text=render(left, self.settings))
 
     def facts(self, search: str = "", *, limit: int = 20) -> tuple[Fact, ...]:
-        """Return the latest facts that hold a text, or all of its words; newest first."""
+        """Return the latest facts that contain a text, or all of its words; newest first."""
         wanted, needle = frozenset(all_words(search)), search.casefold().strip()
         found: list[Fact] = []
         with self._file.reading() as db:
@@ -238,18 +239,18 @@ class EpisodicMemory:
         return tuple(found)
 
     def affected_by(self, id: str) -> Affected:
-        """Return who has used an episode or a fact, and what came of it."""
+        """Return who has used an episode or a fact, and the resulting episodes and facts."""
         with self._file.reading() as db:
             return forgetting.find_affected(db, id)
 
     def diagnostics(self) -> Diagnostics:
-        """Return what is in the memory, and what is not in order."""
+        """Return statistics and problems of the memory."""
         return diagnose(self.path, project=self.project, settings=self.settings, now=self._now())
 
-    # inside
+    # Internal.
 
     def _record(self, query: Query, found: list[Recalled], now: datetime) -> int:
-        """Record a retrieval: who got what; and that each was of use once more."""
+        """Record a retrieval, with who received which episodes, and count their use."""
         names = [plain_text(name, _NAMES) for name in (query.harness, query.run_id, query.task_id)]
         lists = [json.dumps([plain_text(name, _NAMES) for name in items[:30]]) for items in (query.agents, query.stages)]
         with self._file.writing() as db:
@@ -268,11 +269,11 @@ class EpisodicMemory:
         return number or 0
 
     def _meaning(self, text: str) -> Sequence[float] | None:
-        """Return what a text means; None if that is not asked for, or nobody can say."""
+        """Return the embedding of a text; None if it is not configured or fails."""
         if self._embedder is None or self.settings.retrieval is not Retrieval.FUSED or not text.strip():
             return None
         try:
-            # Before any transaction: a model that is loaded takes seconds.
+            # Before any transaction: loading the model takes seconds.
             with self._embedding:
                 return self._embedder.embed([text[:MAX_CHARACTERS]])[0]
         except Exception:

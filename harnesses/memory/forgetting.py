@@ -1,8 +1,8 @@
-"""What a memory forgets: what is retracted, with whatever was drawn from it, and what it throws away when it is too large.
+"""Retraction and compaction: removes retracted episodes with everything derived from them, and limits the size of a memory.
 
-The law of a compaction: afterwards there are at most `keep_episodes` episodes, the `keep_recent` newest among them; the others
-are the best: by importance, quality and use. Of those that say the same the newest is kept. What is retracted or cannot be
-read is no episode: it neither counts nor takes a place. All of it is one transaction.
+Invariant of a compaction: afterwards there are at most `keep_episodes` episodes, the `keep_recent` newest among them; the
+others are the best by importance, quality and use. Of duplicates the newest is kept. Retracted and unreadable episodes do not
+count. All of it is one transaction.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from harnesses.memory.episodes import Episode, Fact, words_of
 from harnesses.memory.memory_model import Affected, MemorySettings, Use
 
 MOST_FACTS = 10_000
-"""That one retraction reaches."""
+"""Most facts reached by one retraction."""
 TEXT = "text:"
-"""Begins the id of a retraction that is of a text, under whatever id it is written."""
+"""Prefix of the id of a text's retraction, which applies to that text under any episode id."""
 MOST_USES = 10_000
-"""That are told of one episode, the latest."""
+"""Most uses reported of one episode, the latest ones."""
 
 
 def find_derived(db: sqlite3.Connection, id: str) -> list[str]:
-    """Return the ids of the facts that are drawn from something, at first hand or further."""
+    """Return the ids of the facts derived from an episode or fact, directly or indirectly."""
     found: dict[str, None] = {}
     waiting = [id]
     while waiting and len(found) < MOST_FACTS:
@@ -42,7 +42,7 @@ def find_derived(db: sqlite3.Connection, id: str) -> list[str]:
 
 
 def is_known(db: sqlite3.Connection, id: str) -> bool:
-    """Return whether there is, or was, something of that id."""
+    """Return whether this id exists, or existed."""
     asked = "SELECT 1 FROM {} WHERE id = ?"
     tables = ("episodes", "facts", "retractions")
     if any(db.execute(asked.format(table), (id,)).fetchone() for table in tables):
@@ -51,7 +51,7 @@ def is_known(db: sqlite3.Connection, id: str) -> bool:
 
 
 def retract(db: sqlite3.Connection, rows: Rows, id: str, reason: str, by: str, at_us: int) -> list[str]:
-    """Retract something and what is drawn from it; return what was not retracted before."""
+    """Retract an episode or fact and everything derived from it; return the ids that were not retracted before."""
     new: list[str] = []
     for each in (id, *find_derived(db, id)):
         row = rows.of_retraction(each, reason, by, at_us, "" if each == id else id)
@@ -63,18 +63,18 @@ def retract(db: sqlite3.Connection, rows: Rows, id: str, reason: str, by: str, a
 
 
 def says_what_was_retracted(db: sqlite3.Connection, episode: Episode) -> bool:
-    """Return whether an episode says word for word what one said that was retracted, also if that is not kept any more."""
+    """Return whether an episode has the same text as a retracted one, even if that was deleted."""
     return db.execute("SELECT 1 FROM retractions WHERE id = ?", (text_id(episode),)).fetchone() is not None
 
 
 def text_id(episode: Episode) -> str:
-    """Return the id of the retraction of a text: the same whatever the case, the spaces and the marks between its words."""
+    """Return the id of a text's retraction; it ignores case, spaces and punctuation."""
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", words_of(episode)).casefold())
     return TEXT + hashlib.sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()
 
 
 def _close_episode(db: sqlite3.Connection, rows: Rows, id: str, said: tuple[str, str, int]) -> None:
-    """Take an episode out of what is searched. Its row stays, signed as retracted."""
+    """Remove an episode from the search index. Its row stays, signed as retracted."""
     row = db.execute(f"SELECT {COLUMNS} FROM episodes WHERE id = ?", (id,)).fetchone()
     if row is None:
         return
@@ -105,7 +105,7 @@ def _close_fact(db: sqlite3.Connection, rows: Rows, id: str) -> None:
 
 
 def find_affected(db: sqlite3.Connection, id: str) -> Affected:
-    """Return who has used something, and what came of it."""
+    """Return who has used an episode or fact, and the resulting episodes and facts."""
     found = db.execute(
         "SELECT r.id, r.at_us, r.harness, r.run_id, r.task_id FROM retrieved JOIN retrievals r ON r.id = retrieval "
         "WHERE episode = ? ORDER BY r.id DESC LIMIT ?",
@@ -129,12 +129,12 @@ def find_affected(db: sqlite3.Connection, id: str) -> Affected:
 
 
 MOST_EMPTY = 10_000
-"""Retrievals that found nothing, which are kept for the hit rate."""
+"""Retrievals without a result that are kept for the hit rate."""
 
 
 @frozen
 class WeighedEpisode:
-    """An episode, as far as it counts for what is kept."""
+    """The fields of an episode that decide whether it is kept."""
 
     number: int
     id: str
@@ -144,7 +144,7 @@ class WeighedEpisode:
 
 
 def is_due(db: sqlite3.Connection, settings: MemorySettings) -> bool:
-    """Return whether there are more episodes than there may be."""
+    """Return whether there are more episodes than the settings allow."""
     if not settings.compaction:
         return False
     count: int = db.execute("SELECT count(*) FROM episodes WHERE retracted = 0").fetchone()[0]
@@ -152,7 +152,7 @@ def is_due(db: sqlite3.Connection, settings: MemorySettings) -> bool:
 
 
 def select_kept(episodes: list[WeighedEpisode], settings: MemorySettings) -> list[WeighedEpisode]:
-    """Return the episodes that are kept. Pure."""
+    """Return the episodes to keep. Pure."""
     newest = sorted(episodes, key=lambda one: (-one.created_us, -one.number))
     single = list({one.content: one for one in reversed(newest)}.values())
     single.sort(key=lambda one: (-one.created_us, -one.number))
@@ -162,7 +162,7 @@ def select_kept(episodes: list[WeighedEpisode], settings: MemorySettings) -> lis
 
 
 def compact(db: sqlite3.Connection, rows: Rows, settings: MemorySettings, at_us: int) -> int:
-    """Throw away what is not to be kept; return how many episodes that were."""
+    """Compact the memory; return how many episodes were deleted."""
     read = [rows.episode(row) for row in db.execute(f"SELECT {COLUMNS} FROM episodes")]
     contents: dict[int, str] = dict(db.execute("SELECT number, content FROM episodes"))
     uses: dict[str, int] = dict(db.execute("SELECT id, count FROM uses"))

@@ -1,7 +1,7 @@
-"""The file of a memory: opened, checked to be one, and written to in whole transactions.
+"""The SQLite file of a memory: opened, validated, and written in whole transactions.
 
-The law: whatever is wrong with the file is a `MemoryUnusable` that names it and says what to do; it never harms another file,
-and nothing in it is run: a file with triggers or views is none of ours.
+Invariant: any problem with the file raises a `MemoryUnusable` that names it and the remedy. Other files are never touched, and
+nothing in the file is executed: one with triggers or views is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harnesses.memory.episode_rows import key_path
 from harnesses.memory.memory_model import MemoryUnusable
 
 APPLICATION_ID = 0x48726D6D
-"""Says that a SQLite file is a memory."""
+"""SQLite application id of a memory."""
 VERSION = 1
 
 TABLES = (
@@ -50,7 +50,7 @@ _BUSY_S = 5.0
 
 
 class MemoryFile:
-    """An open file. Any thread may use it; they take turns."""
+    """An open memory file. Thread-safe; threads take turns."""
 
     def __init__(self, path: Path, project: str) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class MemoryFile:
             self._concealed = conceal_file(path), conceal_key(key_path(path))
 
     def close(self) -> None:
-        """Close the file; closing it twice does nothing."""
+        """Close the file. Idempotent."""
         with self._lock:
             if self._db is not None:
                 db, self._db = self._db, None
@@ -77,11 +77,11 @@ class MemoryFile:
                     one.reveal()
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Give the database for reading: one state of it, whoever writes meanwhile."""
+        """Yield the database for reading, as a consistent snapshot."""
         return self._transaction("BEGIN")
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Give the database for writing: all that is done in the block is done, or nothing of it."""
+        """Yield the database for writing, in one transaction."""
         return self._transaction("BEGIN IMMEDIATE")
 
     @contextmanager
@@ -120,15 +120,15 @@ def unusable(path: Path, error: Exception) -> MemoryUnusable:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Return a connection that changes nothing, to a file that is there."""
+    """Open an existing file read-only."""
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None)
 
 
 def check_schema(db: sqlite3.Connection, path: Path) -> None:
-    """Make sure that a file is a memory, and nothing more.
+    """Check that a file is a memory and contains nothing else.
 
     Raises:
-        MemoryUnusable: it is not.
+        MemoryUnusable: it is not a memory, or was changed.
     """
     db.execute("PRAGMA trusted_schema = OFF")
     found: dict[str, tuple[str, str]] = {
@@ -136,7 +136,7 @@ def check_schema(db: sqlite3.Connection, path: Path) -> None:
     }
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID or version != VERSION:
-        raise MemoryUnusable(f"{path} is no memory of version {VERSION}, or one of another; choose another file")
+        raise MemoryUnusable(f"{path} is not a memory of version {VERSION}; choose another file")
     strange = sorted(name for name, (kind, _) in found.items() if kind in ("trigger", "view"))
     changed = sorted(name for name, sql in zip(NAMES, TABLES, strict=True) if found.get(name, ("", ""))[1] != sql)
     if strange or changed:
@@ -146,7 +146,7 @@ def check_schema(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file for its user alone: what agents have learned may be nobody else's business."""
+    """Create the file, accessible by its owner only: what agents have learned may be confidential."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -154,7 +154,7 @@ def _create(path: Path) -> None:
 
 def _prepare(db: sqlite3.Connection, path: Path, project: str) -> None:
     db.execute("PRAGMA journal_mode = WAL")
-    # A memory that loses its last episode in a power cut has lost nothing that a run rests on.
+    # Losing the last episode in a power cut is acceptable, since no run depends on it.
     db.execute("PRAGMA synchronous = NORMAL")
     with _transaction(db, "BEGIN IMMEDIATE"):
         if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
@@ -169,5 +169,5 @@ def _prepare(db: sqlite3.Connection, path: Path, project: str) -> None:
     if found is None or found[0] != project:
         was = found[0] if found else "nothing"
         raise MemoryUnusable(
-            f"memory {path}: expected that of project {project!r}, was that of {was!r:.100}; choose another file"
+            f"memory {path}: expected that of project {project!r}, got that of {was!r:.100}; choose another file"
         )

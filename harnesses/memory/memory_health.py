@@ -1,7 +1,7 @@
-"""Where memories are, everything that is in one, and whether it is in order, for people and programs that look at it.
+"""Locates memories, lists their contents and diagnoses problems, for commands and reports.
 
-The law: to ask changes nothing, and makes no file. To `diagnose` never fails: a memory that is not there yet is in order, one
-that cannot be read is a problem like any other. A row that is not what was written is listed by its id and the reason.
+Invariant: reading changes nothing and creates no file. `diagnose` never fails: a memory that does not exist yet is healthy,
+and an unreadable one is a reported problem. A row with an invalid signature is listed by its id and the reason.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from harnesses.timing.clock import utc_now
 
 @frozen
 class Retraction:
-    """What is not to be believed any more."""
+    """The retraction of an episode or fact."""
 
     id: str
     reason: str
     by: str
     at: datetime
     because_of: str
-    """Id of what it was derived from, if that was retracted; empty otherwise."""
+    """Id of the retracted source it was derived from; empty if it was retracted directly."""
 
 
 @frozen(kw_only=True)
 class Contents:
-    """What is in a memory, oldest first."""
+    """The contents of a memory, oldest first."""
 
     path: Path
     project: str
@@ -45,7 +45,7 @@ class Contents:
     facts: tuple[Fact, ...]
     retractions: tuple[Retraction, ...]
     dropped: tuple[Dropped, ...]
-    """Rows that cannot be trusted, and so are not read."""
+    """Rows that were not read, because they cannot be trusted."""
 
     def retraction_of(self, id: str) -> Retraction | None:
         """Return the retraction of an episode or a fact; None if it was not retracted."""
@@ -53,14 +53,14 @@ class Contents:
 
 
 def read_contents(path: str | Path) -> Contents:
-    """Return everything that is in the memory at `path`.
+    """Return the contents of the memory at `path`.
 
     Raises:
         MemoryUnusable: there is no file, or it is not a memory.
     """
     place = Path(path)
     if not place.is_file():
-        raise MemoryUnusable(f"memory {place}: expected a file, there is none; correct the path or the project")
+        raise MemoryUnusable(f"memory {place}: expected a file, got none; correct the path or the project")
     try:
         with closing(connect_read_only(place)) as db:
             check_schema(db, place)
@@ -83,7 +83,7 @@ def read_contents(path: str | Path) -> Contents:
 
 
 def read_rows(db: sqlite3.Connection, rows: Rows) -> tuple[list[StoredEpisode], list[Fact], list[Dropped]]:
-    """Return episodes, facts, and what is not read of both."""
+    """Return episodes, facts, and the dropped rows of both."""
     episodes = [rows.episode(row) for row in db.execute(f"SELECT {COLUMNS} FROM episodes ORDER BY number")]
     facts = [rows.fact(row) for row in db.execute(f"SELECT {FACT_COLUMNS} FROM facts ORDER BY number")]
     return (
@@ -100,7 +100,7 @@ _SHOWN = 5
 
 @frozen
 class Problem:
-    """Something that is not in order with a memory."""
+    """A problem of a memory."""
 
     kind: str
     """unusable, signature_failure, invalid_signature, signing_key_drift, unreadable; duplicate, stale, oversized."""
@@ -109,37 +109,37 @@ class Problem:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is more than untidiness."""
+        """Whether it affects correctness, and not only tidiness."""
         return self.kind in _ERRORS
 
 
 @frozen(kw_only=True)
 class Diagnostics:
-    """What is in a memory, and what is not in order."""
+    """Statistics and problems of a memory."""
 
     path: Path
     exists: bool = False
     episodes: int = 0
-    """That are read: neither retracted nor dropped."""
+    """Readable episodes: neither retracted nor dropped."""
     trusted: int = 0
     retracted: int = 0
     dropped: int = 0
     facts: int = 0
     retrievals: int = 0
     hits: int = 0
-    """Retrievals that found something."""
+    """Retrievals with a result."""
     compactions: int = 0
     bytes: int = 0
     problems: tuple[Problem, ...] = ()
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of the retrievals that found something; None if there was none."""
+        """Share of retrievals with a result; None if there were no retrievals."""
         return self.hits / self.retrievals if self.retrievals else None
 
     @property
     def healthy(self) -> bool:
-        """Whether there is no error; a memory that is stale or large still works."""
+        """Whether there is no error; a stale or large memory still works."""
         return not any(problem.is_error for problem in self.problems)
 
 
@@ -152,20 +152,20 @@ def memory_root() -> Path:
 
 
 def memory_path(project: str, root: str | Path | None = None) -> Path:
-    """Return where the memory of a project is, below a folder for all of them; the default is `memory_root()`."""
+    """Return the path of a project's memory; the default root is `memory_root()`."""
     slug = _SLUG.sub("-", project.lower()).strip("-.")[:80] or "project"
     return Path(memory_root() if root is None else root) / "projects" / slug / "memory" / "memory.db"
 
 
 def known_memories(root: str | Path | None = None) -> tuple[Path, ...]:
-    """Return the memories that there are below a folder for all of them, by name."""
+    """Return the existing memories below a root folder, by name."""
     return tuple(sorted(Path(memory_root() if root is None else root).glob("projects/*/memory/memory.db")))
 
 
 def diagnose(
     path: str | Path, *, project: str, settings: MemorySettings | None = None, now: datetime | None = None
 ) -> Diagnostics:
-    """Return what is in the memory at `path`, and what is not in order."""
+    """Return statistics and problems of the memory at `path`."""
     place, settings = Path(path), settings or MemorySettings()
     if not place.exists():
         return Diagnostics(path=place)
@@ -220,7 +220,7 @@ def _untidy(
         "(SELECT count(*) n FROM episodes WHERE retracted = 0 GROUP BY content HAVING n > 1)"
     ).fetchone()[0]
     if double:
-        problems.append(Problem("duplicate", double, "episodes say the same; a compaction keeps the newest"))
+        problems.append(Problem("duplicate", double, "duplicate episodes; a compaction keeps the newest"))
     before = us(now - timedelta(days=settings.stale_after_days))
     old = sum(us(one.episode.created_at) < before for one in read)
     if old:

@@ -1,10 +1,10 @@
-"""Memory into a harness: what its agents are told as `relevant_knowledge`.
+"""Adds recalled episodes to the `relevant_knowledge` of a harness's agents.
 
     async def execute(self):
         await recall_into(self, memory, Query("price rounding", harness=self.name))
 
-The law: what was retracted is gone from what a harness knows at its next recall, whatever that is about, and at a restart,
-which begins with no knowledge; `refresh` has it gone at once. A memory that fails fills in nothing, and stops nobody.
+Invariant: retracted episodes are removed from a harness's knowledge at its next recall, whatever the query, and at a restart,
+which begins without knowledge; `refresh` removes them at once. A failing memory adds nothing and stops no harness.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harnesses.processes.threads import aside
 
 @frozen
 class _Filled:
-    """What was filled in, and from where."""
+    """Added knowledge, and the memory it came from."""
 
     memory: EpisodicMemory
     recall: Recall
@@ -34,10 +34,10 @@ _FILLED: WeakKeyDictionary[BaseHarness[Any, Any, Any], dict[str, _Filled]] = Wea
 async def recall_into(
     harness: BaseHarness[Any, Any, Any], memory: EpisodicMemory, query: Query, *, key: str = "episodes"
 ) -> Recall:
-    """Have the agents of a harness told what is remembered, and return that. Works in a thread.
+    """Recall episodes for a query, add them to the harness's knowledge, and return them. Works in a thread.
 
     Args:
-        key: under which of the names in `relevant_knowledge`; the others stay, without what was retracted since.
+        key: name of the entry in `relevant_knowledge`; the other entries stay, without what was retracted since.
     """
     await refresh(harness)
     try:
@@ -52,14 +52,14 @@ async def recall_into(
 
 
 async def refresh(harness: BaseHarness[Any, Any, Any]) -> tuple[str, ...]:
-    """Take what was retracted out of what a harness knows; return the ids of that."""
+    """Remove what was retracted from the harness's knowledge; return the removed ids."""
     filled = _FILLED.get(harness, {})
     gone: list[str] = []
     for key, one in tuple(filled.items()):
         try:
             left = await aside(one.memory.still, one.recall)
         except MemoryUnusable as error:
-            # Nobody can say what was retracted: then nothing is told.
+            # Retractions cannot be read: remove the whole entry.
             harness.log(f"memory: {error}")
             left = Recall()
         gone += [id for id in one.recall.ids if id not in left.ids]
@@ -70,6 +70,6 @@ async def refresh(harness: BaseHarness[Any, Any, Any]) -> tuple[str, ...]:
 
 
 def _tell(harness: BaseHarness[Any, Any, Any], filled: dict[str, _Filled]) -> None:
-    """Set what a harness knows: what others have told it stays."""
+    """Set the knowledge of a harness; entries from other sources stay."""
     known = {key: value for key, value in harness.load_context().relevant_knowledge.items() if key not in filled}
     harness.know({**known, **{key: one.recall.text for key, one in filled.items() if one.recall.text}})

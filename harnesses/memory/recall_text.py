@@ -1,7 +1,7 @@
-"""What is recalled, as text for an agent: labelled as history, bounded, and inert. Pure.
+"""Renders recalled episodes as text for an agent: labelled as history, bounded, and inert. Pure.
 
-The law: the whole text, heading and end included, has at most as many characters as are allowed; and no line of it that came
-from an episode is longer than its own limit, holds code, or reads as an instruction.
+Invariant: the whole text, including heading and end, stays within its limit; no line that comes from an episode exceeds its
+own limit, contains code, or reads as an instruction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ITEM = 160
 
 
 def render(recalled: Sequence[Recalled], settings: MemorySettings) -> str:
-    """Return the text for an agent; empty if there is nothing."""
+    """Return the text for an agent; empty without episodes."""
     if not recalled:
         return ""
     room = settings.max_characters - len(HEADER) - len(FOOTER) - 2
@@ -55,7 +55,7 @@ def block(number: int, recalled: Recalled) -> str:
 
 
 def pruned(text: str, episode: Episode, settings: MemorySettings) -> str:
-    """Return the lines of an episode, shortened if they are too long; of a failure, all of them: it is read to its end."""
+    """Return the lines of an episode, shortened if too long; failures are kept in full."""
     if not is_approved(episode) or len(text) <= settings.soft_trim_characters:
         return text
     if len(text) > settings.hard_clear_characters:

@@ -1,7 +1,7 @@
-"""Text of agents made fit to be kept and to be handed to other agents: data on one line. Pure.
+"""Sanitises text of agents before it is stored or passed to other agents: one line of inert data. Pure.
 
-The law: what is taken out leaves a word in brackets that says what kind of thing it was, and nothing of it, not even where it
-stood. Text is first bounded, then searched: nobody makes this slow.
+Invariant: removed text is replaced by a bracketed label of its kind and leaves no other trace. Text is cut to a bound before
+it is searched, so the running time is bounded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harnesses.redaction.redactor import redact_text
 CODE = "[code block omitted]"
 INSTRUCTION = "[instruction-like text removed]"
 _LOOKED_AT = 8
-"""Times as many characters are searched as are kept: what is taken out may be what makes room."""
+"""How many times more characters are searched than kept, since removals make room."""
 _FENCED = re.compile(r"(`{3,}|~{3,})[^\n]*\n?.*?(?:\1|\Z)", re.DOTALL)
 _UNSEEN = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\U000e0000-\U000e007f]")
 _WHAT = (
@@ -58,19 +58,19 @@ _MIXED = re.compile(r"\w*[A-Za-z]\w*")
 
 
 def plain_text(text: str, most: int) -> str:
-    """Return text as one line of at most `most` characters: no secrets, no control characters, nothing else changed.
+    """Return text as one line of at most `most` characters, without secrets and control characters, otherwise unchanged.
 
-    For what is kept: the words of an episode are searched, so they stay.
+    For storage: the words of an episode must stay searchable.
     """
     return cut(" ".join(_visible(redact_text(text[: most * _LOOKED_AT])).split()), most)
 
 
 def sanitise(text: str, most: int) -> str:
-    """Return text as it is handed to agents: besides what `plain_text` does, without code blocks and without instructions."""
+    """Return text for agents: like `plain_text`, and also without code blocks and instructions."""
     looked_at = unicodedata.normalize("NFKC", _UNSEEN.sub("", text[: most * _LOOKED_AT]))
     flat = " ".join(_visible(redact_text(_FENCED.sub(f" {CODE} ", looked_at))).split())
     if not flat.isascii():
-        # Letters of another alphabet among ours are there to be overlooked.
+        # Letters of other alphabets inside Latin words are used to evade the patterns.
         flat = _MIXED.sub(lambda word: word[0].translate(_ALIKE), flat)
     for phrase in _PHRASES:
         flat = phrase.sub(INSTRUCTION, flat)
@@ -78,12 +78,12 @@ def sanitise(text: str, most: int) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return the beginning of a text, and an ellipsis if that is not all."""
+    """Return the start of a text, with an ellipsis if it was cut."""
     return text if len(text) <= most else text[: max(0, most - 1)].rstrip() + "…"
 
 
 def _visible(text: str) -> str:
-    """Return text without what cannot be seen: control characters, marks of direction, halves of characters."""
+    """Return text without invisible characters: control characters, bidirectional marks, lone surrogates."""
     if text.isprintable() and text.isascii():
         return text
     return "".join(" " if unicodedata.category(char) in ("Cc", "Zl", "Zp") else char for char in text if _is_text(char))

@@ -1,9 +1,9 @@
-"""Words of a text as they are searched: small, without endings, each once. Pure.
+"""Splits text into search words: lower-case, stemmed, without duplicates. Pure.
 
-The law: the same function makes the words of what is kept and of what is asked, so `rounding prices` finds `price rounded`.
+Invariant: stored texts and queries pass through the same function, so `rounding prices` finds `price rounded`.
 
-Words are letters and digits; `fix_rounding-v2` is found whole and by its parts. Endings are cut as Porter's first steps do,
-and a little more: enough for `caching`, `cached` and `caches` to meet, too little for `university` and `universe`.
+Words are letters and digits; `fix_rounding-v2` is found whole and by its parts. Stemming follows the first steps of Porter's
+algorithm, and a little more: enough for `caching`, `cached` and `caches` to match, too little for `university` and `universe`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 MOST = 400
-"""Different words of one query."""
+"""Most distinct words of one query."""
 _WORD = re.compile(r"[^\W_]+(?:[-_.][^\W_]+)*")
 _PARTS = re.compile(r"[-_.]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -25,9 +25,9 @@ _STOP = (
     "to too under up was we were what when where which while who why will with would you your also all any each per"
 )
 STOP = frozenset(_STOP.split())
-"""Words that say nothing of what a text is about."""
+"""Stop words, which say nothing about the subject of a text."""
 _ROUNDS = 3
-"""Endings that are cut off one word: `reminders` and `remind` meet."""
+"""Most endings removed from one word, so that `reminders` and `remind` match."""
 _ENDINGS = {
     ending: instead
     for endings, instead in (
@@ -47,23 +47,23 @@ _ENDINGS = {
     )
     for ending in endings.split()
 }
-"""What endings become; of those that fit, the first."""
+"""Replacements of word endings; the first that matches is used."""
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text, each once, in order."""
+    """Return the search words of a text, without duplicates, in order."""
     return tuple(dict.fromkeys(all_words(text)))
 
 
 def all_words(text: str) -> Iterator[str]:
-    """Yield the words of a text as often as they come."""
+    """Yield the search words of a text, including repetitions."""
     for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
         yield from _forms(match[0])
 
 
 @lru_cache(65536)
 def _forms(word: str) -> tuple[str, ...]:
-    """Return the forms in which a word is found: its parts, without endings; of several parts, also the whole."""
+    """Return the search forms of a word: its stemmed parts, and if there are several parts also the whole."""
     parts = [part for piece in _PARTS.split(word) for part in _HUMP.split(piece)]
     found = [stem(part.casefold()) for part in parts if part.casefold() not in STOP and (len(part) > 1 or part.isdigit())]
     whole = word.casefold()
@@ -71,7 +71,7 @@ def _forms(word: str) -> tuple[str, ...]:
 
 
 def stem(word: str) -> str:
-    """Return a word without its ending; a word that is no plain one stays."""
+    """Return the stem of a word; short words and words with digits or non-ASCII letters stay unchanged."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     word = _singular(word)
@@ -110,7 +110,8 @@ def _without_verb_ending(word: str) -> str:
 
 
 def _bare(word: str) -> str:
-    """Return a word without a silent `e` and with `i` for a last `y`: `cache` and `cach`, `retry` and `retri` are one."""
+    """Return a word without a silent final `e` and with a final `y` as `i`, so that `cache` and `cach`, `retry` and `retri`
+    match."""
     if word.endswith("e") and len(word) > 3:
         word = word[:-1]
     if word.endswith("y") and len(word) > 3:
