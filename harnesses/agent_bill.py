@@ -53,8 +53,7 @@ class Charger(Protocol):
         ...
 
     def watch(self, stop: Callable[[str], None]) -> Callable[[], None]:
-        """Call `stop` with the reason when another spender exhausts a pool of the chain; return a function that ends the
-        watch."""
+        """Call `stop` with the reason when another spender exhausts a pool of the chain; return a function to end this."""
         ...
 
 

@@ -228,8 +228,8 @@ class Control:
         await self.hold(lambda: not self.paused)
 
     async def hold(self, released: Callable[[], object]) -> None:
-        """Wait until `released()` is true; it is called after each `wake`. Not cancellable: only `stop` and `abort` end the
-        wait."""
+        """Wait until `released()` is true, checking after each `wake`. Not cancellable: only `stop` and `abort` end it
+        early."""
         while not released() and not self.stopping and not self.overdue():
             self._gate = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(_never)

@@ -1,9 +1,8 @@
-"""Usage that agents report, and how it is charged. Reported usage has already happened, so it is charged in full, even past a
-limit. Pure.
+"""Usage that agents report, and how it is charged: in full, even past a limit, since it has already happened. Pure.
 
     used since the last report ──────────────────────────┐
     total of a conversation ──less what was charged for──┴──► spent of each pool ──over its limit──► the agent is stopped
-                              it before                                          ──80 % of it────► told once
+                              it before                                          ──80 % of it────► a warning, once
 
 Invariants: a reported amount is never negative; malformed values count as 0 and never raise, because the reporting programs
 are not trusted. No report is charged twice: the amount already charged for a conversation is stored in the same accounts and

@@ -303,8 +303,7 @@ def stand(case: Case, secret: bytes, *, now_us: int, ticks: Ticks | None = None)
 
 
 def left_us(request: Request, *, now_us: int, ticks: Ticks | None = None) -> int:
-    """Return the remaining lifetime of a request in microseconds; 0 or less if it has expired. Arguments as in
-    `request_of`."""
+    """Return the remaining lifetime of a request in microseconds; 0 or less if it has expired. See `request_of`."""
     allowed_us = request.expires_us - request.requested_us
     passed_us = now_us - request.requested_us
     if ticks is not None and ticks.era == request.era and ticks.us >= request.ticks_us:

@@ -114,8 +114,7 @@ WAY_OUT = "find out, and say so with `orchestrator effects settle`"
 _MAX_KEY = 200
 _encode = msgspec.json.Encoder().encode
 _encode_arguments = msgspec.json.Encoder(order="deterministic").encode
-"""Encoder with a deterministic order: sets iterate differently in each process, and arguments are compared across
-processes."""
+"""Encoder with a deterministic order, since arguments are compared across processes and sets iterate differently in each."""
 _decode = msgspec.json.Decoder().decode
 
 
@@ -171,8 +170,7 @@ class Entry:
             )
 
     def check_same(self, arguments: str) -> None:
-        """Check that an effect is resumed with the arguments it was begun with. One that was not done may have other
-        arguments.
+        """Check that an effect is resumed with the same arguments. One that was not done may have others.
 
         Raises:
             HarnessMisuse: it is in progress; or it has ended and had other arguments.

@@ -1,13 +1,13 @@
-"""Governance: nothing counts as done on words alone. Opt-in for each harness; nothing here calls a model.
+"""Governance: work counts as done only with evidence, and limits are enforced by code. Opt-in; no model is called.
 
-contracts           what builders and validators hand in, from and to JSON
-completeness        whether work that is said to be done is complete, and who may say so
-evidence_ledger     entries: graded, bound to content, stale when that changes
+contracts           the reports of builders and validators, from and to JSON
+completeness        whether work reported as done is complete, and whether its validator is independent
+evidence_ledger     evidence entries: graded, bound to file content, stale when that changes
 evidence_policy     which evidence a pass needs
-attempt_verdict     the attempt under way, the verdict on it, and what follows from that
-guardrails          limits that are held by code, and how they are read
-counted_agent       tool calls and messages of an agent, counted by us and stopped at the limit
-guardrail_watch     a governor that holds them, step by step, for any harness
+attempt_verdict     the attempt in progress, the verdict on it, and the decision that follows
+guardrails          limits enforced by code, and how they are read from tables
+counted_agent       counts tool calls and messages of an agent, and stops it at the limit
+guardrail_watch     a governor that enforces the limits step by step, for any harness
 """
 
 from harnesses.governance.contracts.completeness import completeness, file_checks, independent

@@ -1,14 +1,15 @@
-"""Commands that a harness runs: judged, approved by a person if that is needed, run once, and nothing of them left behind.
+"""Governed commands of a harness: classified, approved by a person if necessary, run once, with no process left behind.
 
-    judge ──known to be harmless──────────────► intent on disk ──► run ──► outcome on disk
+    classify ──known to be harmless───────────► intent on disk ──► run ──► outcome on disk
       │                                              ▲
-      ├──held by the sandbox, or allowed─────────────┤
-      ├──anything else──► a person's approval ─given─┘
+      ├──contained by the sandbox, or allowed────────┤
+      ├──anything else──► human approval ─given──────┘
       │                     └──denied──► ApprovalDenied
-      └──would change something, where nothing may be changed──► CommandRefused
+      └──would change something, in read-only mode──► CommandRefused
 
-The law: no command runs that was not judged as the very words which then run; what is approved is those words in that folder.
-What runs because it is harmless finds its programs outside the workspace, and git runs nothing that the repository names.
+Invariant: the exact words that were classified are those that run; an approval is for those words in that folder. A command
+that runs because it is harmless finds its programs outside the workspace, and git in it runs nothing that the repository
+names.
 """
 
 from __future__ import annotations
@@ -45,54 +46,54 @@ AnyHarness: TypeAlias = BaseHarness[Any, Any, Any]
 MAX_COMMAND = 100_000
 """Characters of a command."""
 MAX_TAIL = 100_000
-"""Bytes of output that can be kept."""
+"""Most bytes of output that can be kept."""
 SHELL = ("bash", "--noprofile", "--norc", "-p", "-c")
-"""What reads a command that is text: it is judged as bash reads it. With -p, nothing of the environment is run before."""
+"""Shell for commands given as text, which are classified as bash parses them. `-p` keeps bash from reading start-up files."""
 HELD = frozenset({UNKNOWN, UNREADABLE, RUN_CODE, NETWORK})
-"""Categories that a sandbox holds, whatever the network: nothing is known of them but that they may do anything."""
+"""Categories contained by any sandbox, with or without network: such commands may do anything."""
 HELD_WITHOUT_NETWORK = HELD | {Category.PUBLISH, Category.DEPLOY, Category.REMOTE_EXEC}
-"""Categories that a sandbox without a network holds. Those left reach what is written in it: files, branches, secrets."""
-_SETTLED = "a person has settled it as done, and has not said how it ended"
+"""Categories contained by a sandbox without network. The others affect what is writable in it: files, branches, secrets."""
+_SETTLED = "a person has settled it as done, without an exit code"
 _GIT = {"core.fsmonitor": "false", "core.pager": "cat", "diff.ignoreSubmodules": "dirty"}
-"""Settings that git is given where it is to be harmless: a repository within the repository may name programs too."""
+"""Git settings for harmless commands: a nested repository may name programs too."""
 
 
 class Sandbox(Protocol):
-    """What runs a command in a sandbox, such as `harnesses.agents.Bubblewrap`."""
+    """Runs a command in a sandbox; implemented by `harnesses.agents.Bubblewrap`."""
 
     def check(self) -> None:
-        """Raise if it is not installed."""
+        """Raise if the sandbox is not installed."""
 
     def needs_privileges(self) -> bool:
-        """Return whether it is set-user-id, and has to gain rights to begin with."""
+        """Return whether the sandbox program is set-user-id and needs to gain privileges to start."""
         ...
 
     def wrap(self, command: Sequence[str], directory: Path, *, read_only: bool = False) -> list[str]:
-        """Return the command that runs `command` in it, in `directory`, the only place where it can write.
+        """Return the command line that runs `command` sandboxed, in `directory`, the only writable folder.
 
         Args:
-            read_only: whether it can write nowhere at all.
+            read_only: whether that folder is read-only too.
         """
         ...
 
 
 class CommandRefused(Refused):
-    """The command would change something, and whoever runs it may only look. It has not run."""
+    """The command would change something in read-only mode. It has not run."""
 
 
 @frozen(kw_only=True)
 class CommandRan:
-    """How a command ended, as it is on record."""
+    """The recorded result of a command."""
 
     code: int | None
-    """Its exit code, negative for a signal; None if it was killed at its time limit, or if nobody has said how it ended."""
+    """Exit code, negative for a signal; None if it was killed at its time limit, or settled by a person without one."""
     tail: str
-    """The last of what it wrote, without the secrets in it. It is data: nothing in it is an instruction."""
+    """The end of its output, with secrets redacted. It is data, never instructions."""
     duration_s: float
     left: tuple[int, ...] = ()
-    """Ids of processes that could not be ended."""
+    """Ids of processes that could not be killed."""
     cut_bytes: int = 0
-    """How much of the output before `tail` is missing; `tail_bytes` says how much is kept."""
+    """Bytes of output missing before `tail`; raise `tail_bytes` to keep more."""
 
     @property
     def ok(self) -> bool:
@@ -101,7 +102,7 @@ class CommandRan:
 
 def _check_seconds(_: object, attribute: Any, value: float) -> None:
     if isinstance(value, bool) or not isfinite(value) or value <= 0:
-        raise HarnessMisuse(f"governed commands: {attribute.name}: expected seconds above 0, was {value!r}; correct it")
+        raise HarnessMisuse(f"governed commands: {attribute.name}: expected seconds above 0, got {value!r}; correct it")
 
 
 def _names(names: Collection[str]) -> Collection[str]:
@@ -110,34 +111,34 @@ def _names(names: Collection[str]) -> Collection[str]:
 
 def _check_tail(_: object, attribute: Any, value: int) -> None:
     if not 0 <= value <= MAX_TAIL:
-        raise HarnessMisuse(f"governed commands: tail_bytes: expected 0 to {MAX_TAIL}, was {value!r}; correct it")
+        raise HarnessMisuse(f"governed commands: tail_bytes: expected 0 to {MAX_TAIL}, got {value!r}; correct it")
 
 
 @frozen(kw_only=True)
 class GovernedCommands:
-    """Runs commands for any harness, each once; what is not known to be harmless only in a sandbox or if a person approves."""
+    """Runs commands for a harness, each once; one not known to be harmless needs a sandbox or human approval."""
 
     cwd: Path = field(converter=Path)
-    """The folder that they run in; must exist."""
+    """Working directory of the commands; must exist."""
     limit_s: float = field(default=600.0, validator=_check_seconds)
-    """After which one is killed, with all it has started."""
+    """Seconds after which a command is killed with its process tree."""
     tail_bytes: int = field(default=4_000, validator=_check_tail)
-    """How much of the output is kept."""
+    """Bytes of output to keep."""
     env: Mapping[str, str] | None = field(default=None, repr=False)
-    """The whole environment; None is this program's, in a sandbox without its secrets and what leads out of it."""
+    """The whole environment; None for this program's, which in a sandbox is stripped of secrets and escape routes."""
     disposable: Collection[str] = field(default=frozenset(), converter=_names)
-    """Names of folders that may be deleted without asking, such as `build`."""
+    """Names of folders that may be deleted without approval, such as `build`."""
     read_only: bool = False
-    """Whether nothing may be changed: for validators. No approval helps. In a sandbox the folder is read-only then."""
+    """Whether to refuse every change, for validators; no approval overrides it. A sandbox mounts the folder read-only."""
     expires_s: float = field(default=DAY_S, validator=_check_seconds)
-    """What an approval is waited for."""
+    """Seconds until a requested approval expires."""
     allow: Collection[str] = field(default=frozenset(), converter=_names)
-    """Categories that run without asking. With `run-code`, tests and builds do, and with them all that an agent writes."""
+    """Categories that run without approval. `run-code` allows tests and builds, and with them any code an agent writes."""
     sandbox: Sandbox | None = None
-    """What all of them run in; then what it holds needs no approval."""
+    """The sandbox of all commands; whatever it contains needs no approval."""
 
     def findings(self, command: str | Sequence[str]) -> tuple[Finding, ...]:
-        """Return why a command may not run as it is: needs an approval, or may not run at all if this is read-only."""
+        """Return why a command does not run without approval, or, in read-only mode, at all."""
         root = os.path.abspath(self.cwd)
         allow = frozenset(self.allow) | self._held()
         if self.read_only:
@@ -154,8 +155,8 @@ class GovernedCommands:
         """Return what a person has to approve before a command runs; None if nothing.
 
         Raises:
-            CommandRefused: it may not run at all.
-            NotReady: nor may anything else that is text, for what reads commands is not installed.
+            CommandRefused: the command may not run at all.
+            NotReady: the command is text, and the parser is not installed.
         """
         found = self.findings(command)
         if not found:
@@ -163,8 +164,8 @@ class GovernedCommands:
         shown = command if isinstance(command, str) else " ".join(command)
         if self.read_only:
             if isinstance(command, str):
-                load_reader()  # no person is asked about what could not be read
-            raise CommandRefused(f"{_short(shown)!r} may not run where nothing may be changed: {_reasons(found)}")
+                load_reader()  # Nobody is asked to approve a command that could not be parsed.
+            raise CommandRefused(f"{_short(shown)!r} is refused in read-only mode: {_reasons(found)}")
         return Action(
             found[0].category,
             cut(f"{_short(shown, 180)} ({_reasons(found)})", MAX_SUMMARY),
@@ -181,32 +182,32 @@ class GovernedCommands:
         reconcile: Reconcile | None = None,
         idempotent: bool = False,
     ) -> CommandRan:
-        """Run a command in the step that `harness` is making, unless it has run in it, and return how it ended.
+        """Run a command within the step that `harness` is making, unless it has already run in it; return its result.
 
         Args:
-            key: names it within the step.
-            command: text for a shell, or a program and its arguments, which no shell reads.
-            reconcile: finds out what became of one that was cut off; see `BaseHarness.once`.
-            idempotent: says that running it again does no harm, as with tests: then one that was cut off is run again.
+            key: identity of the command within the step.
+            command: text for a shell, or a program and its arguments, run without a shell.
+            reconcile: finds out the outcome of an interrupted command; see `BaseHarness.once`.
+            idempotent: whether repeating it is harmless, as with tests: an interrupted command is then run again.
 
         Raises:
-            CommandRefused: it would change something, and this is read-only.
-            ApprovalDenied: a person has said no.
-            UnknownOutcome: it was cut off, and nobody knows how far it came. Let it pass.
+            CommandRefused: it would change something in read-only mode.
+            ApprovalDenied: a person denied it.
+            UnknownOutcome: it was interrupted and its effect is unknown. Do not catch it.
         """
         _check_command(key, command)
         action = self.needed(command)
-        # What a person or the caller lets run is given the whole environment; what is harmless, one in which it is.
+        # An approved or allowed command gets the whole environment; a harmless one, an environment in which it is harmless.
         run = self._run if action is not None or self.sandbox is not None or self._is_allowed(command) else self._run_harmless
         arguments = (_plain(command), str(self.cwd))
         ended = await harness.once(key, run, *arguments, reconcile=reconcile, idempotent=idempotent, approval=action)
         return ended or CommandRan(code=None, tail=_SETTLED, duration_s=0.0)
 
     def _is_allowed(self, command: str | Sequence[str]) -> bool:
-        """Return whether it runs because its category is allowed, and not because it is harmless."""
+        """Return whether the command runs because its category is allowed, and not because it is harmless."""
         return bool(self.allow and classify(command, disposable=self.disposable, root=os.path.abspath(self.cwd)))
 
-    # None is of a command that a person has settled as done without a result: `orchestrator effects settle`.
+    # The result is None if a person settled the command as done without one: `orchestrator effects settle`.
     async def _run_harmless(self, command: str | list[str], cwd: str) -> CommandRan | None:
         return await self._ran(command, cwd, harmless_environment(os.environ if self.env is None else self.env, cwd))
 
@@ -235,7 +236,8 @@ class GovernedCommands:
 
 
 def harmless_environment(env: Mapping[str, str], cwd: str) -> dict[str, str]:
-    """Return an environment in which programs are found outside a folder, and git runs nothing that a repository names."""
+    """Return an environment in which programs come from outside the folder `cwd` and git runs no program named by a
+    repository."""
     inside = os.path.realpath(cwd)
     places = [place for place in env.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(place)]
     path = [place for place in places if not f"{os.path.realpath(place)}/".startswith(f"{inside.rstrip('/')}/")]
@@ -252,7 +254,7 @@ def _plain(command: str | Sequence[str]) -> str | list[str]:
 def _check_command(key: str, command: object) -> None:
     words: Sequence[object] = [command] if isinstance(command, str) else cast(Sequence[object], command or ())
     if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
-        raise HarnessMisuse(f"command {key!r}: expected text or a list of words, was {command!r:.200}; correct it")
+        raise HarnessMisuse(f"command {key!r}: expected text or a list of words, got {command!r:.200}; correct it")
     length = sum(len(str(word)) for word in words)
     if length > MAX_COMMAND:
         raise HarnessMisuse(f"command {key!r} has {length} characters: expected at most {MAX_COMMAND}; write a script")

@@ -1,12 +1,12 @@
-"""What governance refuses, in the tree of the project's errors.
+"""The errors of governance, within the project's error tree.
 
 HarnessError
 ├── HarnessMisuse
-│   └── GuardrailError      guardrails that cannot be: an unknown name, a wrong type, a number below 0
-├── ContractError           what was handed in is no contract; every problem with its path
-│   └── NotClaimed          it is one, of work that is not the attempt under way
-├── EvidenceError           no entry of a ledger: a field is missing, or it speaks of what cannot be looked at
-├── NoProgressMade          the same again and again: the attempt ends, and a fresh one begins
+│   └── GuardrailError      invalid guardrails: an unknown name, a wrong type, a negative number
+├── ContractError           an invalid contract; every problem with its path
+│   └── NotClaimed          a contract for work that is not the attempt in progress
+├── EvidenceError           an invalid ledger entry: a field is missing, or a file cannot be bound
+├── NoProgressMade          the steps repeat: the attempt ends, and a fresh one begins
 └── Waiting
     └── GuardrailTripped    a limit is reached: the harness is blocked until a person decides
 """
@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from harnesses.errors import HarnessError, HarnessMisuse, Waiting
 
 _SHOWN = 20
-"""Problems that a message has; all of them are in `problems`."""
+"""Problems shown in a message; all of them are in `problems`."""
 
 
 class GuardrailError(HarnessMisuse):
-    """Guardrails were given that cannot be."""
+    """The guardrails are invalid."""
 
 
 class ContractError(HarnessError):
-    """What was handed in is no contract. Every problem is in `problems`, each one line with the path of its value."""
+    """A contract is invalid. All problems are in `problems`, each one line with the path of its value."""
 
     def __init__(self, problems: Sequence[str] | str) -> None:
         self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
@@ -36,16 +36,16 @@ class ContractError(HarnessError):
 
 
 class NotClaimed(ContractError):
-    """It was not handed in for the attempt that is under way: nobody may judge it."""
+    """The contract was not handed in for the attempt in progress, so it cannot be judged."""
 
 
 class EvidenceError(HarnessError):
-    """An entry cannot go into the ledger."""
+    """An entry is invalid and is not added to the ledger."""
 
 
 class NoProgressMade(HarnessError):
-    """Steps have repeated themselves for as long as `no_progress` allows. The attempt ends, and a fresh one begins."""
+    """Steps have repeated for as long as `no_progress` allows. The attempt ends, and a fresh one begins."""
 
 
 class GuardrailTripped(Waiting):
-    """A limit is reached. Let it pass: the outcome is then "blocked" until a person decides."""
+    """A limit is reached. Do not catch it: the outcome is then "blocked" until a person decides."""

@@ -1,9 +1,9 @@
-"""Decides which paths a harmless command may read and write: those below the workspace, except secrets and files that
-configure or run things.
+"""Decides which paths a harmless command may read and write.
 
-A path is judged relative to every folder that the command may have changed to, by its text and, if the workspace is known, by
-its resolved links. Reading is refused for secrets and outside the workspace (except for known harmless paths), because what is
-read reaches the agent and whoever it communicates with.
+Only paths below the workspace are allowed, except secrets and files that configure or run things. A path is judged relative to
+every folder that the command may have changed to, by its text and, if the workspace is known, by its resolved links. Reading
+secrets and files outside the workspace is refused (except for known harmless paths), because what is read reaches the agent
+and whoever it communicates with.
 """
 
 from __future__ import annotations

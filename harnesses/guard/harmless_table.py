@@ -60,8 +60,7 @@ def table() -> Mapping[tuple[str, ...], Row]:
 
 
 def row_of(words: tuple[str, ...]) -> tuple[Row, int] | None:
-    """Return the row of the longest program and verb that the words begin with, and its length in words; None if there is
-    none."""
+    """Return the row of the longest program and verb that the words begin with, and its length in words; or None."""
     for length in (3, 2, 1):
         if (row := table().get(words[:length])) is not None and len(words) >= length:
             return row, length

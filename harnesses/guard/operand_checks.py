@@ -117,8 +117,7 @@ def check(command: Simple, words: Sequence[Word], row: Row, places: Places, judg
 
 
 def _shape(words: Sequence[Word]) -> str:
-    """Join words to one line for pattern matching: without blanks inside a word, and with a mark for one that may become
-    several."""
+    """Join words to one line for pattern matching: no blanks inside a word, and a mark for one that may become several."""
     return " ".join(
         _SEVERAL if word.splits or word.glob else re.sub(r"\s", "_", word.text).replace(_SEVERAL, "") or '""' for word in words
     )
@@ -187,8 +186,7 @@ def _go(use: ReadCommand) -> None:
 
 
 def _transfer(use: ReadCommand, look: Look) -> None:
-    """Check sources that are copied or moved to the last operand, or into it if it is a folder, and the files written
-    there."""
+    """Check the sources of a copy or move and the files written at its target, which is the last operand."""
     *sources, target = use.read.operands or [Word("")]
     if not sources:
         raise NotHarmless("the source or the target of a copy or move is unknown")

@@ -110,8 +110,7 @@ def _without_verb_ending(word: str) -> str:
 
 
 def _bare(word: str) -> str:
-    """Return a word without a silent final `e` and with a final `y` as `i`, so that `cache` and `cach`, `retry` and `retri`
-    match."""
+    """Return a word without a silent final `e`, and with a final `y` as `i`: `retry` and `retri` match."""
     if word.endswith("e") and len(word) > 3:
         word = word[:-1]
     if word.endswith("y") and len(word) > 3:

@@ -76,8 +76,7 @@ class Rights:
     """Extra rights and restrictions of a command."""
 
     gain_privileges: bool = False
-    """Whether programs such as `sudo` work in it and it may signal processes outside of its tree. It can then kill its
-    reaper."""
+    """Whether `sudo` and the like work in it and it may signal processes outside of its tree. It can then kill its reaper."""
     hidden: tuple[str, ...] = ()
     """Key files that it finds empty, where the kernel supports mount namespaces. Not with `gain_privileges`."""
     scoped_sockets: bool = False

@@ -1,11 +1,10 @@
-"""The reaper: a process between this program and a command that leaves no descendant of the command behind. Linux; run by its
-path.
+"""The reaper: a process that runs a command and leaves no descendant of it behind. Linux; run by its path.
 
 Invariant: the report is written when every descendant of the command is dead and collected, whatever they do.
 
     this program ──control──►  reaper   ignores every signal; orphans below it become its children (a "subreaper")
         │   ◄──report────────    │
-        └──output◄─────────── command   in a session of its own, may not signal anything outside (where Landlock is there)
+        └──output◄─────────── command   in a session of its own, may not signal anything outside (where Landlock exists)
 
 It kills everything when the command ends, when the control pipe is closed, or when this program is gone: the kernel closes the
 pipe even after `kill -9`. It starts within 20 ms because it imports very little; keep it so.

@@ -33,8 +33,7 @@ class Rule:
     low: bool = False
     """Whether the pattern applies to the lower-cased text."""
     suspect: str | None = None
-    """A prefilter pattern that matches in every text with such a secret, in the syntax shared by RE2 and Python; None if
-    another rule's covers it."""
+    """A prefilter pattern that matches every text with such a secret, in syntax common to RE2 and `re`; None if not needed."""
 
     @property
     def finder(self) -> re.Pattern[str]:

@@ -1,1 +1,1 @@
-"""Contracts: what builders and validators hand in, read and checked."""
+"""Contracts: the reports of builders and validators, parsed and checked."""

@@ -1,16 +1,16 @@
-"""Whether work that is said to be done is complete, and who may say so. Pure, but for `file_checks`, which looks at files.
+"""Checks whether work reported as done is complete, and whether its validator is independent. Only `file_checks` does I/O.
 
-    check                      of a builder that says PASS or DONE_WITH_CONCERNS
-    summary_meaningful         10 characters that can be seen, or more
-    tests_run_meaningful       one item that says something; `SKIPPED: why` does
-    memory_summary_work_done   10 characters or more
-    memory_summary_evidence    one item that says something: text, or an object that has such text
+    check                      for a builder that reports PASS or DONE_WITH_CONCERNS
+    summary_meaningful         at least 10 visible characters
+    tests_run_meaningful       at least one meaningful item; `SKIPPED: why` counts
+    memory_summary_work_done   at least 10 characters
+    memory_summary_evidence    at least one meaningful item: text, or an object that contains such text
     stage_summary:<stage>      for each stage: one entry, with work done (10 characters) and evidence
-    stage_summaries_known      no entry for a stage that was not asked for
-    stage_summaries            no stage was asked for: nothing to look at
+    stage_summaries_known      no entry for a stage that was not requested
+    stage_summaries            no stage was requested, so there is nothing to check
 
-The laws: what nobody can see says nothing; names that a reader would take for the same are the same; and a builder that says
-FAIL or BLOCKED need not be complete, and is never passed either: `judge` sees to that.
+Invariants: invisible characters do not count; names that a reader would take for the same are the same. A builder that reports
+FAIL or BLOCKED need not be complete, and never passes; `judge` enforces that.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from harnesses.governance.contracts.contract import (
 )
 
 LEAST = 10
-"""Characters of a summary, and of what is said of work done."""
+"""Fewest characters of a summary, and of a description of work done."""
 _SHOWN = 20
-"""Bad files of which each has a check of its own; the rest are counted in one."""
+"""Bad files that get a check of their own; the rest share one."""
 
 
 def completeness(contract: BuilderContract, *, stages: Sequence[str], known: Iterable[str] | None = None) -> tuple[Check, ...]:
-    """Return the checks of a builder that says that it is done; none for any other.
+    """Return the checks for a builder that reports its work as done; empty for any other.
 
     Args:
-        stages: that the work was to cover.
-        known: stages that an entry may be for; None is `stages`.
+        stages: the stages that the work had to cover.
+        known: stages that may have an entry; None for `stages`.
     """
     if not contract.status.passing:
         return ()
@@ -61,7 +61,7 @@ def completeness(contract: BuilderContract, *, stages: Sequence[str], known: Ite
 
 
 def file_checks(contract: BuilderContract, root: Path | str) -> tuple[Check, ...]:
-    """Return whether every file that was modified, all of them, is there and lies inside `root`, links resolved."""
+    """Check that every modified file exists and, with links resolved, is inside `root`."""
     files = tuple(dict.fromkeys(contract.files_modified))
     wrong = [(path, why) for path in files if (why := _wrong_with(path, Path(root)))]
     if not wrong:
@@ -76,30 +76,30 @@ def independent(
     builder: BuilderContract | Identity | Agent[Any, Any, Any] | str,
     validator: ValidatorContract | Identity | Agent[Any, Any, Any] | str,
 ) -> Check:
-    """Return whether who built and who judged are two.
+    """Check that builder and validator are different.
 
-    They are one if they are the same object, or if any name of the one is a name of the other: case, spacing, punctuation,
-    invisible characters and letters that look alike make no other. Who has no name is nobody in particular: that fails too.
-    That both are the same program and model is said, and does not fail: it is another conversation.
+    They are the same if they are the same object, or if they share a name; case, spacing, punctuation, invisible characters
+    and look-alike letters are ignored. A missing name fails. The same program and model are mentioned but pass: it is another
+    conversation.
     """
     name = "validator_independent"
     if _innermost(builder) is _innermost(validator) and not isinstance(builder, str):
         return failed(
-            name, f"{_names(builder)[0]!r:.100} built it and judged it: expected another to judge; ask another agent"
+            name, f"{_names(builder)[0]!r:.100} is both builder and validator: expected another validator; ask another agent"
         )
     built, judged = (tuple(filter(visible, _names(one))) for one in (builder, validator))
     if not built or not judged:
-        return failed(name, f"who {'judged' if built else 'built'} it is not known: expected a name; have it named")
+        return failed(name, f"the {'validator' if built else 'builder'} is unknown: expected a name, got none; name the agent")
     alike = {skeleton(one) for one in built} & {skeleton(one) for one in judged}
     if alike:
-        return failed(name, f"built by {built[0]!r:.100}, judged by {judged[0]!r:.100}, who is the same; ask another agent")
+        return failed(name, f"builder {built[0]!r:.100} and validator {judged[0]!r:.100} are the same; ask another agent")
     same = _kinds(builder) & _kinds(validator)
     also = f"; both are {' '.join(next(iter(same)))}"[:200] if same else ""
     return passed(name, f"built by {built[0]!r:.100}, judged by {judged[0]!r:.100}{also}")
 
 
 def says_something(item: EvidenceItem) -> bool:
-    """Return whether an item of evidence has a text that is not blank."""
+    """Return whether an evidence item contains non-blank text."""
     if isinstance(item, str):
         return bool(visible(item))
     return any(isinstance(value, str) and visible(value) for value in item.values())
@@ -108,15 +108,15 @@ def says_something(item: EvidenceItem) -> bool:
 def _long(name: str, path: str, text: str) -> Check:
     if says_enough(text, LEAST):
         return passed(name, f"{len(visible(text))} characters")
-    return failed(name, f"builder.{path}: expected {LEAST} characters or more, was {text[:40]!r}; say what was done")
+    return failed(name, f"builder.{path}: expected {LEAST} characters or more, got {text[:40]!r}; say what was done")
 
 
 def _some(name: str, path: str, items: Sequence[EvidenceItem]) -> Check:
     good = [item for item in items if (is_meaningful(item) if isinstance(item, str) else says_something(item))]
     if good:
-        return passed(name, f"{len(good)} of {len(items)} items say something")
-    hint = "say which, or `SKIPPED: why`" if path == "tests_run" else "name what shows it"
-    return failed(name, f"builder.{path}: expected an item that says something, was {len(items)} that say nothing; {hint}")
+        return passed(name, f"{len(good)} of {len(items)} items are meaningful")
+    hint = "say which, or `SKIPPED: why`" if path == "tests_run" else "name the evidence"
+    return failed(name, f"builder.{path}: expected a meaningful item, got {len(items)} meaningless ones; {hint}")
 
 
 def _stage_checks(
@@ -125,13 +125,13 @@ def _stage_checks(
     allowed = set(stages) | set(known or ())
     checks = [_stage_check(stage, [one for one in summaries if one.stage_id == stage]) for stage in stages]
     if not stages:
-        checks.append(passed("stage_summaries", "no stage was asked for"))
+        checks.append(passed("stage_summaries", "no stage was requested"))
         if known is None:
             return tuple(checks)
     strange = dict.fromkeys(one.stage_id for one in summaries if one.stage_id not in allowed)
     if strange:
         named = ", ".join(f"{one_line(stage, 40)!r}" for stage in list(strange)[:5])
-        checks.append(failed("stage_summaries_known", f"builder.stage_summaries: {named} was not asked for; leave it out"))
+        checks.append(failed("stage_summaries_known", f"builder.stage_summaries: {named} was not requested; leave it out"))
     elif stages:
         checks.append(passed("stage_summaries_known"))
     return tuple(checks)
@@ -140,21 +140,21 @@ def _stage_checks(
 def _stage_check(stage: str, found: Sequence[StageSummary]) -> Check:
     name = f"stage_summary:{stage}"
     if len(found) != 1:
-        return failed(name, f"builder.stage_summaries: expected one entry for {stage!r}, was {len(found)}; add what was done")
+        return failed(name, f"builder.stage_summaries: expected one entry for {stage!r}, got {len(found)}; add what was done")
     work, evidence = found[0].work_done, any(map(says_something, found[0].evidence))
     if not says_enough(work, LEAST):
-        return failed(name, f"work_done: expected {LEAST} characters or more, was {work[:40]!r}; say what was done")
+        return failed(name, f"work_done: expected {LEAST} characters or more, got {work[:40]!r}; say what was done")
     if not evidence:
-        return failed(name, "evidence: expected an item that says something, was none; name what shows it")
+        return failed(name, "evidence: expected a meaningful item, got none; name the evidence")
     return passed(name, f"{len(found[0].evidence)} items of evidence")
 
 
 def _wrong_with(path: str, root: Path) -> str:
-    """Return what is wrong with a file; "" if nothing is."""
+    """Return the problem with a file; "" if there is none."""
     shown = one_line(path, 200)
     try:
         if not path.strip() or "\0" in path:
-            return f"{shown!r} is no path: expected a file inside the project; correct it"
+            return f"{shown!r} is not a path: expected a file inside the project; correct it"
         within, place = os.path.realpath(root), os.path.realpath(os.path.join(root, path))
         if os.path.commonpath([within, place]) != within or place == within:
             return f"{shown!r} lies outside of the project: expected a file inside it; leave it out"
@@ -163,12 +163,12 @@ def _wrong_with(path: str, root: Path) -> str:
         if os.path.isdir(place):
             return f"{shown!r} is a directory: expected a file; name the files in it"
     except (OSError, ValueError) as error:
-        return f"{shown!r} cannot be looked at: {one_line(str(error), 100)}; correct it"
-    return f"{shown!r} is not there: expected a file that was modified; leave it out, or write it"
+        return f"{shown!r} cannot be read: {one_line(str(error), 100)}; correct it"
+    return f"{shown!r} does not exist: expected a modified file; leave it out, or write it"
 
 
 def _names(one: object) -> tuple[str, ...]:
-    """Return all names that somebody goes by."""
+    """Return all names of an agent, identity or contract."""
     if isinstance(one, BuilderContract):
         return (one.agent, one.identity.name) if one.identity else (one.agent,)
     if isinstance(one, ValidatorContract):
@@ -177,7 +177,7 @@ def _names(one: object) -> tuple[str, ...]:
 
 
 def _kinds(one: object) -> set[tuple[str, str]]:
-    """Return the program and model, if both are known."""
+    """Return program and model, if both are known."""
     identity = one.identity if isinstance(one, BuilderContract | ValidatorContract) else one
     if isinstance(identity, Identity) and identity.harness and identity.model:
         return {(identity.harness, identity.model)}
@@ -185,7 +185,7 @@ def _kinds(one: object) -> set[tuple[str, str]]:
 
 
 def _innermost(one: object) -> object:
-    """Return the agent itself, whatever it is wrapped in."""
+    """Return the agent inside any wrappers."""
     for _ in range(20):
         inner: object = getattr(one, "inner", None)
         if not _is_agent(one) or not _is_agent(inner):
@@ -201,29 +201,29 @@ def _is_agent(one: object) -> bool:
 _FILLERS = frozenset(
     {"", "na", "none", "nil", "null", "nothing", "todo", "tbd", "tba", "pending", "unknown", "skip", "skipped"}
 )
-"""Words that stand where something should be said."""
+"""Filler words, used where a real answer is missing."""
 _FILLED = re.compile(f"(?:{'|'.join(sorted(filter(None, _FILLERS), key=len, reverse=True))})*")
 _SKIPPED = re.compile(r"\s*skip(?:ped)?\b(.*)", re.IGNORECASE | re.DOTALL)
 _ALIKE = str.maketrans(
     "авекмнорстухіјѕԁһԛԝɡαβεικνορτυχγωıⅼ",
     "abekmhopctyxijsdhqwgabeiknoptuxywil",
 )
-"""Letters of other scripts, in lower case, that look like one of ours. Source: Unicode TR39, confusables.txt, an extract."""
+"""Lower-case letters of other scripts that look like Latin ones. Source: Unicode TR39, confusables.txt, an extract."""
 
 
 def visible(text: str) -> str:
-    """Return `text` without what nobody sees: controls, format characters, and white space at its ends."""
+    """Return `text` without invisible characters (controls, format characters) and outer white space."""
     return "".join(letter for letter in text if letter in "\n\t" or unicodedata.category(letter)[0] != "C").strip()
 
 
 def says_enough(text: str, least: int) -> bool:
-    """Return whether a text has at least `least` characters that can be seen, and they are more than marks and fillers."""
+    """Return whether a text has at least `least` visible characters and is more than punctuation and fillers."""
     seen = visible(text)
     return len(seen) >= least and not _is_filled(seen)
 
 
 def is_meaningful(text: str) -> bool:
-    """Return whether an item says anything: `SKIPPED: no network` does; a dash, `n/a` and `SKIPPED` do not."""
+    """Return whether an item is meaningful: `SKIPPED: no network` is; a dash, `n/a` and `SKIPPED` are not."""
     seen = visible(text)
     skipped = _SKIPPED.fullmatch(seen)
     said = skipped.group(1) if skipped else seen
@@ -231,15 +231,15 @@ def is_meaningful(text: str) -> bool:
 
 
 def _is_filled(text: str) -> bool:
-    """Return whether a text is made of words that say nothing: `TODO`, `n/a - n/a`, or none at all."""
+    """Return whether a text consists of fillers only: `TODO`, `n/a - n/a`, or nothing."""
     return _FILLED.fullmatch("".join(letter for letter in text.casefold() if letter.isalnum())) is not None
 
 
 def skeleton(name: str) -> str:
-    """Return what is left of a name when all that a reader may overlook is gone: case, spacing, marks, look-alikes.
+    """Return a name without the differences that a reader may overlook: case, spacing, marks, look-alikes.
 
-    Covered: Unicode's compatibility forms, combining marks, invisible characters, and the Cyrillic and Greek letters that
-    look like Latin ones. Not covered: `rn` for `m`, `0` for `o`, and all that needs a typographer.
+    Covered: Unicode compatibility forms, combining marks, invisible characters, and Cyrillic and Greek letters that look like
+    Latin ones. Not covered: `rn` for `m`, `0` for `o`, and subtler typographic likenesses.
     """
     flat = unicodedata.normalize("NFKD", name).casefold().translate(_ALIKE)
     return "".join(letter for letter in unicodedata.normalize("NFKD", flat) if letter.isalnum()) or visible(name)

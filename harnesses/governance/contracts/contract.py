@@ -1,6 +1,6 @@
-"""The nouns of a contract: what a builder hands in with its work, and what a validator says of it. Pure values.
+"""Value types of contracts: a builder's report on its work, and a validator's report on that. Pure.
 
-The law: a contract is what somebody *says*. Nothing in it is believed for being there; what was seen is in the ledger.
+A contract contains claims only. Nothing in it counts as evidence; observed facts are in the evidence ledger.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from attrs import field, frozen
 
 Json: TypeAlias = Mapping[str, object]
 EvidenceItem: TypeAlias = str | Json
-"""A path, a sentence, or an object that has one."""
+"""A path, a sentence, or an object that contains one."""
 
 
 class BuilderStatus(StrEnum):
-    """What a builder says of its own work."""
+    """A builder's report on its own work."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -26,19 +26,19 @@ class BuilderStatus(StrEnum):
 
     @property
     def passing(self) -> bool:
-        """Whether it says that the work is done: only then does it have to be complete."""
+        """Whether it reports the work as done, so that it must be complete."""
         return self in (BuilderStatus.PASS, BuilderStatus.DONE_WITH_CONCERNS)
 
 
 class ValidatorStatus(StrEnum):
-    """What came of judging it, or one check of it."""
+    """The result of a validation, or of one check in it."""
 
     PASS = "PASS"
     FAIL = "FAIL"
 
 
 class Recommendation(StrEnum):
-    """What a validator would have happen next."""
+    """What a validator recommends next."""
 
     NONE = "none"
     RETRY_BUILDER = "retry_builder"
@@ -64,45 +64,45 @@ def _maybe(items: Json | None) -> Json | None:
 
 @frozen
 class Identity:
-    """Who has done something, or judged it."""
+    """Identity of a builder or validator."""
 
     name: str
     harness: str = ""
-    """The program, such as "claude-code"."""
+    """The agent program, such as "claude-code"."""
     model: str = ""
     more: Json = field(factory=dict[str, object], converter=_more, kw_only=True)
-    """Fields that are not known here: kept, written back, never acted on."""
+    """Unknown fields: kept, written back, never acted on."""
 
 
 @frozen
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: ValidatorStatus = field(converter=ValidatorStatus)
     evidence: str = ""
-    """What was seen."""
+    """What was observed."""
     more: Json = field(factory=dict[str, object], converter=_more, kw_only=True)
 
     @property
     def ok(self) -> bool:
-        """Whether it was as it should be."""
+        """Whether the check passed."""
         return self.status is ValidatorStatus.PASS
 
 
 def passed(name: str, evidence: str = "") -> Check:
-    """Return a check that was passed."""
+    """Make a check that passed."""
     return Check(name, ValidatorStatus.PASS, evidence)
 
 
 def failed(name: str, evidence: str) -> Check:
-    """Return a check that failed, and why."""
+    """Make a check that failed, with the reason."""
     return Check(name, ValidatorStatus.FAIL, evidence)
 
 
 @frozen
 class StageSummary:
-    """What was done for one stage."""
+    """What was done in one stage."""
 
     stage_id: str
     agent_id: str = ""
@@ -115,7 +115,7 @@ class StageSummary:
 
 @frozen
 class MemorySummary:
-    """What later agents are to know instead of the whole transcript."""
+    """Summary for later agents, in place of the whole transcript."""
 
     work_done: str = ""
     decisions: tuple[str, ...] = field(default=(), converter=_texts)
@@ -136,11 +136,11 @@ def _checks(items: Iterable[Check]) -> tuple[Check, ...]:
 
 @frozen(kw_only=True)
 class BuilderContract:
-    """What a builder hands in with its work."""
+    """A builder's report on its work."""
 
     task_id: str
     agent: str
-    """Who has built it, as it says itself."""
+    """Name of the builder, as it reports itself."""
     status: BuilderStatus = field(converter=BuilderStatus)
     summary: str
     files_modified: tuple[str, ...] = field(default=(), converter=_texts)
@@ -151,19 +151,19 @@ class BuilderContract:
     stage_summaries: tuple[StageSummary, ...] = field(default=(), converter=_stages)
     identity: Identity | None = None
     execution: Json | None = field(default=None, converter=_maybe)
-    """What it took, as the agent says: `tool_calls`, `messages`, `tools_used`."""
+    """Resources used, as the agent reports them: `tool_calls`, `messages`, `tools_used`."""
     cost: Json | None = field(default=None, converter=_maybe)
-    """`estimated_usd`, `actual_usd`, `currency`, `tokens`. A bare number was an `actual_usd`."""
+    """`estimated_usd`, `actual_usd`, `currency`, `tokens`. A bare number is read as `actual_usd`."""
     context: Json | None = field(default=None, converter=_maybe)
     routing: Json | None = field(default=None, converter=_maybe)
     nonce: str = ""
-    """Of the claim that it was built under."""
+    """Nonce of the claim under which it was built."""
     more: Json = field(factory=dict[str, object], converter=_more)
 
 
 @frozen(kw_only=True)
 class ValidatorContract:
-    """What came of judging a builder's work."""
+    """A validator's report on a builder's work."""
 
     task_id: str
     validator: str

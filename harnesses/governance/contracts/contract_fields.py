@@ -1,7 +1,7 @@
-"""Reading one object of a contract field by field, and noting everything that is wrong with it. Pure.
+"""Reads a contract object field by field, collecting all problems. Pure.
 
-The laws: a problem names the path of its value; reading goes on after one, so that all are told at once; and what was read
-can be stored and shown, for everything in it is bounded.
+Invariants: a problem names the path of its value; reading continues after a problem, so that all are reported at once; all
+values that were read are bounded and can be stored and shown.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ MAX_ITEMS = 10_000
 MAX_DEPTH = 32
 _MAX_PROBLEMS = 200
 _MOST = 2**63
-"""What fits in 64 bits with its sign: all that JSON carries everywhere."""
+"""Limit of signed 64-bit integers, which all JSON implementations support."""
 _WordT = TypeVar("_WordT", bound=StrEnum)
 _ABSENT = object()
 
 
 class Fields:
-    """An object while it is read.
+    """Reads the fields of one object.
 
     Args:
-        problems: where they are noted; shared by all objects of a document.
+        problems: list that receives the problems; shared by all objects of a document.
     """
 
     def __init__(self, data: Mapping[object, object], path: str, problems: list[str]) -> None:
@@ -44,17 +44,17 @@ class Fields:
         self._seen: set[object] = set()
 
     def refuse(self, path: str, wanted: str, value: object, way_out: str = "correct it") -> None:
-        """Note that a value is not as expected."""
+        """Add a problem: a value is not as expected."""
         if len(self._problems) < _MAX_PROBLEMS:
-            self._problems.append(f"{path}: expected {wanted}, was {shown(value)}; {way_out}")
+            self._problems.append(f"{path}: expected {wanted}, got {shown(value)}; {way_out}")
 
     def text(self, name: str, *, required: bool = True, blank: bool = True) -> str:
-        """Return a text; "" if there is none, which is a problem if it is required."""
+        """Return a text; "" if it is absent, which is a problem if it is required."""
         value = self._take(name, required, "text")
         return "" if value is _ABSENT else self._check_text(f"{self.path}.{name}", value, blank)
 
     def word(self, name: str, words: type[_WordT], otherwise: _WordT) -> _WordT:
-        """Return one of some words."""
+        """Return an enum member."""
         wanted = " or ".join((", ".join(words)).rsplit(", ", 1))
         value = self._take(name, True, wanted)
         if isinstance(value, str) and value in tuple(words):
@@ -78,12 +78,12 @@ class Fields:
         return tuple(found)
 
     def free(self, name: str) -> dict[str, object] | None:
-        """Return an object of whatever fields; None if there is none."""
+        """Return an object with arbitrary fields; None if it is absent."""
         value = self._object(name)
         return None if value is None else self._check_object(f"{self.path}.{name}", value)
 
     def inner(self, name: str) -> Fields | None:
-        """Return an object to be read field by field; None if there is none."""
+        """Return an object to be read field by field; None if it is absent."""
         value = self._object(name)
         return None if value is None else Fields(value, f"{self.path}.{name}", self._problems)
 
@@ -98,12 +98,12 @@ class Fields:
         return found
 
     def raw(self, name: str) -> object:
-        """Return a value as it is; None if there is none."""
+        """Return a value unchanged; None if it is absent."""
         value = self._take(name, False, "")
         return None if value is _ABSENT else value
 
     def rest(self) -> dict[str, object]:
-        """Return the fields that nobody has asked for."""
+        """Return the fields that have not been read."""
         unknown = {key: value for key, value in self._data.items() if key not in self._seen}
         return self._check_object(self.path, unknown)
 
@@ -113,7 +113,7 @@ class Fields:
         if required and (value is _ABSENT or value is None):
             was = "missing" if value is _ABSENT else "null"
             if len(self._problems) < _MAX_PROBLEMS:
-                self._problems.append(f"{self.path}.{name}: expected {wanted}, was {was}; add it")
+                self._problems.append(f"{self.path}.{name}: expected {wanted}, got {was}; add it")
             return _ABSENT
         return _ABSENT if value is None else value
 
@@ -143,9 +143,9 @@ class Fields:
         elif len(value) > MAX_TEXT:
             self.refuse(path, f"at most {MAX_TEXT} characters", value, "shorten it, or name a file that has it")
         elif not is_storable(value):
-            self.refuse(path, "text that a file can hold, without NUL and halves of characters", value)
+            self.refuse(path, "storable text, without NUL and lone surrogates", value)
         elif not blank and not value.strip():
-            self.refuse(path, "text that says something", value)
+            self.refuse(path, "text that is not blank", value)
         else:
             return value
         return ""
@@ -153,11 +153,11 @@ class Fields:
     def _check_object(self, path: str, value: Mapping[object, object]) -> dict[str, object]:
         before = len(self._problems)
         checked = self._check_json(path, value, 0)
-        # What has a problem is not carried on.
+        # A value with a problem is not used.
         return cast(dict[str, object], checked) if len(self._problems) == before else {}
 
     def _check_json(self, path: str, value: object, depth: int) -> object:
-        """Return a private copy of what JSON can carry, whatever its shape."""
+        """Return a private copy of a value that JSON can represent; its shape is arbitrary."""
         if depth > MAX_DEPTH:
             self.refuse(f"{path:.200}", f"at most {MAX_DEPTH} levels", value, "flatten it")
         elif isinstance(value, Mapping):
@@ -172,7 +172,7 @@ class Fields:
         elif value is None or isinstance(value, bool) or is_number(value):
             return value
         else:
-            self.refuse(path, "what JSON can carry: text, finite numbers of 64 bits, true, false, null, lists, objects", value)
+            self.refuse(path, "a JSON value: text, finite numbers of 64 bits, true, false, null, lists, objects", value)
         return None
 
     def _check_fields(self, path: str, value: Mapping[object, object], depth: int) -> dict[str, object]:
@@ -189,14 +189,14 @@ class Fields:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number that JSON carries, and every program reads back."""
+    """Return whether a value is a number that JSON can represent and every program reads back unchanged."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool) and -_MOST <= value < _MOST
 
 
 def shown(value: object) -> str:
-    """Return a value in a few words that cannot act on who reads them."""
+    """Return a short description of a value, safe to display."""
     if isinstance(value, str):
         return repr(value) if len(value) <= 80 else f"{value[:60]!r}… of {len(value)} characters"
     if isinstance(value, Mapping):
@@ -211,17 +211,17 @@ def shown(value: object) -> str:
 
 
 def read_document(data: Mapping[str, object] | str | bytes, name: str, build: Callable[[Fields], Any]) -> Any:
-    """Return what `build` makes of a JSON object.
+    """Parse a JSON object and return the result of `build`.
 
     Args:
-        name: what paths begin with.
+        name: first part of the paths in problems.
 
     Raises:
-        ContractError: with everything that is wrong.
+        ContractError: with all problems.
     """
     loaded: object = parse(data, name) if isinstance(data, str | bytes) else data
     if not isinstance(loaded, Mapping):
-        raise ContractError(f"{name}: expected an object, was {shown(loaded)}; hand in the contract itself")
+        raise ContractError(f"{name}: expected an object, got {shown(loaded)}; hand in the contract itself")
     problems: list[str] = []
     made = build(Fields(cast(Mapping[object, object], loaded), name, problems))
     if problems:
@@ -230,33 +230,33 @@ def read_document(data: Mapping[str, object] | str | bytes, name: str, build: Ca
 
 
 def parse(text: str | bytes, name: str) -> object:
-    """Return the JSON value of a text: UTF-8, no key twice in an object, no NaN.
+    """Parse a JSON text: UTF-8, no duplicate keys, no NaN.
 
     Raises:
-        ContractError: it is none.
+        ContractError: it is not valid JSON of this kind.
     """
     if len(text) > MAX_DOCUMENT:
         raise ContractError(
-            f"{name}: expected at most {MAX_DOCUMENT} characters, was {len(text)}; leave out what is not needed"
+            f"{name}: expected at most {MAX_DOCUMENT} characters, got {len(text)}; leave out what is not needed"
         )
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
         return json.loads(decoded, object_pairs_hook=_once_each, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        raise ContractError(f"{name}: expected UTF-8, was {error.reason} at byte {error.start}; save it as UTF-8") from error
+        raise ContractError(f"{name}: expected UTF-8, got {error.reason} at byte {error.start}; save it as UTF-8") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise ContractError(f"{name}: expected JSON, was broken at {where}: {error.msg}; correct it") from error
+        raise ContractError(f"{name}: expected JSON, got a syntax error at {where}: {error.msg}; correct it") from error
     except _NotPlain as error:
         raise ContractError(f"{name}: expected {error}; correct it") from error
     except RecursionError as error:
-        raise ContractError(f"{name}: expected at most {MAX_DEPTH} levels, was far deeper; flatten it") from error
+        raise ContractError(f"{name}: expected at most {MAX_DEPTH} levels, got far more; flatten it") from error
     except ValueError as error:
-        raise ContractError(f"{name}: expected numbers of 64 bits, was one of too many digits; correct it") from error
+        raise ContractError(f"{name}: expected numbers of 64 bits, got one with too many digits; correct it") from error
 
 
 class _NotPlain(Exception):
-    """JSON that Python would read, and others would not, or otherwise."""
+    """JSON that Python accepts but other programs reject or read differently."""
 
 
 def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -264,9 +264,9 @@ def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _NotPlain(f"each field once, was {twice[:80]!r} twice in one object")
+        raise _NotPlain(f"each field once, got {twice[:80]!r} twice in one object")
     return found
 
 
 def _no_constant(word: str) -> object:
-    raise _NotPlain(f"numbers that JSON has, was {word}")
+    raise _NotPlain(f"numbers that JSON has, got {word}")

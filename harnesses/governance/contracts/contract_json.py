@@ -1,17 +1,17 @@
-"""Contracts of builders and validators, from JSON and to JSON. Pure.
+"""Reads and writes contracts of builders and validators as JSON. Pure.
 
     builder     task_id¹ agent² status summary files_modified tests_run risks next_steps          all needed
                 memory_summary stage_summaries identity execution cost context routing nonce      may be left out
     validator   task_id¹ validator status checks issues retry_recommendation                      all needed
                 identity nonce                                                                    may be left out
 
-    ¹ the one that was asked for        ² if it is left out, the agent that was asked
+    ¹ must be that of the requested task        ² default: the agent that was asked
 
-The laws: what is wrong is told all at once, each with the path of its value; what `to_json` writes is read back the same; and
-a field that is not known here is kept in `more` and written back, but no check goes by it. `null` is as good as left out.
+Invariants: all problems are reported at once, each with the path of its value. `to_json` and reading are inverse. Unknown
+fields are kept in `more` and written back, but never checked. `null` counts as absent.
 
-Limits: 1,000,000 characters in all, 20,000 of one text, 10,000 items of one list, 32 levels, numbers of 64 bits. A key twice
-in one object, NaN, infinity, NUL and halves of characters are refused: other programs would read them otherwise.
+Limits: 1,000,000 characters in all, 20,000 per text, 10,000 items per list, 32 levels, numbers of 64 bits. Duplicate keys,
+NaN, infinity, NUL and lone surrogates are refused, because other programs would read them differently.
 """
 
 from __future__ import annotations
@@ -43,34 +43,34 @@ _COUNTS = ("tool_calls", "messages")
 
 
 def read_builder(data: Mapping[str, object] | str | bytes, *, task_id: str, agent: str | None = None) -> BuilderContract:
-    """Return the contract of a builder.
+    """Read the contract of a builder.
 
     Args:
-        data: JSON text, or the object it stands for.
-        task_id: of the task that was to be built.
-        agent: who was asked; stands for an `agent` that is left out.
+        data: JSON text, or the decoded object.
+        task_id: id of the requested task.
+        agent: the agent that was asked; the default of the `agent` field.
 
     Raises:
-        ContractError: with everything that is wrong, and where.
+        ContractError: with all problems and their paths.
     """
     return cast(BuilderContract, read_document(data, "builder", partial(_builder, task_id=task_id, agent=agent)))
 
 
 def read_validator(data: Mapping[str, object] | str | bytes, *, task_id: str) -> ValidatorContract:
-    """Return the contract of a validator; see `read_builder`."""
+    """Read the contract of a validator; see `read_builder`."""
     return cast(ValidatorContract, read_document(data, "validator", partial(_validator, task_id=task_id)))
 
 
 def plain(contract: BuilderContract | ValidatorContract) -> dict[str, Any]:
-    """Return a contract as the object that is written: fields in the order of the table, what was left out left out."""
+    """Return a contract as the object that is written: fields in the order of the table, without absent ones."""
     return cast(dict[str, Any], _plain(asdict(contract), _ALWAYS[type(contract)]))
 
 
 def to_json(contract: BuilderContract | ValidatorContract) -> str:
-    """Return a contract as JSON text, the same text for the same contract.
+    """Return a contract as JSON text; deterministic.
 
     Raises:
-        ContractError: it holds something that could not be read back.
+        ContractError: it contains a value that could not be read back.
     """
     fields = plain(contract)
     if isinstance(contract, BuilderContract):
@@ -79,7 +79,7 @@ def to_json(contract: BuilderContract | ValidatorContract) -> str:
         read_validator(fields, task_id=contract.task_id)
     text = inert_json(json.dumps(fields, ensure_ascii=False, indent=2))
     if len(text) > MAX_DOCUMENT:
-        raise ContractError(f"contract of {contract.task_id!r}: expected at most {MAX_DOCUMENT} characters, was {len(text)}")
+        raise ContractError(f"contract of {contract.task_id!r}: expected at most {MAX_DOCUMENT} characters, got {len(text)}")
     return text + "\n"
 
 
@@ -93,13 +93,13 @@ _ALWAYS_INSIDE = frozenset({"name", "status", "evidence", "stage_id", "work_done
 
 
 def _plain(value: Any, always: frozenset[str] = _ALWAYS_INSIDE) -> Any:
-    """Return the fields that say something, with those of `more` after them."""
+    """Return the non-empty fields, followed by those of `more`."""
     more = value["more"]
     made: dict[str, Any] = {}
     for name, item in value.items():
         if name != "more" and (name in always or item not in (None, "", (), [])):
             made[name] = _plain_item(name, item)
-    # What is known here wins: a field cannot be said twice.
+    # Known fields take precedence: no field appears twice.
     return made | {name: item for name, item in more.items() if name not in value}
 
 
@@ -153,7 +153,7 @@ def _validator(fields: Fields, *, task_id: str) -> ValidatorContract:
 def _task(fields: Fields, task_id: str) -> str:
     given = fields.text("task_id", blank=False)
     if given and given != task_id:
-        fields.refuse(f"{fields.path}.task_id", repr(task_id), given, "hand in the contract of the task that was asked for")
+        fields.refuse(f"{fields.path}.task_id", repr(task_id), given, "hand in the contract of the requested task")
     return given
 
 
@@ -195,7 +195,7 @@ def _check(fields: Fields) -> Check:
 
 
 def _check_counts(fields: Fields, name: str, numbers: tuple[str, ...], *, whole: bool) -> dict[str, object] | None:
-    """Return an object some of whose fields are numbers from 0 up."""
+    """Return an object in which the fields `numbers` must be numbers from 0 up."""
     found = fields.free(name)
     for key in numbers:
         value = None if found is None else found.get(key)

@@ -1,1 +1,1 @@
-"""Evidence: what was found about a task, how much it is worth, and the verdict that follows."""
+"""Evidence: observations about a task, their grades, and the verdict that follows."""

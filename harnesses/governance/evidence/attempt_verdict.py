@@ -1,12 +1,12 @@
-"""The attempt at a task: claimed, judged, and what follows from the verdict. Pure, but for the files that evidence speaks of.
+"""An attempt at a task: claiming it, the verdict on it, and the decision that follows. Only reading evidence does I/O.
 
-    nothing handed in              FAIL  builder_contract_exists
+    nothing handed in             FAIL  builder_contract_exists
     it cannot be read             FAIL  builder_contract, a check for each problem
-    it says FAIL or BLOCKED        FAIL  builder_reported_pass
-    one check failed               FAIL  that check
-    the validator says FAIL        FAIL  validator_passed
-    evidence too low, stale        FAIL  evidence…
-    else                           PASS
+    it reports FAIL or BLOCKED    FAIL  builder_reported_pass
+    one check failed              FAIL  that check
+    the validator reports FAIL    FAIL  validator_passed
+    evidence too low, stale       FAIL  evidence…
+    else                          PASS
 
     verdict   recommendation    attempts left   decision        status of the task
     PASS      none              -               complete        PASS
@@ -19,11 +19,11 @@
     *         anything else     -               block           BLOCKED
     else      -                 -               block           BLOCKED
 
-    ¹ who says both is not believed: what it asks for is done        ² but for PASS
+    ¹ contradictory: the recommendation is followed        ² except with PASS
 
-The laws: an attempt is on record before any work of it begins, so one that was cut off counts; what is handed in without the
-nonce of the claim under way is of another attempt, and no verdict but an error, whoever hands it in and whatever it says;
-nothing passes for lack of something to look at, and nothing that is not known becomes a PASS.
+Invariants: an attempt is recorded before its work begins, so an interrupted one counts. A contract without the nonce of the
+current claim belongs to another attempt and raises an error, whatever its content. Missing or unknown input never leads to a
+PASS.
 """
 
 from __future__ import annotations
@@ -51,51 +51,53 @@ from harnesses.governor import Finding
 
 @frozen(kw_only=True)
 class Claim:
-    """An attempt at a task that has begun and is not judged yet. On record before any work begins."""
+    """An attempt at a task that has begun and is not judged yet. Recorded before its work begins."""
 
     task_id: str
     attempt: int
-    """From 1."""
+    """Number of the attempt, from 1."""
     nonce: str = field(repr=False)
-    """What tells it from every other attempt, of this run and of any other."""
+    """Random id that distinguishes it from all other attempts, in any run."""
 
 
 def stamped(contract: BuilderContract, claim: Claim) -> BuilderContract:
-    """Return a contract with the nonce of the claim, for one that came straight from the agent run under it.
+    """Add the nonce of the claim to a contract that came directly from the agent run under it.
 
-    A contract that names another claim is not changed: `judge` refuses it. One that comes from a file that may be older than
-    the claim must name the claim itself.
+    A contract with another nonce is returned unchanged, and `judge` refuses it. A contract from a file, which may be older
+    than the claim, must contain the nonce itself.
     """
     return contract if contract.nonce else evolve(contract, nonce=claim.nonce)
 
 
 def check_claimed(claim: Claim | None, contract: BuilderContract | ValidatorContract) -> Claim:
-    """Return the claim that a contract was handed in under.
+    """Return the claim under which a contract was handed in.
 
     Raises:
-        NotClaimed: there is none, or it is another.
+        NotClaimed: there is no claim, or another one.
     """
     if claim is None or not claim.nonce:
-        raise NotClaimed(f"task {contract.task_id!r:.100} is not claimed: expected an attempt under way; claim it first")
+        raise NotClaimed(
+            f"task {contract.task_id!r:.100} is not claimed: expected an attempt in progress, got none; claim it first"
+        )
     if contract.task_id != claim.task_id:
         raise NotClaimed(
-            f"task {claim.task_id!r:.100}, attempt {claim.attempt}: expected a contract of this task, was one of "
+            f"task {claim.task_id!r:.100}, attempt {claim.attempt}: expected a contract of this task, got one of "
             f"{contract.task_id!r:.100}; hand in the right one"
         )
     if contract.nonce != claim.nonce:
         was = "one without" if not contract.nonce else "that of another attempt"
         raise NotClaimed(
-            f"task {claim.task_id!r:.100}, attempt {claim.attempt}: expected the nonce of the claim, was {was}; "
-            "only the attempt under way can be judged"
+            f"task {claim.task_id!r:.100}, attempt {claim.attempt}: expected the nonce of the claim, got {was}; "
+            "only the attempt in progress can be judged"
         )
     return claim
 
 
 def refused_claim(guardrails: Guardrails, *, task_id: str, attempts: int, destructive: bool = False) -> Finding | None:
-    """Return why a task may not be claimed once more; None if it may.
+    """Return a finding if a task may not have another attempt; None if it may.
 
     Args:
-        attempts: on record, those that were cut off included.
+        attempts: attempts on record, including interrupted ones.
     """
     most = guardrails.attempts_for(destructive=destructive)
     if attempts < most:
@@ -108,12 +110,12 @@ def refused_claim(guardrails: Guardrails, *, task_id: str, attempts: int, destru
 
 
 ISSUES, ISSUE = 5, 120
-"""Issues of a verdict, and characters of each: they go into the next prompt."""
+"""Most issues of a verdict, and characters of each, since they go into the next prompt."""
 MAX_CHECKS = 500
 
 
 def unreadable(error: ContractError) -> tuple[Check, ...]:
-    """Return a failed check for each problem of a contract that cannot be read."""
+    """Return a failed check for each problem of an unreadable contract."""
     return tuple(failed("builder_contract", one_line(problem, 300)) for problem in error.problems[:20])
 
 
@@ -127,33 +129,33 @@ def judge(
     contract_needed: bool = True,
     validator_needed: bool = False,
 ) -> ValidatorContract:
-    """Return the verdict on the attempt that is claimed.
+    """Return the verdict on the claimed attempt.
 
     Args:
-        builder: what was handed in; None for nothing, or for what could not be read (then `checks` says what is wrong).
-        checks: what was looked at: completeness, files, independence, commands.
-        evidence: what `EvidencePolicy.met_by` says; None if a pass needs no evidence.
-        validator: the contract of a validator that was asked, or the name of whoever judges by rules alone.
+        builder: the builder's contract; None if there is none, or it was unreadable (then `checks` has the problems).
+        checks: results of the checks: completeness, files, independence, commands.
+        evidence: result of `EvidencePolicy.met_by`; None if a pass needs no evidence.
+        validator: the contract of a validator, or the name of a judge that only applies rules.
         contract_needed: `Guardrails.require_builder_contract`.
-        validator_needed: `Guardrails.require_validator_contract`: then rules alone pass nothing.
+        validator_needed: `Guardrails.require_validator_contract`: rules alone then never pass.
 
     Raises:
-        NotClaimed: one of the contracts was not handed in under this claim.
+        NotClaimed: a contract was not handed in under this claim.
     """
     given = list(checks)[:MAX_CHECKS]
     if claim is None:
-        raise NotClaimed("nothing is claimed: expected an attempt under way; claim the task first")
+        raise NotClaimed("no task is claimed: expected an attempt in progress; claim the task first")
     looked = [*_builder_checks(claim, builder, bool(given), contract_needed), *given]
     if evidence is not None:
-        looked += evidence or [failed("evidence", "expected evidence, was none; look for yourself")]
+        looked += evidence or [failed("evidence", "expected evidence, got none; verify the work")]
     said = validator if isinstance(validator, ValidatorContract) else None
     if said is not None:
         check_claimed(claim, said)
         looked += [evolve(check, name=f"validator:{check.name}") for check in said.checks[:MAX_CHECKS]]
         looked.append(_check_validation(said))
     elif validator_needed:
-        looked.append(failed("validator_contract_exists", "expected the contract of a validator, was none; ask one"))
-    looked = looked or [failed("checks", "nothing was looked at: expected one check at least")]
+        looked.append(failed("validator_contract_exists", "expected the contract of a validator, got none; ask one"))
+    looked = looked or [failed("checks", "nothing was checked: expected at least one check")]
     issues = _issues(looked, said)
     good = all(check.ok for check in looked)
     return ValidatorContract(
@@ -169,7 +171,7 @@ def judge(
 
 
 def quality(checks: Sequence[Check]) -> float:
-    """Return which part of the checks was passed, to two decimals; 0.0 if there are none."""
+    """Return the share of checks that passed, rounded to two decimals; 0.0 if there are none."""
     return round(sum(check.ok for check in checks) / len(checks), 2) if checks else 0.0
 
 
@@ -182,17 +184,15 @@ def _builder_checks(claim: Claim, builder: BuilderContract | None, explained: bo
     check_claimed(claim, builder)
     if builder.status.passing:
         return [passed("builder_reported_pass", builder.status.value)]
-    return [failed("builder_reported_pass", f"the builder says {builder.status.value}: {one_line(builder.summary, 200)}")]
+    return [failed("builder_reported_pass", f"the builder reports {builder.status.value}: {one_line(builder.summary, 200)}")]
 
 
 def _check_validation(said: ValidatorContract) -> Check:
     if said.status is ValidatorStatus.PASS and not said.checks:
-        return failed(
-            "validator_passed", f"{said.validator!r:.100} says PASS and has looked at nothing: expected one check at least"
-        )
+        return failed("validator_passed", f"{said.validator!r:.100} reports PASS without any check: expected at least one")
     if said.status is ValidatorStatus.PASS:
-        return passed("validator_passed", f"{said.validator!r:.100} says PASS")
-    return failed("validator_passed", f"{said.validator!r:.100} says FAIL: {one_line('; '.join(said.issues[:3]), 200)}")
+        return passed("validator_passed", f"{said.validator!r:.100} reports PASS")
+    return failed("validator_passed", f"{said.validator!r:.100} reports FAIL: {one_line('; '.join(said.issues[:3]), 200)}")
 
 
 def _issues(checks: Sequence[Check], said: ValidatorContract | None) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ def _issues(checks: Sequence[Check], said: ValidatorContract | None) -> tuple[st
 
 
 def _recommend(good: bool, builder: BuilderContract | None, said: ValidatorContract | None) -> Recommendation:
-    """Return what is to happen next: the validator's word, if it has one."""
+    """Return the recommendation: the validator's, if it made one."""
     if said is not None and said.retry_recommendation is not Recommendation.NONE:
         return said.retry_recommendation
     if good:
@@ -212,7 +212,7 @@ def _recommend(good: bool, builder: BuilderContract | None, said: ValidatorContr
 
 
 class Decision(StrEnum):
-    """What happens next."""
+    """The next action on a task."""
 
     COMPLETE = "complete"
     RETRY = "retry"
@@ -222,17 +222,17 @@ class Decision(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands."""
+    """Status of a task."""
 
     PENDING = "PENDING"
     READY = "READY"
     IN_PROGRESS = "IN_PROGRESS"
     PASS = "PASS"
     FAIL = "FAIL"
-    """Judged and found wanting; it may be tried again."""
+    """Judged as failed; may be tried again."""
     BLOCKED = "BLOCKED"
     NEEDS_CONTEXT = "NEEDS_CONTEXT"
-    """A person has to say something first."""
+    """Needs input from a person."""
 
 
 STATUS_AFTER = {
@@ -246,47 +246,47 @@ STATUS_AFTER = {
 
 @frozen
 class Retry:
-    """What follows from a verdict."""
+    """The decision after a verdict."""
 
     decision: Decision
     reason: str
 
     @property
     def status(self) -> TaskStatus:
-        """Of the task."""
+        """The status of the task."""
         return STATUS_AFTER[self.decision]
 
 
 def decide(status: ValidatorStatus | str, recommendation: Recommendation | str, *, attempts: int, most: int) -> Retry:
-    """Return what follows from a verdict.
+    """Decide what follows from a verdict.
 
     Args:
-        attempts: begun so far, the one that was judged included.
-        most: how many there may be; see `Guardrails.attempts_for`.
+        attempts: attempts begun so far, including the judged one.
+        most: most attempts allowed; see `Guardrails.attempts_for`.
     """
     if status not in tuple(ValidatorStatus) or recommendation not in tuple(Recommendation):
         return Retry(Decision.BLOCK, f"verdict {status!r:.40}, recommendation {recommendation!r:.40}: not known here")
     if recommendation == Recommendation.BLOCK:
-        return Retry(Decision.BLOCK, "the validator wants it blocked")
+        return Retry(Decision.BLOCK, "the validator recommends blocking it")
     if recommendation == Recommendation.ASK_USER:
-        return Retry(Decision.HUMAN_CONTEXT, "a person has to say something first")
+        return Retry(Decision.HUMAN_CONTEXT, "a person has to add information first")
     if status == ValidatorStatus.PASS and recommendation == Recommendation.NONE:
         return Retry(Decision.COMPLETE, "passed")
     if attempts >= most:
-        return Retry(Decision.EXHAUSTED, f"attempt {attempts} of {most} was not passed")
-    return Retry(Decision.RETRY, f"attempt {attempts} of {most} was not passed")
+        return Retry(Decision.EXHAUSTED, f"attempt {attempts} of {most} did not pass")
+    return Retry(Decision.RETRY, f"attempt {attempts} of {most} did not pass")
 
 
 def follow(verdict: ValidatorContract, *, attempts: int, most: int) -> Retry:
-    """Return what follows from a verdict; see `decide`."""
+    """Decide what follows from a validator's contract; see `decide`."""
     return decide(verdict.status, verdict.retry_recommendation, attempts=attempts, most=most)
 
 
 def feedback(checks: Iterable[Check], issues: Iterable[str] = ()) -> str:
-    """Return what the next prompt says of the attempt before: at most 5 lines of 120 characters, as data; "" for nothing."""
+    """Return the feedback for the next prompt: at most 5 lines of 120 characters, as data; "" if there is none."""
     failures = [f"{check.name}: {check.evidence}" for check in checks if not check.ok]
     lines = list(dict.fromkeys(one_line(text, ISSUE) for text in (*failures, *issues)))
     if not lines:
         return ""
     more = [] if len(lines) <= ISSUES else [f"- and {len(lines) - ISSUES} more"]
-    return "\n".join(["The attempt before failed these checks:", *(f"- {line}" for line in lines[:ISSUES]), *more])
+    return "\n".join(["The previous attempt failed these checks:", *(f"- {line}" for line in lines[:ISSUES]), *more])

@@ -1,14 +1,14 @@
-"""Entries of the evidence ledger: what was found about a task, who stands for it, and which content it speaks of.
+"""Entries of the evidence ledger: observations about a task, graded by their source and bound to file content.
 
-    ts task_id kind status evidence     needed, and not blank
-    grade                               who stands for it; what an agent hands in is REPORTED, whatever it claims
+    ts task_id kind status evidence     required, not blank
+    grade                               how reliable the source is; an agent's own entries are REPORTED, whatever it claims
     attempt stage_id                    of the task; 0 and "" if it has none
-    subject                             files it speaks of, with the hash of their content: see `file_binding`
+    subject                             files it refers to, with the hashes of their content: see `file_binding`
 
-An entry is attached to the step that it belongs to, `self.attach("evidence", entry.plain())`, and so is one commit with it.
+Attach an entry to its step with `self.attach("evidence", entry.plain())`; it is then committed with the step.
 
-The laws: an entry without its five fields is no entry; nobody raises the grade of what they say themselves; and an entry is
-worth nothing as soon as what it speaks of is another content.
+Invariants: an entry requires its five fields; nobody can raise the grade of their own entries; an entry counts for nothing
+once the content it refers to has changed.
 
 Limits: 20,000 characters of evidence, 200 of an id or a kind, 10,000 files.
 """
@@ -30,23 +30,23 @@ from harnesses.governance.evidence.file_binding import MAX_BOUND, Bound, changed
 
 
 class Grade(IntEnum):
-    """Who stands for it. Higher ones count where lower ones are asked for."""
+    """Reliability of an entry's source. A higher grade satisfies a lower requirement."""
 
     REPORTED = 1
-    """Said by the agent whose work it is about."""
+    """Reported by the agent whose work it concerns."""
     OBSERVED = 2
-    """Seen by us: a file that we have read, an exit code that we have been given."""
+    """Observed by this program: a file it read, an exit code it received."""
     RERUN = 3
-    """Done again by us, independently of who did the work."""
+    """Repeated by this program, independently of the agent that did the work."""
 
     @property
     def word(self) -> str:
-        """As it is written."""
+        """The name as it is written."""
         return self.name.lower()
 
 
 def grade_of(value: object) -> Grade | None:
-    """Return the grade that a word, or a number, is; None if it is none."""
+    """Parse a grade from its name or number; None if it is invalid."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -59,7 +59,7 @@ MAX_NAME = 200
 
 
 class EvidenceStatus(StrEnum):
-    """What an entry says."""
+    """The verdict of an entry."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -102,19 +102,19 @@ def _are_bounds(value: tuple[object, ...]) -> bool:
 
 
 def _require(wanted: str, is_right: Callable[[Any], bool]) -> Callable[[Evidence, Attribute[Any], Any], None]:
-    """Return a validator of a field, which says what was expected."""
+    """Return a field validator whose error says what was expected."""
 
     def check(entry: Evidence, attribute: Attribute[Any], value: object) -> None:
         if not is_right(value):
             task = getattr(entry, "task_id", "")
-            told = f"{attribute.name}: expected {wanted}, was {value!r:.100}"
-            raise EvidenceError(f"evidence of task {task!r:.100}: {told}; it is not entered")
+            told = f"{attribute.name}: expected {wanted}, got {value!r:.100}"
+            raise EvidenceError(f"evidence of task {task!r:.100}: {told}; it was not added")
 
     return check
 
 
-_MOMENT = "a moment with its time zone, such as '2026-01-31T12:00:00Z'"
-_SEEN = f"text of 1 to {MAX_EVIDENCE} characters: what was seen, or where it is"
+_MOMENT = "a time with its time zone, such as '2026-01-31T12:00:00Z'"
+_SEEN = f"text of 1 to {MAX_EVIDENCE} characters: what was observed, or where it is"
 _NAME = f"text of 1 to {MAX_NAME} characters"
 _IS_NAME = _require(_NAME, lambda value: _is_text(value, MAX_NAME) and value.strip())
 
@@ -124,14 +124,14 @@ class Evidence:
     """An entry of the ledger.
 
     Raises:
-        EvidenceError: a field that is needed is missing, blank or of another kind.
+        EvidenceError: a required field is missing, blank or of the wrong type.
     """
 
     ts: str = field(default="", converter=_moment, validator=_require(_MOMENT, _is_moment))
-    """When, in ISO 8601 with its time zone; an aware datetime is converted."""
+    """Time in ISO 8601 with its time zone; an aware datetime is converted."""
     task_id: str = field(default=None, validator=_IS_NAME)
     kind: str = field(default=None, validator=_IS_NAME)
-    """Any word: `validation`, `tests`, `build`."""
+    """Kind of the evidence, any word: `validation`, `tests`, `build`."""
     status: EvidenceStatus = field(
         default=None,
         converter=_status,
@@ -140,7 +140,7 @@ class Evidence:
     evidence: str = field(
         default=None, validator=_require(_SEEN, lambda value: _is_text(value, MAX_EVIDENCE) and value.strip())
     )
-    """What was seen, or the path of what shows it."""
+    """What was observed, or the path of a file that shows it."""
     grade: Grade = field(
         default=Grade.REPORTED,
         converter=_grade,
@@ -155,7 +155,7 @@ class Evidence:
     )
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON can carry it: a line of `evidence.jsonl`, and the body of its record."""
+        """Return it as JSON-compatible data: a line of `evidence.jsonl`, and the body of its record."""
         fields: dict[str, Any] = {
             "ts": self.ts,
             "task_id": self.task_id,
@@ -174,26 +174,26 @@ class Evidence:
 
 
 def stale(entry: Evidence, root: Path | str) -> tuple[str, ...]:
-    """Return the paths that an entry speaks of whose content is another now. Reads them all."""
+    """Return the paths of an entry whose content has changed. Reads all of them."""
     return changed(entry.subject, root)
 
 
 def read_entry(data: Mapping[str, object]) -> Evidence:
-    """Return an entry of our own ledger: what `plain` has made. Its grade is believed; never read an agent's words by this.
+    """Decode an entry of our own ledger, as made by `plain`. Its grade is trusted: never use it for an agent's data.
 
     Raises:
-        EvidenceError: it is none.
+        EvidenceError: it is invalid.
     """
     known = ("ts", "task_id", "kind", "status", "evidence", "grade", "attempt", "stage_id")
     fields: dict[str, Any] = {name: data[name] for name in known if name in data}
     subject = data.get("subject", ())
     if not isinstance(subject, list | tuple):
-        raise EvidenceError(f"evidence: subject: expected a list of files, was {subject!r:.100}; it is not entered")
+        raise EvidenceError(f"evidence: subject: expected a list of files, got {subject!r:.100}; it was not added")
     return Evidence(**fields, subject=[_bound(one) for one in cast("list[object]", subject)])
 
 
 def read_ledger(rows: Iterable[Mapping[str, object]]) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
-    """Return the entries, and what is wrong with each row that is none: one bad row does not hide the others."""
+    """Return the valid entries, and a problem for each invalid row, which does not affect the others."""
     entries: list[Evidence] = []
     problems: list[str] = []
     for number, row in enumerate(rows, 1):
@@ -205,19 +205,19 @@ def read_ledger(rows: Iterable[Mapping[str, object]]) -> tuple[tuple[Evidence, .
 
 
 def read_reported(data: Mapping[str, object], *, task_id: str, attempt: int, ts: datetime | str) -> Evidence:
-    """Return an entry that an agent hands in: of the task and attempt that it was asked for, and REPORTED.
+    """Decode an entry handed in by an agent, for the requested task and attempt, with grade REPORTED.
 
-    What it says of its grade, its task, its attempt and its time goes for nothing.
+    The agent's own grade, task, attempt and time are ignored.
 
     Raises:
-        EvidenceError: it is none.
+        EvidenceError: it is invalid.
     """
     entry = read_entry({**data, "grade": Grade.REPORTED.word, "task_id": task_id, "attempt": attempt, "ts": ts})
     return evolve(entry, grade=Grade.REPORTED)
 
 
 def reported(contract: BuilderContract, *, attempt: int, ts: datetime | str) -> tuple[Evidence, ...]:
-    """Return what a builder says as entries, all of them REPORTED: its tests, and its evidence for each stage."""
+    """Return a builder's claims as entries of grade REPORTED: its tests, and its evidence for each stage."""
     status = EvidenceStatus.PASS if contract.status.passing else EvidenceStatus.FAIL
     said = [("tests", "", item) for item in contract.tests_run[:100]]
     for summary in contract.stage_summaries[:100]:
@@ -240,7 +240,7 @@ def reported(contract: BuilderContract, *, attempt: int, ts: datetime | str) -> 
 
 
 def _text(item: object) -> str:
-    """Return the first text of an item of a contract's evidence."""
+    """Return the first text of an evidence item in a contract."""
     if isinstance(item, str):
         return item
     values = cast(Mapping[str, object], item).values()
@@ -249,6 +249,6 @@ def _text(item: object) -> str:
 
 def _bound(data: object) -> Bound:
     if not isinstance(data, Mapping):
-        raise EvidenceError(f"evidence: subject: expected objects with path and sha256, was {data!r:.100}; it is not entered")
+        raise EvidenceError(f"evidence: subject: expected objects with path and sha256, got {data!r:.100}; it was not added")
     fields = cast(Mapping[str, Any], data)
     return Bound(fields.get("path", ""), fields.get("sha256", ""))

@@ -1,17 +1,17 @@
-"""Which evidence a pass needs, and whether it is there.
+"""Evidence policies: which evidence a pass needs, and whether it exists.
 
-    what is asked for       the entry that counts
+    requirement             satisfied by
     any                     one PASS of at least `needed`
     by_kind: kind → grade   one PASS of that kind of at least that grade
-    by_stage: stage → grade one PASS for that stage, of those that the task has, of at least that grade
-    covering: paths         each is among what the counted entries speak of
+    by_stage: stage → grade one PASS for that stage, if the task has it, of at least that grade
+    covering: paths         every path is referred to by a counted entry
 
-    an entry counts         if it says PASS, its grade is high enough, it is of the attempt, and nothing it speaks of has
-                            another content now
-    and is undone           by a FAIL or BLOCKED, of whatever grade, of the same kind and stage after it
+    an entry counts         if it says PASS, its grade is high enough, it belongs to the attempt, and no file it refers to
+                            has changed
+    and is overridden       by a later FAIL or BLOCKED, of whatever grade, of the same kind and stage
 
-The laws: nobody lies to their own harm, so a FAIL counts whoever reports it, and only what is of at least its grade undoes it;
-what is too low or stale is a failed check that says so, with the paths.
+Invariants: a FAIL counts whoever reports it, since nobody lies to their own harm, and only an entry of at least the FAIL's
+grade overrides it. Evidence that is too low or stale yields a failed check that says so, with the paths.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harnesses.governance.evidence.evidence_ledger import Evidence, EvidenceStat
 from harnesses.governance.evidence.file_binding import Bound, Content, below
 
 Ledger: TypeAlias = Sequence[tuple[Evidence, Sequence[str]]]
-"""Entries in order, each with the paths that it speaks of whose content is another now."""
+"""Entries in order, each with the paths it refers to whose content has changed."""
 
 
 def _grades(items: Mapping[str, Grade]) -> Mapping[str, Grade]:
@@ -37,13 +37,13 @@ def _grades(items: Mapping[str, Grade]) -> Mapping[str, Grade]:
 
 @frozen
 class EvidencePolicy:
-    """What grade of evidence a pass needs."""
+    """The grades of evidence that a pass needs."""
 
     needed: Grade = field(default=Grade.OBSERVED, converter=Grade)
     by_kind: Mapping[str, Grade] = field(factory=dict[str, Grade], converter=_grades)
-    """Kinds of which there must be evidence, and of what grade."""
+    """Required grade by kind."""
     by_stage: Mapping[str, Grade] = field(factory=dict[str, Grade], converter=_grades)
-    """Stages for which there must be evidence, if the task has them, and of what grade."""
+    """Required grade by stage; applies to the stages that a task has."""
 
     def met_by(
         self,
@@ -54,14 +54,14 @@ class EvidencePolicy:
         attempt: int | None = None,
         covering: Sequence[str] = (),
     ) -> tuple[Check, ...]:
-        """Return a check for each thing that is asked for. Reads the files that are spoken of: if they are many, in a thread.
+        """Return a check for each requirement. Reads the files that entries refer to: call it in a thread if they are many.
 
         Args:
-            entries: of one task, in the order of the ledger.
-            root: where the files are that they speak of; without it, an entry that speaks of files does not count.
-            stages: of the task; of `by_stage` only these are asked for.
-            attempt: the one that is judged; entries of others do not count. None takes all.
-            covering: paths that must be spoken of, such as the files that were modified.
+            entries: entries of one task, in the order of the ledger.
+            root: folder of the files they refer to; without it, an entry with files does not count.
+            stages: stages of the task; only these are required of `by_stage`.
+            attempt: the judged attempt; entries of others do not count. None for all.
+            covering: paths that entries must refer to, such as the modified files.
         """
         changed = Content(root).changed if root else _unseen
         ledger = [(one, changed(one.subject)) for one in entries if attempt is None or one.attempt == attempt]
@@ -80,12 +80,12 @@ def _unseen(subject: Iterable[Bound]) -> tuple[str, ...]:
 
 
 def _check(name: str, needed: Grade, ledger: Ledger) -> Check:
-    """Return whether one of these entries counts, and none after it undoes it."""
+    """Return whether one of these entries counts and none after it overrides it."""
     against = _against(needed, ledger)
     if against is not None:
         said = one_line(against.evidence, 100)
         return failed(
-            name, f"{against.kind} says {against.status}, {against.grade.word}: {said!r}; nothing since says otherwise"
+            name, f"{against.kind} reports {against.status}, {against.grade.word}: {said!r}; no later entry overrides it"
         )
     good = [entry for entry, stale in ledger if _counts(needed, entry, stale)]
     if good:
@@ -97,10 +97,10 @@ def _check(name: str, needed: Grade, ledger: Ledger) -> Check:
         paths = ", ".join(repr(path) for path in old[:5])
         return failed(
             name,
-            f"stale: expected {needed.word} evidence of what is there now, but {paths:.300} has changed since; look again",
+            f"stale: expected {needed.word} evidence of the current content, but {paths:.300} has changed; verify it again",
         )
     was = f"only {max(grade for grade, _ in saying).word}" if saying else "none"
-    return failed(name, f"expected evidence that is {needed.word} or better and says PASS, was {was}; look for yourself")
+    return failed(name, f"expected a PASS with {needed.word} evidence or better, got {was}; verify the work")
 
 
 def _counts(needed: Grade, entry: Evidence, stale: Sequence[str]) -> bool:
@@ -108,7 +108,7 @@ def _counts(needed: Grade, entry: Evidence, stale: Sequence[str]) -> bool:
 
 
 def _against(needed: Grade, ledger: Ledger) -> Evidence | None:
-    """Return an entry that says otherwise, and that nothing that counts has undone since."""
+    """Return an entry against a pass that no counted later entry overrides."""
     standing: dict[tuple[str, str], Evidence] = {}
     for entry, stale in ledger:
         about = entry.kind, entry.stage_id
@@ -128,4 +128,4 @@ def _check_coverage(paths: Sequence[str], needed: Grade, ledger: Ledger) -> tupl
     if not missing:
         return (passed(name, f"{len(set(paths))} files"),)
     named = ", ".join(repr(path) for path in missing[:5])
-    return (failed(name, f"expected {needed.word} evidence of every file, {named:.300} has none; look at it, too"),)
+    return (failed(name, f"expected {needed.word} evidence of every file, got none for {named:.300}; verify it too"),)

@@ -1,7 +1,7 @@
-"""Binding evidence to the content of files, by hash, and seeing that it has turned stale.
+"""Binds evidence to the content of files, by hash, and detects when it is stale.
 
-The laws: what is bound is a regular file inside the root, on a way without links; and whatever has become of it since (other
-content, gone, a link, a directory, no permission) is another content.
+Invariants: only regular files inside the root, on a path without links, can be bound. Whatever happens to one later (other
+content, deletion, a link, a directory, no permission) counts as a change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attrs import Attribute, field, frozen
 from harnesses.governance.errors import EvidenceError
 
 MAX_BOUND = 10_000
-"""Files that one entry may speak of."""
+"""Most files that one entry may refer to."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -31,29 +31,29 @@ def _check_path(owner: Any, attribute: Attribute[Any], value: object) -> None:
         or os.path.normpath(str(value)) != value
         or str(value).split("/")[0] in ("..", ".")
     ):
-        raise EvidenceError(f"evidence of a file: path: expected one below the root, such as 'src/a.py', was {value!r:.200}")
+        raise EvidenceError(f"evidence of a file: path: expected one below the root, such as 'src/a.py', got {value!r:.200}")
 
 
 def _check_hash(owner: Any, attribute: Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise EvidenceError(f"evidence of a file: sha256: expected 64 hexadecimal digits, was {value!r:.100}; use bind()")
+        raise EvidenceError(f"evidence of a file: sha256: expected 64 hexadecimal digits, got {value!r:.100}; use bind()")
 
 
 @frozen
 class Bound:
-    """A file, as it was."""
+    """A file with the hash of its content."""
 
     path: str = field(validator=_check_path)
-    """Below the root, with slashes."""
+    """Path below the root, with slashes."""
     sha256: str = field(validator=_check_hash)
-    """Of its content."""
+    """SHA-256 of the content, hexadecimal."""
 
 
 def bind(root: Path | str, paths: Iterable[str | Path]) -> tuple[Bound, ...]:
-    """Return the files as they are now, in order, each once. Reads all of them: for large ones, in a thread.
+    """Bind the files with their current content, in order, without duplicates. Reads all of them: use a thread for large ones.
 
     Raises:
-        EvidenceError: one is not a regular file inside the root, reached without links.
+        EvidenceError: a path is not a regular file inside the root, reached without links.
     """
     bound: dict[str, Bound] = {}
     for path in paths:
@@ -77,14 +77,14 @@ def bind(root: Path | str, paths: Iterable[str | Path]) -> tuple[Bound, ...]:
 
 
 class Content:
-    """The content of files as it is now, each read once, however many entries speak of it."""
+    """Current content hashes; each file is read once, however many entries refer to it."""
 
     def __init__(self, root: Path | str) -> None:
         self._root = Path(root)
         self._known: dict[str, str | None] = {}
 
     def changed(self, subject: Iterable[Bound]) -> tuple[str, ...]:
-        """Return the paths whose content is another now than it was when they were bound."""
+        """Return the paths whose content has changed since they were bound."""
         return tuple(one.path for one in subject if self._digest(one.path) != one.sha256)
 
     def _digest(self, path: str) -> str | None:
@@ -94,16 +94,16 @@ class Content:
 
 
 def changed(subject: Iterable[Bound], root: Path | str) -> tuple[str, ...]:
-    """Return the paths whose content is another now than it was when they were bound."""
+    """Return the paths whose content has changed since they were bound."""
     return Content(root).changed(subject)
 
 
 def below(root: Path, path: str) -> str | None:
-    """Return a path, however it is written, as one below the root; None if it is none."""
+    """Return a path relative to the root, however it is written; None if it is outside."""
     if not path or "\0" in path:
         return None
     within = os.path.realpath(root)
-    # Both names that the root goes by: a path may have been written with either.
+    # The root may have two names, and a path may be written with either.
     for base in dict.fromkeys((within, os.path.abspath(root))):
         place = os.path.relpath(os.path.normpath(os.path.join(base, path)), base)
         if place not in (".", "..") and not place.startswith("../"):
@@ -112,13 +112,13 @@ def below(root: Path, path: str) -> str | None:
 
 
 def _hash(root: Path, path: str) -> str | None:
-    """Return the hash of a regular file; None if it is none, or cannot be read."""
+    """Return the hash of a regular file; None if it is not one, or cannot be read."""
     try:
         within = os.path.realpath(root)
         place = os.path.join(within, path)
         if os.path.realpath(place) != place or os.path.commonpath([within, place]) != within:
             return None
-        # Without blocking: a pipe would wait for a writer.
+        # Non-blocking: opening a pipe would wait for a writer.
         handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):

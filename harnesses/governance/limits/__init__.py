@@ -1,1 +1,1 @@
-"""Guardrails: limits on steps, agents, loops and accounts, held by code."""
+"""Guardrails: limits on steps, agents, loops and accounts, enforced by code."""

@@ -1,13 +1,13 @@
-"""Where an account stands against its limits: drawdown, the loss of the day, positions. Pure; time is an argument.
+"""Account limits of a trading harness: drawdown, daily loss, positions. Pure; time is an argument.
 
-    limit            is reached when                                                          and holds until
-    max_drawdown     equity is below its high-water mark by more than that part               a person's word
-    max_daily_loss   equity is below that of the end of the day before by more than that part the next day (UTC), or that word
-    max_position     a figure called `position`, or `position:…`, is larger, long or short    it is smaller again
-    figures          the figures cannot be had, or are no numbers                             they can
+    limit            is reached when                                                                 and lasts until
+    max_drawdown     equity is below its high-water mark by more than that fraction                  a person resets it
+    max_daily_loss   equity is below the previous day's last one by more than that fraction          a new day (UTC) or a reset
+    max_position     a figure named `position`, or `position:…`, is larger, long or short            it is smaller again
+    figures          the figures are unavailable or not numbers                                      they are valid again
 
-The laws: the high-water mark and the beginning of the day are kept with each step, so no restart forgets a loss; and what
-cannot be looked at is not let pass.
+Invariants: the high-water mark and the day's opening equity are stored with each step, so no restart forgets a loss. Figures
+that cannot be read never let the harness continue.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ Figures = Mapping[str, Decimal]
 
 @frozen(kw_only=True)
 class AccountStatus:
-    """What is known of the equity."""
+    """The tracked equity of an account."""
 
     high: Decimal | None = None
-    """The highest there was."""
+    """The highest equity so far."""
     day: date | None = None
     begin: Decimal | None = None
-    """At the end of the day before; of the first day, the first there was."""
+    """Equity at the end of the previous day; on the first day, the first one."""
     last: Decimal | None = None
     fallen: bool = False
-    """Whether the drawdown was once more than allowed, and nobody has said a word since."""
+    """Whether the drawdown limit was exceeded and has not been reset."""
     lost: bool = False
-    """Whether the loss of this day was."""
+    """Whether the loss limit of this day was exceeded."""
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON can carry it, without what is not known."""
+        """Return it as JSON-compatible data, without unknown values."""
         return {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, False)}
 
 
 def numbers(figures: Mapping[str, object]) -> Figures:
-    """Return figures as exact numbers.
+    """Convert figures to exact numbers.
 
     Raises:
-        ValueError: one is none.
+        ValueError: a figure is not a finite number.
     """
     return {name: _number(name, value) for name, value in figures.items()}
 
@@ -62,12 +62,12 @@ def _number(name: str, value: object) -> Decimal:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite() or isinstance(value, bool):
-        raise ValueError(f"figure {name!r:.80}: expected a finite number, was {value!r:.80}")
+        raise ValueError(f"figure {name!r:.80}: expected a finite number, got {value!r:.80}")
     return number
 
 
 def assess(standing: AccountStatus, rails: Guardrails, figures: Figures, today: date) -> AccountStatus:
-    """Return where the account stands with these figures. Without an `equity` it stands where it stood."""
+    """Return the account status updated with these figures; unchanged without an `equity`."""
     equity = figures.get("equity")
     if standing.day != today:
         begin = standing.last if standing.last is not None else equity
@@ -90,11 +90,11 @@ def reached(standing: AccountStatus, rails: Guardrails, figures: Figures) -> Ite
     """Yield the limits that are reached."""
     if standing.fallen and rails.max_drawdown is not None:
         part = _part(standing.last, standing.high)
-        why = f"equity {standing.last} has been more than {rails.max_drawdown} below its highest, {standing.high}"
+        why = f"equity {standing.last} has fallen more than {rails.max_drawdown} below its highest, {standing.high}"
         yield _finding("max_drawdown", part, rails.max_drawdown, why)
     if standing.lost and rails.max_daily_loss is not None:
         part = _part(standing.last, standing.begin)
-        why = f"equity {standing.last} has been more than {rails.max_daily_loss} below {standing.begin}, where the day began"
+        why = f"equity {standing.last} has fallen more than {rails.max_daily_loss} below {standing.begin}, where the day began"
         yield _finding("max_daily_loss", part, rails.max_daily_loss, why)
     for name, value in figures.items():
         if rails.max_position is not None and abs(value) > rails.max_position and name.split(":")[0] == "position":

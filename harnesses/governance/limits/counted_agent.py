@@ -1,18 +1,18 @@
-"""Agents whose tool calls and messages are counted by us, held against their limits, and stopped at them.
+"""Counts the tool calls and messages of agents, and stops an agent at its limits.
 
-    limited(agent, guardrails)   a command-line agent: each line of its output is read before it is logged; at the limit its
-                                 processes are killed. Any other: what it does through `counted` tools, or tells the tally
-    counted(tool)                a function that an agent calls: refused, before it is called, when it is one too many; each
-                                 call is charged to the budget of the harness that asks the agent, too
-    with tallying(guardrails) as tally:          one tally for all that is asked within
+    limited(agent, guardrails)   for a command-line agent: each output line is counted before it is logged; at the limit its
+                                 processes are killed. For any other: counts `counted` tools, and reports to the tally
+    counted(tool)                wraps a function that an agent calls: the call beyond the limit is refused before it is made;
+                                 each call is also charged to the budget of the calling harness
+    with tallying(guardrails) as tally:          one tally for all agent calls in the block
         answer = await self.run_agent(agent, …)
     checks += telemetry_checks(contract, guardrails, tally)
 
-The laws: what is counted is what we have seen; the call that would be one too many is not made if it is made through us, and
-ends the agent that makes it if we are only told; and what an agent reports of itself counts too, where it is more.
+Invariants: counts are based on observation. A call beyond the limit is not made if it goes through a counted tool; if it is
+only observed in the output, it ends the agent. An agent's own report counts too if it is higher.
 
-Not counted: what a program does without writing of it. Of one that writes text for people nothing is known; what it reports in
-its contract is all there is.
+Not counted: actions that a program does not print. For a program with human-readable output, the report in its contract is the
+only source.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _current: ContextVar[Tally | None] = ContextVar("harnesses.governance.limits.age
 
 
 class AgentStopped(AgentFailed):
-    """An agent was about to go beyond its tool calls or messages. It was stopped, with all that it had started.
+    """An agent reached its limit of tool calls or messages and was stopped, with all its processes.
 
     Args:
-        finding: to be attached to the step, as `guardrail`.
+        finding: to attach to the step, as `guardrail`.
     """
 
     def __init__(self, message: str, *, finding: Finding, session: str | None = None) -> None:
@@ -52,22 +52,22 @@ class AgentStopped(AgentFailed):
 
 
 class Tally:
-    """Counts for one attempt."""
+    """The counts of one attempt."""
 
     def __init__(self, guardrails: Guardrails) -> None:
         self._guardrails = guardrails
         self.tool_calls = 0
         self.messages = 0
         self.is_counting = False
-        """Whether there was anything that could be counted: of programs that write text for people nothing is known."""
+        """Whether anything could be counted; False for programs with human-readable output."""
         self.stopped: AgentStopped | None = None
-        """Why the agent was stopped, if it was, whatever became of the error."""
+        """Set when the agent was stopped, even if the error was caught."""
 
     def tool_call(self, name: str = "") -> None:
-        """Count a tool call, before it is made if it can be.
+        """Count a tool call, if possible before it is made.
 
         Raises:
-            AgentStopped: it is one too many.
+            AgentStopped: it exceeds the limit.
         """
         self.tool_calls = self._count("max_tool_calls_per_task", "tool calls", self.tool_calls, name)
 
@@ -75,7 +75,7 @@ class Tally:
         """Count a message of the agent.
 
         Raises:
-            AgentStopped: it is one too many.
+            AgentStopped: it exceeds the limit.
         """
         self.messages = self._count("max_messages_per_task", "messages", self.messages, "")
 
@@ -86,10 +86,10 @@ class Tally:
             return count + 1
         if self.stopped is None:
             which = f" ({name!r:.60})" if name else ""
-            reason = f"the agent was about to go beyond its {most} {what}{which}, and was stopped"
+            reason = f"the agent was stopped before it exceeded its {most} {what}{which}"
             finding = Finding(limit_name=limit_name, current_value=str(count + 1), limit_value=str(most), reason=reason)
             place = "(`guardrails` of the run file, or `Guardrails(…)`)"
-            told = f"expected at most {most} {what}, was one more{which}; give it a smaller task"
+            told = f"expected at most {most} {what}, got one more{which}; give it a smaller task"
             text = f"guardrail {limit_name} = {most} {place}: {told}"
             self.stopped = AgentStopped(text, finding=finding)
         raise self.stopped
@@ -97,7 +97,7 @@ class Tally:
 
 @contextmanager
 def tallying(guardrails: Guardrails) -> Generator[Tally, None, None]:
-    """Have all that agents do within counted together; within another tally, that one goes on."""
+    """Count all agent activity in the block together; inside another tally, continue that one."""
     tally = _current.get()
     if tally is not None:
         yield tally
@@ -111,12 +111,12 @@ def tallying(guardrails: Guardrails) -> Generator[Tally, None, None]:
 
 
 def current_tally() -> Tally | None:
-    """Return the tally of what is under way; None if nobody counts."""
+    """Return the active tally; None if there is none."""
     return _current.get()
 
 
 def telemetry_checks(contract: BuilderContract, guardrails: Guardrails, tally: Tally | None = None) -> tuple[Check, ...]:
-    """Return whether what was counted, and what the agent reports in `execution`, is within the limits."""
+    """Check that the counted numbers, and those that the agent reports in `execution`, are within the limits."""
     counted = tally if tally is not None and tally.is_counting else None
     return (
         _check(contract, "tool_calls", "max_tool_calls_per_task", guardrails, None if counted is None else counted.tool_calls),
@@ -143,14 +143,14 @@ T = TypeVar("T")
 
 
 class LimitedAgent(Agent[StateT, InputT, OutputT], Generic[StateT, InputT, OutputT]):
-    """Another agent, within the limits of its guardrails. Each turn has a tally of its own, unless one is under way."""
+    """Wraps an agent to enforce its guardrails. Each turn has its own tally, unless one is active."""
 
     def __init__(
         self, inner: Agent[StateT, InputT, OutputT], guardrails: Guardrails, *, counter: Counter | None = None
     ) -> None:
         super().__init__(self._turn, name=inner.name, is_complete=inner.is_complete, reports=inner.reports)
         self.inner = inner
-        """The agent itself: who judges it must be another one."""
+        """The wrapped agent; its validator must be another one."""
         self._guardrails = guardrails
         self._heard: Any = _heard(inner, counter) if isinstance(inner, CommandAgent) else inner
 
@@ -158,7 +158,7 @@ class LimitedAgent(Agent[StateT, InputT, OutputT], Generic[StateT, InputT, Outpu
         with tallying(self._guardrails) as tally:
             answer: OutputT = await self._heard.answer(run)
             if tally.stopped is not None:
-                # Whoever was stopped does not answer, also if it has caught the error.
+                # A stopped agent returns no answer, even if it caught the error.
                 raise tally.stopped
             return answer
 
@@ -166,19 +166,19 @@ class LimitedAgent(Agent[StateT, InputT, OutputT], Generic[StateT, InputT, Outpu
 def limited(
     agent: Agent[StateT, InputT, OutputT], guardrails: Guardrails, *, counter: Counter | None = None
 ) -> LimitedAgent[StateT, InputT, OutputT]:
-    """Return an agent within `max_tool_calls_per_task` and `max_messages_per_task`.
+    """Wrap an agent to enforce `max_tool_calls_per_task` and `max_messages_per_task`.
 
     Args:
-        counter: tells the deeds in a line of a program's output; None is by its dialect.
+        counter: extracts tool calls and messages from an output line; None for the one of the agent's dialect.
     """
     return LimitedAgent(agent, guardrails, counter=counter)
 
 
 def counted(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Return a tool whose calls are counted, if anybody counts, and charged, if anybody charges.
+    """Wrap a tool so that its calls are counted by the active tally and charged to the active bill.
 
-    One too many raises `AgentStopped`, or `BudgetExhausted`, before it is called. An agent whose tools are all counted reports
-    `tool_calls`: it says so, `Agent(work, reports=["tool_calls"])`, and need not tell of them itself.
+    A call beyond the limit raises `AgentStopped` or `BudgetExhausted` before the tool is called. An agent whose tools are all
+    counted declares it, `Agent(work, reports=["tool_calls"])`, and need not report the calls itself.
     """
 
     @wraps(tool)
@@ -205,7 +205,7 @@ def _heard(agent: CommandAgent, counter: Counter | None) -> CommandAgent:
 
 
 class _CountedReading:
-    """Reads the output of one run of a program, and counts what it tells of. What is told twice counts once."""
+    """Reads the output of one program run and counts its tool calls and messages; duplicates count once."""
 
     def __init__(self, inner: Reading, tells: Counter, tally: Tally) -> None:
         self.inner = inner
@@ -215,7 +215,7 @@ class _CountedReading:
         self._told = Deeds()
 
     def line(self, text: str) -> str:
-        """Count, then read. The error of one too many ends the program."""
+        """Count a line, then read it. Raises at the limit, which ends the program."""
         shown = self.inner.line(text)
         try:
             for deed in self._tells(text):

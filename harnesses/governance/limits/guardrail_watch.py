@@ -1,21 +1,21 @@
-"""A governor that holds the guardrails of any harness, step by step.
+"""A governor that enforces the guardrails of any harness, step by step.
 
-    max_steps, max_cost      Budget        held by the budget: see `terms`
-    deadline_s               deadline_s    held by the harness's clock: see `terms`
-    max_drawdown, …          figures       `standing`: blocks
-    no_progress              fingerprints  `looping`: tells, restarts, or blocks
+    max_steps, max_cost      Budget        enforced by the budget: see `terms`
+    deadline_s               deadline_s    enforced by the harness's clock: see `terms`
+    max_drawdown, …          figures       `account_limits`: blocks
+    no_progress              fingerprints  `loop_detection`: tells, restarts, or blocks
 
     policy     of no progress
-    tell       a finding with the step, and `tell` is called with it; again after as many steps more
+    tell       a finding with the step, and `tell` is called with it; repeated after as many steps more
     restart    a finding, and the attempt ends with `NoProgressMade`: a fresh one begins, as its supervision allows.
-               After three that end in the same loop a person has to decide
+               After three attempts that end in the same loop a person has to decide
     block      a finding, and the harness is blocked
 
-The laws: what it knows is on disk with each step, in a few hundred bytes, so neither a restart nor a crash loop makes it
-forget; and what it finds is on disk with the step at which it was found, and only then does it act.
+Invariants: the watch's own state is stored with each step, in a few hundred bytes, so it survives restarts and crash loops. A
+finding is on disk with its step before the watch acts on it.
 
-Whoever starts a blocked harness again gives it `no_progress.steps` steps more. A halt for a drawdown ends by a person's word:
-change `reset` to any other text, and the high-water mark and the day begin anew.
+Starting a blocked harness again grants it another `no_progress.steps` steps. To end a halt for a drawdown, a person changes
+`reset` to any other text; the high-water mark and the day then start anew.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from harnesses.governor import Finding
 from harnesses.step import Step
 
 FRUITLESS = 3
-"""Fresh attempts that may end in the same loop."""
+"""Fresh attempts that may end in the same loop before a person has to decide."""
 FiguresOf = Callable[[Any], Mapping[str, object]]
 
 
 class Watch:
-    """Holds the guardrails of one harness. One for each: it knows its steps.
+    """Enforces the guardrails of one harness. Use one instance per harness, since it tracks the steps.
 
     Args:
-        figures: from a state to its figures: `equity`, and positions as `position` or `position:…`; without it there are none,
-            and the limits on money say so. An empty mapping is: nothing is known yet.
-        moment: from a state to the moment it is of, where that is not the time of the step, as in a replay; None is that time.
-        tell: is called with what the harness is only told of, once that is recorded; see `telling`.
+        figures: returns the figures of a state: `equity`, and positions as `position` or `position:…`. Without it the limits
+            on money report themselves as unenforceable; an empty mapping means that nothing is known yet.
+        moment: returns the time of a state, if it differs from the time of the step, as in a replay; None for the step's time.
+        tell: called with findings of the policy `tell`, once they are recorded; see `telling`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Watch:
         self._step = 0
 
     def restore(self, kept: Mapping[str, Any], state: Callable[[], Any] | None = None) -> None:
-        """Take up what was kept with the last recorded step; what there is to lose counts from the state it begins with."""
+        """Restore what was stored with the last recorded step; losses count from the given state."""
         self._step = 0
         if self._fingerprints is not None:
             self._fingerprints.forget()
@@ -89,23 +89,23 @@ class Watch:
         begun_anew = self._word != said
         self._standing = AccountStatus() if begun_anew else _stood(kept.get("standing", {}))
         if self._standing.high is None and state is not None and self._figures is not None and self._limits_money:
-            # What cannot be looked at is told with the first step.
+            # Unreadable figures are reported with the first step.
             with suppress(Exception):
                 equity = numbers(self._figures(state())).get("equity")
                 self._standing = evolve(self._standing, high=equity, last=equity)
         self._found = self._halts()
 
     def look(self, step: Step[Any, Any], delta: Delta, state: Callable[[], Any]) -> Sequence[Finding]:
-        """Return what limits a step that is about to be recorded has reached."""
+        """Return the limits reached by a step that is about to be recorded."""
         if self._fingerprints is not None and step.step_number != self._step + 1:
-            # Not the step after the one that was seen last: what has changed is not known.
+            # Steps are missing since the last one seen, so the changes are unknown.
             self._fingerprints.forget()
         self._step = step.step_number
         self._found = (*self._check_figures(step, state), *self._check_progress(step, delta, state))
         return self._found
 
     def kept(self) -> Mapping[str, Any]:
-        """Return what to keep with the step."""
+        """Return what to store with the step."""
         made: dict[str, Any] = {}
         if self._fingerprints is not None:
             made["loops"] = self._loops.plain()
@@ -122,7 +122,7 @@ class Watch:
 
         Raises:
             GuardrailTripped: a person has to decide.
-            NoProgressMade: a fresh attempt is to begin.
+            NoProgressMade: the attempt must end and a fresh one begin.
         """
         known, self._found = self._found, self._halts()
         for found in known:
@@ -136,7 +136,7 @@ class Watch:
             raise NoProgressMade("; ".join(map(_describe, acting))[:2000])
 
     def _halts(self) -> tuple[Finding, ...]:
-        """Return what holds until a person's word ends it: also before the first step of an attempt."""
+        """Return the halts that only a person can end; they apply before the first step of an attempt, too."""
         return tuple(reached(evolve(self._standing, lost=False), self.guardrails, {}))
 
     @property
@@ -152,15 +152,15 @@ class Watch:
             self._standing = assess(self._standing, self.guardrails, figures, today)
             return tuple(reached(self._standing, self.guardrails, figures))
         except Exception as error:
-            # Whatever the author's function raises: what cannot be looked at is not let pass, nor does it end the program.
+            # If the author's function fails, the limits cannot be checked: the harness is blocked, but the program goes on.
             said = one_line(f"{type(error).__name__}: {error}", 300)
-            reason = f"the figures of the state cannot be had: {said}; correct `figures`"
+            reason = f"the figures of the state cannot be read: {said}; correct `figures`"
             return (Finding(limit_name="figures", current_value="unknown", limit_value="known", reason=reason),)
 
     def _read(self, step: Step[Any, Any], state: Any) -> tuple[Figures, date]:
         if self._figures is None:
             raise LookupError(
-                "no function that gives them: expected Watch(…, figures=…), or a `figures` method of the harness"
+                "there is no function for them: expected Watch(…, figures=…), or a `figures` method of the harness"
             )
         moment = self._moment(state) if self._moment is not None else None
         return numbers(self._figures(state)), (moment or step.timestamp).astimezone(UTC).date()
@@ -190,11 +190,11 @@ def terms(
     moment: Callable[[Any], datetime | None] | None = None,
     tell: Callable[[Finding], None] | None = None,
 ) -> dict[str, Any]:
-    """Return what to start a harness with, `orchestrator.start(harness, name=…, **terms(guardrails))`, to hold them all.
+    """Return the keyword arguments that enforce all guardrails: `orchestrator.start(harness, name=…, **terms(guardrails))`.
 
     Args:
-        budget: what it may spend besides; the tighter limit of each holds.
-        deadline_s: the same.
+        budget: an additional budget; the tighter limit of each field applies.
+        deadline_s: an additional deadline; the tighter one applies.
     """
     made: dict[str, Any] = {}
     budgets = [one for one in (budget, guardrails.budget) if one is not None]
@@ -209,7 +209,8 @@ def terms(
 
 
 def telling(harness: BaseHarness[Any, Any, Any]) -> Callable[[Finding], None]:
-    """Return what tells a harness of a finding: a line of its output, and its agents by the `guardrail` of what they know."""
+    """Return a function that reports a finding to a harness as a line of output, and to its agents as knowledge
+    `guardrail`."""
 
     def tell(found: Finding) -> None:
         text = _describe(found)
@@ -220,13 +221,13 @@ def telling(harness: BaseHarness[Any, Any, Any]) -> Callable[[Finding], None]:
 
 
 def _no_progress(guard: NoProgress, period: int, fruitless: int) -> Finding:
-    """Return what is said of steps that repeat.
+    """Return the finding for repeated steps.
 
     Args:
-        fruitless: attempts that have ended so, if another is not to begin; else 0.
+        fruitless: number of attempts that ended in this loop, if no other may begin; else 0.
     """
     what = "the same step" if period == 1 else f"the same {period} steps in turn"
-    reason = f"{guard.steps} steps have shown {what} again: nothing new in state, input and output"
+    reason = f"{guard.steps} steps have repeated {what}: nothing new in state, input and output"
     if fruitless:
         reason = f"{reason}, in {fruitless} attempts; a person has to decide"
     elif guard.policy == "block":
@@ -244,7 +245,7 @@ def _stood(kept: Mapping[str, Any]) -> AccountStatus:
     try:
         return msgspec.convert(kept, AccountStatus)
     except msgspec.ValidationError:
-        # It was not written by us. What is not known is not in anybody's favour.
+        # The stored value was not written by this code; assume the worst.
         return evolve(AccountStatus(), fallen=True)
 
 

@@ -1,9 +1,9 @@
-"""Guardrails: limits that are held by code, and how they are read from tables.
+"""Guardrails: limits enforced by code, and how they are read from tables.
 
-    guardrail                                             default   held by
+    guardrail                                             default   enforced by
     max_task_attempts                                     2         `attempts_for`: counted from the store before a claim
-    max_destructive_task_attempts                         1         the same, for tasks that destroy something
-    max_tool_calls_per_task                               40        `counted_agent.limited`: counted by us, stopped there
+    max_destructive_task_attempts                         1         the same, for destructive tasks
+    max_tool_calls_per_task                               40        `counted_agent.limited`: counted and stopped there
     max_messages_per_task                                 25        the same
     require_builder_contract                              true      `attempt_verdict.judge`
     require_validator_contract                            true      `attempt_verdict.judge`
@@ -15,9 +15,9 @@
     max_drawdown, max_daily_loss, max_position            none      `guardrail_watch.Watch`, from figures of the state
     no_progress                                           none      `guardrail_watch.Watch`
 
-The laws: a limit that cannot be is an error that names it, never a default in its place. In tables, of a run file or of a
-program, nothing is guessed or let pass: an unknown name, a word for a number, `"true"` for true are errors, and all of them
-are told at once, in one line; and of what two tables name, such as those of all harnesses and of one, the tighter holds.
+Invariants: an invalid limit raises an error that names it; it is never replaced by a default. Tables, of a run file or of a
+program, are read strictly: an unknown name, text for a number, or `"true"` for true is an error, and all errors are reported
+at once, in one line. Where two tables set the same limit, such as those of all harnesses and of one, the tighter one applies.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ POLICIES = ("tell", "restart", "block")
 
 
 def _require(wanted: str, is_right: Callable[[Any], bool]) -> Any:
-    """Return a validator, for whose fields None is right where it is the default."""
+    """Return a field validator; None is valid for fields whose default is None."""
 
     def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
         if not (is_right(value) or (value is None and attribute.default is None)):
             subject = "no_progress" if isinstance(owner, NoProgress) else "guardrails"
-            raise GuardrailError(f"{subject}: {attribute.name}: expected {wanted}, was {shown(value)}; correct it")
+            raise GuardrailError(f"{subject}: {attribute.name}: expected {wanted}, got {shown(value)}; correct it")
 
     return check
 
@@ -71,12 +71,12 @@ def _are_names(value: Any) -> bool:
 
 _FLAG = _require("true or false", lambda value: type(value) is bool)
 _COUNT = _require(f"a whole number from 0 to {MOST}", lambda value: type(value) is int and 0 <= value <= MOST)
-_PART = _require('a part above 0 and at most 1, such as "0.2"', _is_part)
+_PART = _require('a fraction above 0 and at most 1, such as "0.2"', _is_part)
 _AMOUNT = _require('an amount from 0 up, such as "10.00"', _is_amount)
 
 
 def shown(value: object) -> str:
-    """Return a value in a few words, as a file has it."""
+    """Return a short form of a value, as a file has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value!r:.80}" if not isinstance(value, int) or value.bit_length() < 200 else "a far larger one"
@@ -88,20 +88,20 @@ def _names(value: object) -> Any:
 
 @frozen
 class NoProgress:
-    """What is done about a harness that does the same again and again. What the same is: see `loop_detection`."""
+    """The guard against a harness that repeats itself. `loop_detection` defines repetition."""
 
     steps: int = field(
         validator=_require(f"a whole number from 1 to {MOST}", lambda value: type(value) is int and 1 <= value <= MOST)
     )
-    """How many steps may show again what was there before."""
+    """Number of steps that may repeat earlier ones."""
     policy: str = field(default="block", validator=_require("tell, restart or block", POLICIES.__contains__))
-    """`tell`: it is a finding, and a line of output. `restart`: the attempt ends, and a fresh one begins, as the harness's
-    supervision allows. `block`: a person has to decide."""
+    """`tell`: record a finding and a line of output. `restart`: end the attempt and begin a fresh one, as the harness's
+    supervision allows. `block`: block the harness until a person decides."""
     ignore: tuple[str, ...] = field(
         default=(), converter=_names, validator=_require('names of fields of the state, such as ["count"]', _are_names)
     )
-    """Fields of the state that are no progress, such as counters and times; of input and output as `input.at` and `output.at`,
-    all of it as `output.*`."""
+    """Fields of the state that do not count as progress, such as counters and times; for input and output write `input.at` and
+    `output.at`, or `output.*` for all of it."""
 
 
 @frozen(kw_only=True)
@@ -109,7 +109,7 @@ class Guardrails:
     """Limits of one harness, and of each of its tasks.
 
     Raises:
-        GuardrailError: one of them is none.
+        GuardrailError: a value is invalid.
     """
 
     max_task_attempts: int = field(default=2, validator=_COUNT)
@@ -125,18 +125,18 @@ class Guardrails:
     max_cost: Decimal | None = field(default=None, validator=_AMOUNT)
     """In the currency of the harness's spends."""
     max_drawdown: Decimal | None = field(default=None, validator=_PART)
-    """The part of the highest equity that may be lost."""
+    """Fraction of the highest equity that may be lost."""
     max_daily_loss: Decimal | None = field(default=None, validator=_PART)
-    """The part of the equity at the end of the day before (UTC) that may be lost in a day."""
+    """Fraction of the equity at the end of the previous day (UTC) that may be lost in a day."""
     max_position: Decimal | None = field(default=None, validator=_AMOUNT)
-    """The most that any position may come to, long or short, in the unit of the figures."""
+    """Largest size of any position, long or short, in the unit of the figures."""
     deadline_s: float | None = field(default=None, validator=_require("a number of seconds above 0", _is_seconds))
     no_progress: NoProgress | None = field(
         default=None,
         validator=_require('a table such as { steps = 5, policy = "block" }', lambda value: isinstance(value, NoProgress)),
     )
     reset: str = field(default="", validator=_require("text of at most 200 characters, on one line", _is_word))
-    """A person's word that the high-water mark and the day begin anew: any text that is another than the last one."""
+    """Change it to any other text to reset the high-water mark and the day's loss after a human decision."""
 
     def attempts_for(self, *, destructive: bool = False) -> int:
         """Return how many attempts a task may have."""
@@ -144,19 +144,19 @@ class Guardrails:
 
     @property
     def budget(self) -> Budget | None:
-        """What of them the harness's budget holds; None for nothing."""
+        """Return the limits that the harness's budget enforces; None if there are none."""
         if self.max_steps is None and self.max_cost is None:
             return None
         return Budget(steps=self.max_steps, money=self.max_cost)
 
     @property
     def watches(self) -> bool:
-        """Whether there is something to watch the steps for."""
+        """Whether any limit needs the steps to be watched."""
         limits = (self.max_drawdown, self.max_daily_loss, self.max_position, self.no_progress)
         return any(limit is not None for limit in limits)
 
     def summary(self) -> tuple[str, ...]:
-        """Return them as lines for a prompt: that an agent knows what will stop it."""
+        """Return the limits as lines for a prompt, so that an agent knows what will stop it."""
         told = ((each.name, getattr(self, each.name)) for each in fields(Guardrails) if each.name not in _NOT_TOLD)
         return tuple(
             f"{name}: {shown(value) if isinstance(value, bool) else value}" for name, value in told if value is not None
@@ -171,25 +171,25 @@ TASK_LIMITS = frozenset(
     for each in fields(Guardrails)
     if each.name.startswith("require_") or each.name.endswith(("_attempts", "_per_task"))
 )
-"""What a harness has to hold itself, for it alone knows its tasks."""
+"""Limits that a harness must enforce itself, because only it knows its tasks."""
 MONEY_LIMITS = frozenset({"max_drawdown", "max_daily_loss", "max_position"})
-"""What is held by figures of the state."""
+"""Limits enforced from figures of the state."""
 
 
 _DECIMALS = frozenset({"max_cost"}) | MONEY_LIMITS
 
 
 def read_guardrails(table: object) -> Guardrails:
-    """Return the guardrails that a table names; the others have their defaults. Strict: nothing is guessed or let pass.
+    """Read guardrails strictly from a table; the others have their defaults.
 
     Amounts may be text, so that nothing is rounded: `max_cost = "5.00"`.
 
     Raises:
-        GuardrailError: in one line, with everything that is wrong.
+        GuardrailError: in one line, with all problems.
     """
     if not isinstance(table, Mapping):
         raise GuardrailError(
-            f"guardrails: expected a table such as {{ max_task_attempts = 3 }}, was {shown(table)}; correct it"
+            f"guardrails: expected a table such as {{ max_task_attempts = 3 }}, got {shown(table)}; correct it"
         )
     given = cast("Mapping[object, object]", table)
     known = {each.name: each for each in fields(Guardrails)}
@@ -223,23 +223,23 @@ def _value(name: str, value: object) -> object:
 
 
 def read_no_progress(table: object) -> NoProgress:
-    """Return the guard that a table describes.
+    """Read the guard that a table describes.
 
     Raises:
-        GuardrailError: it describes none.
+        GuardrailError: the table is invalid.
     """
     if isinstance(table, NoProgress):
         return table
     if not isinstance(table, Mapping):
         wanted = 'a table such as { steps = 5, policy = "block" }'
-        raise GuardrailError(f"guardrails: no_progress: expected {wanted}, was {shown(table)}; correct it")
+        raise GuardrailError(f"guardrails: no_progress: expected {wanted}, got {shown(table)}; correct it")
     given = cast("Mapping[object, Any]", table)
     known = ("steps", "policy", "ignore")
     for name in given:
         if name not in known:
             raise GuardrailError(_describe_unknown(name, known, "no_progress"))
     if "steps" not in given:
-        raise GuardrailError("no_progress: steps: expected a whole number from 1 up, was missing; add it")
+        raise GuardrailError("no_progress: steps: expected a whole number from 1 up, got none; add it")
     return NoProgress(**{str(name): value for name, value in given.items()})
 
 
@@ -251,12 +251,13 @@ def _describe_unknown(name: object, known: tuple[str, ...], where: str) -> str:
 
 
 def read_together(*tables: object) -> Guardrails:
-    """Return what several tables say together, such as those of all harnesses and of one: the tighter of what is named twice.
+    """Merge several tables, such as those of all harnesses and of one; where two set a limit, the tighter one applies.
 
-    What none of them names has its default. Of two `no_progress` guards the last one holds: they are of different kinds.
+    Limits that none of them sets have their defaults. Of two `no_progress` guards the last one applies, since they are not
+    comparable.
 
     Raises:
-        GuardrailError: one of them cannot be read.
+        GuardrailError: a table is invalid.
     """
     made: dict[str, Any] = {}
     for table in tables:

@@ -1,24 +1,23 @@
-"""Whether a harness does the same again and again: fingerprints of its steps, and loops in them. Pure.
+"""Loop detection: fingerprints of a harness's steps, and repetitions in them. Pure.
 
-    A A A A A A     period 1: each step shows what the one before showed
+    A A A A A A     period 1: each step repeats the previous one
     A B A B A B     period 2: … the one before that
     A B C A B C     period 3
 
-A step shows something again if its fingerprint is that of the step 1, 2 or 3 before it. `run` steps in a row that do so, all
-at the same distance, are as long as the guard's `steps` when it is tripped: with `steps = 5` at the sixth A, at the seventh of
-A B A B A B A, at the eighth of A B C A B C A B. Longer loops are not seen, nor are those that count: name such fields in
-`ignore`.
+A step is a repetition if its fingerprint equals that of the step 1, 2 or 3 before it. The guard trips when as many consecutive
+steps as its `steps` are repetitions at the same distance: with `steps = 5` at the sixth A, at the seventh step of A B A B A B
+A, at the eighth of A B C A B C A B. Longer loops are not detected, nor loops with a counter: list such fields in `ignore`.
 
-A fingerprint is of the state after a step, its input and its output. That of the state is kept up with its changes:
+A fingerprint covers the state after a step, its input and its output. The state's part is updated incrementally:
 
     a dict or record   a sum of parts, one for each key
     a list             a sum of parts, one for each place
     all else, and what is deeper than three levels: the hash of its JSON, whole
 
-The laws: two steps have the same fingerprint if, and only if (but for a chance of 2^-64), they were given the same, made the
-same and left the same state, fields that are ignored left out; it is the same in every process, whatever way the state came to
-be; making one costs what has changed, not what there is (a window that moves is hashed whole); and what is held is bounded: 8
-bytes for each item of a list, some 150 for each key, three fingerprints and three counters, which are plain data.
+Invariants: two steps have the same fingerprint if, and only if (with an error probability of 2^-64), their input, output and
+resulting state are equal, without ignored fields. It is the same in every process, however the state was reached. Its cost is
+proportional to the change, not to the state (a sliding window is hashed whole). Memory is bounded: 8 bytes per list item, some
+150 per key, three fingerprints and three counters, which are plain data.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ from harnesses.data.delta import Delta
 from harnesses.data.values import fields_of
 
 encode = msgspec.json.Encoder(order="deterministic").encode
-"""Sets have another order in each process."""
+"""Encoder with a deterministic order: sets iterate differently in each process."""
 DEPTH = 3
-"""Levels of the state that are followed part by part."""
+"""Levels of the state that are hashed incrementally."""
 _WHOLE = "state"
 _SPACE = 2**64
 
 
 def hash_text(text: bytes) -> int:
-    """Return 64 bits that stand for a text."""
+    """Return a 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 class RecordDigest:
-    """A dict or record.
+    """Incremental hash of a dict or record.
 
     Args:
         ignore: keys that are left out.
@@ -65,11 +64,11 @@ class RecordDigest:
 
     @property
     def digest(self) -> int:
-        """What stands for it."""
+        """The hash of the current value."""
         return hash_text(b"{%x" % self._sum)
 
     def follow(self, delta: Delta, value: Any) -> None:
-        """Take in a change; `value` is what it has led to."""
+        """Apply a change; `value` is the result."""
         for name in delta.get("drop", ()):
             self._sum = (self._sum - self._parts.pop(name, 0)) % _SPACE
             self._inner.pop(name, None)
@@ -102,7 +101,7 @@ class RecordDigest:
 
 
 class ListDigest:
-    """A list or tuple."""
+    """Incremental hash of a list or tuple."""
 
     __slots__ = ("_parts", "_sum")
 
@@ -113,14 +112,14 @@ class ListDigest:
 
     @property
     def digest(self) -> int:
-        """What stands for it."""
+        """The hash of the current value."""
         return hash_text(b"[%x:%x" % (len(self._parts), self._sum))
 
     def follow(self, delta: Delta, value: Any) -> None:
-        """Take in a change; `value` is what it has led to."""
+        """Apply a change; `value` is the result."""
         start, stop = delta.get("keep", (0, len(self._parts)))
         if start:
-            # Every item has another place.
+            # The position of every item changes.
             self._parts, self._sum = array("Q"), 0
             self._append(value)
             return
@@ -155,12 +154,12 @@ def _node(value: Any, depth: int) -> Digest | None:
 
 
 def names_of(state: Any) -> tuple[Any, ...]:
-    """Return the keys of a dict, the fields of a record; of all else the one name that a delta has for it."""
+    """Return the keys of a dict or the fields of a record; for any other state, its single name in a delta."""
     return tuple(state) if is_dict(state) else field_names(state) or (_WHOLE,)
 
 
 def value_of(state: Any, name: Any) -> Any:
-    """Return what a name stands for."""
+    """Return the value of a key or field."""
     if is_dict(state):
         return state[name]
     return getattr(state, name) if field_names(state) else state
@@ -176,16 +175,16 @@ def field_names(state: object) -> tuple[str, ...]:
 
 
 SIDES = ("input.", "output.")
-"""What the names of fields that are not of the state begin with."""
+"""Prefixes of fields of input and output."""
 _UNREADABLE = (TypeError, ValueError, OverflowError, RecursionError, LookupError, AttributeError, msgspec.MsgspecError)
 
 
 class Fingerprints:
-    """Follows the state of one harness.
+    """Computes the fingerprints of one harness's steps.
 
     Args:
-        ignore: what is no progress: top-level fields of the state, and of input and output as `input.name`, `output.name`;
-            `input.*` is all of it.
+        ignore: fields that do not count as progress: top-level fields of the state, and of input and output as `input.name`,
+            `output.name`; `input.*` is all of it.
     """
 
     def __init__(self, ignore: Iterable[str] = ()) -> None:
@@ -196,15 +195,15 @@ class Fingerprints:
         self._state: RecordDigest | None = None
 
     def forget(self) -> None:
-        """Take the next state as it is: what is known of the one before is not what it began from."""
+        """Rebuild from the next state: the last known state is not its predecessor."""
         self._state = None
 
     def take(self, input: object, output: object, delta: Delta, state: Callable[[], Any]) -> str | None:
-        """Return the fingerprint of a step; None if it cannot be taken, and so is that of no other.
+        """Return the fingerprint of a step; None if it cannot be computed, which equals no other.
 
         Args:
-            delta: what it has changed since the last one that was taken.
-            state: gives the whole state after it.
+            delta: the changes since the last fingerprinted step.
+            state: returns the whole state after it.
         """
         try:
             if self._state is None or "value" in delta:
@@ -220,7 +219,7 @@ class Fingerprints:
 
 
 def _without(value: Any, names: frozenset[str]) -> Any:
-    """Return what is left of an input or output without fields that are ignored."""
+    """Return an input or output without the ignored fields."""
     if not names:
         return value
     if "*" in names:
@@ -244,15 +243,15 @@ def _counts(items: Any) -> tuple[int, ...]:
 
 @frozen
 class Loops:
-    """What was seen lately."""
+    """Recent fingerprints, and counts of repetitions."""
 
     recent: tuple[str | None, ...] = field(default=(), converter=_texts)
-    """Fingerprints, the latest first; None for a step that has none."""
+    """Fingerprints, latest first; None for a step without one."""
     runs: tuple[int, ...] = field(default=(), converter=_counts)
-    """For each period, how many steps in a row have shown what was there so many steps before."""
+    """For each period, how many consecutive steps were repetitions at that distance."""
 
     def after(self, fingerprint: str | None) -> Loops:
-        """Return it after one more step."""
+        """Return the value after one more step."""
         runs = [
             self.runs[place] + 1
             if fingerprint is not None and place < len(self.recent) and self.recent[place] == fingerprint
@@ -262,18 +261,18 @@ class Loops:
         return Loops((fingerprint, *self.recent)[:PERIODS], runs)
 
     def rested(self) -> Loops:
-        """Return it with nothing counted: who goes on may have as many steps again. What was seen is still known."""
+        """Return the value with all counts reset but the fingerprints kept, which grants as many steps again."""
         return Loops(self.recent)
 
     def period(self, steps: int) -> int | None:
-        """Return the shortest period in which `steps` steps have shown nothing new; None if there is none."""
+        """Return the shortest period in which `steps` consecutive steps were repetitions; None if there is none."""
         return next((place + 1 for place, run in enumerate(self.runs) if run >= steps), None)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON can carry it."""
+        """Return it as JSON-compatible data."""
         return {"recent": list(self.recent), "runs": list(self.runs)}
 
 
 def loops_of(plain: Mapping[str, Any]) -> Loops:
-    """Return what `Loops.plain` has made these data of."""
+    """Decode the result of `Loops.plain`."""
     return Loops(plain.get("recent", ()), plain.get("runs", ()))
