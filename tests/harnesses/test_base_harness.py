@@ -655,7 +655,7 @@ def test_a_context_before_the_first_step_has_no_steps() -> None:
 
 
 def test_a_negative_bound_is_refused() -> None:
-    with pytest.raises(HarnessMisuse, match="max_context_steps: expected a whole number from 0 up, was -1"):
+    with pytest.raises(HarnessMisuse, match="max_context_steps: expected a whole number from 0 up, got -1"):
         Counting(Count(), max_context_steps=-1)
 
 

@@ -417,5 +417,5 @@ def test_a_context_holds_ten_steps_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize("bound", [-1, 2.5, "10", None])
 def test_a_bound_that_is_no_whole_number_from_0_up_is_refused(bound: Any) -> None:
-    with pytest.raises(HarnessMisuse, match="max_context_steps: expected a whole number from 0 up, was"):
+    with pytest.raises(HarnessMisuse, match="max_context_steps: expected a whole number from 0 up, got"):
         PersistentState(0, bound)

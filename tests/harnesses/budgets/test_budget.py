@@ -108,7 +108,7 @@ def test_money_is_exact_in_whatever_context() -> None:
 
 
 def test_taking_more_than_there_is_names_the_field() -> None:
-    with pytest.raises(HarnessMisuse, match="tokens would be below 0: expected to take at most 1, was 2"):
+    with pytest.raises(HarnessMisuse, match="tokens would be below 0: expected to take at most 1, got 2"):
         _ = Spend(tokens=1) - Spend(tokens=2)
 
 

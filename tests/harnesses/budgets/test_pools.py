@@ -113,7 +113,7 @@ def test_more_than_was_reserved_is_an_error_and_charged_in_full() -> None:
     assert isinstance(reserved, Reserved)
 
     with pytest.raises(
-        HarnessMisuse, match="overspent: expected at most the 10 tokens reserved, was 12; it is charged in full"
+        HarnessMisuse, match="overspent: expected at most the 10 tokens reserved, got 12; it is charged in full"
     ):
         pools.settle(reserved.id, Spend(tokens=12))
 

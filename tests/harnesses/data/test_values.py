@@ -303,14 +303,14 @@ def _deep(levels: int) -> Any:
         (bytearray(b"a"), "$ cannot be stored"),
         (Private(1), "$._secret is private and would be lost on disk: rename it to 'secret'"),
         ([PrivateRecord(1)], "$[0]._secret is private"),
-        ({(1, 2): 3}, "$ has the key (1, 2): expected text, a number, a date or an enum, was tuple"),
+        ({(1, 2): 3}, "$ has the key (1, 2): expected text, a number, a date or an enum, got tuple"),
         ({"a": {None: 1}}, "$.a has the key None"),
         ({True: 1}, "$ has the key True"),
         ({1.5: 1}, "$ has the key 1.5"),
         ({b"a": 1}, "$ has the key b'a'"),
-        (_endless(), "is nested more than 200 deep, or holds itself"),
-        (_endless_node(), "is nested more than 200 deep, or holds itself"),
-        (_deep(5_000), "is nested more than 200 deep, or holds itself"),
+        (_endless(), "is nested more than 200 deep, or contains itself"),
+        (_endless_node(), "is nested more than 200 deep, or contains itself"),
+        (_deep(5_000), "is nested more than 200 deep, or contains itself"),
     ],
 )
 def test_what_can_not_be_stored_is_refused_with_the_path_to_it(value: object, message: str) -> None:

@@ -199,12 +199,12 @@ def test_a_type_that_could_not_be_read_back_is_refused(annotation: Any) -> None:
 
 @pytest.mark.parametrize(("annotation", "value"), [(int, "7"), (Fill, {"price": "1"}), (None, 7), (list[int], [None])])
 def test_a_value_of_another_type_than_declared_is_told(annotation: Any, value: Any) -> None:
-    with pytest.raises(Waiting, match=r"effect 'key' has happened, but what is on record .* correct the annotation"):
+    with pytest.raises(Waiting, match=r"effect 'key' has happened, but its stored result .* correct the annotation"):
         read_back(returning(annotation), value)
 
 
 def test_a_result_that_could_not_be_stored_is_told_again() -> None:
-    with pytest.raises(Waiting, match="'key' has happened, but there is nothing to be used on record"):
+    with pytest.raises(Waiting, match="'key' has happened, but its stored result is not usable"):
         result_decoder(fill)("key", None)
 
 
@@ -215,7 +215,7 @@ class Tree:
 
 @pytest.mark.parametrize("annotation", [list[Plain], dict[str, Plain | None], tuple[int, Plain], Box[Plain]])
 def test_a_class_that_json_does_not_know_is_refused_wherever_it_is(annotation: Any) -> None:
-    with pytest.raises(HarnessMisuse, match="Plain is not a type that JSON can carry"):
+    with pytest.raises(HarnessMisuse, match="Plain is not a type that JSON can represent"):
         result_decoder(returning(annotation))
 
 

@@ -174,7 +174,7 @@ async def test_a_refusal_is_a_certain_no_also_out_of_a_nursery(error: Exception,
 async def test_any_other_error_leaves_it_open(error: Exception, autojump_clock: Any) -> None:
     notes = Notes()
 
-    with pytest.raises(UnknownOutcome, match="and nobody to ask"):
+    with pytest.raises(UnknownOutcome, match="and has no `reconcile`"):
         await notes.effects.once(notes, "buy", failing(error), (7,))
 
     assert notes.said() == [[7], "unknown"]
@@ -325,7 +325,7 @@ async def test_a_type_that_could_not_be_read_back_is_refused_while_nothing_has_h
         world.done.append(amount)
         return world
 
-    with pytest.raises(HarnessMisuse, match="World is not a type that JSON can carry"):
+    with pytest.raises(HarnessMisuse, match="World is not a type that JSON can represent"):
         await notes.effects.once(notes, "buy", act, (7,))
 
     assert (world.done, notes.marks) == ([], [])
@@ -376,7 +376,7 @@ async def test_what_can_not_be_stored_is_refused_while_nothing_has_happened(auto
 async def test_other_arguments_under_the_same_key_are_an_error(state: str, error: Any, autojump_clock: Any) -> None:
     world, notes = World(), Notes(MARKS[state])
 
-    with pytest.raises(error, match=r"'buy' was begun in this step with other arguments: expected \[7\], was \[8\]"):
+    with pytest.raises(error, match=r"'buy' was begun in this step with other arguments: expected \[7\], got \[8\]"):
         await notes.effects.once(notes, "buy", world.act, (8,), reconcile=world.ask, idempotent=True)
 
     assert (world.done, world.asked, notes.marks) == ([], [], list(MARKS[state]))
@@ -804,7 +804,7 @@ async def test_a_result_of_another_type_blocks_until_a_person_gives_the_right_on
         return "seven"  # type: ignore[return-value]
 
     for surroundings in lives(notes):
-        with pytest.raises(Waiting, match=r"not of the type .* --as done --result JSON|nothing to be used"):
+        with pytest.raises(Waiting, match=r"does not match the return type .* --as done --result JSON|is not usable"):
             await surroundings.effects.once(surroundings, "buy", act, ())
 
     assert notes.said() == [[], "confirmed"]

@@ -216,7 +216,7 @@ async def test_an_honest_builder_passes(tmp_path: Path) -> None:
         (lambda inspection: None, "validator: expected a contract"),
         (lambda inspection: verdict(inspection, nonce="0" * 32), "nonce of the claim"),
         (lambda inspection: verdict(inspection, task_id="other"), "validator.task_id"),
-        (lambda inspection: verdict(inspection, validator="agent.code"), "who is the same"),
+        (lambda inspection: verdict(inspection, validator="agent.code"), "are the same"),
         (lambda inspection: verdict(inspection, status="MAYBE"), "validator.status"),
         (lambda inspection: 1 / 0, "ZeroDivisionError"),
         (lambda inspection: verdict(inspection, checks=[{"name": "x", "status": "FAIL", "evidence": "bad"}]), "validator:x"),

@@ -189,7 +189,7 @@ async def test_a_grade_of_evidence_that_is_asked_for_and_not_there_refuses(tmp_p
     with pytest.raises(Waiting):
         await harness.run()
 
-    assert "expected evidence that is rerun or better" in harness.state.tasks[0].note
+    assert "expected a PASS with rerun evidence or better" in harness.state.tasks[0].note
 
 
 async def test_a_builder_that_needs_something_asks_a_person_and_goes_on_with_the_answer(
@@ -345,9 +345,9 @@ def test_a_pipeline_needs_validators_unless_it_says_otherwise(tmp_path: Path) ->
 def test_who_builds_can_not_judge(tmp_path: Path) -> None:
     one: Agent[Any, Any, Any] = judging(name="the one")
 
-    with pytest.raises(PipelineInvalid, match="expected another to judge"):
+    with pytest.raises(PipelineInvalid, match="expected another validator"):
         pipeline(tmp_path / "w", "a", agents=one, validators=one)
-    with pytest.raises(PipelineInvalid, match="who is the same"):
+    with pytest.raises(PipelineInvalid, match="are the same"):
         pipeline(tmp_path / "w", "a", agents=judging(name="One"), validators=judging(name="one "))
 
 
@@ -420,4 +420,4 @@ async def test_work_handed_in_for_another_claim_is_not_even_looked_at(tmp_path: 
     await harness.run()
 
     assert looked == ["a"]
-    assert "only the attempt under way can be judged" in harness.state.tasks[0].prompt
+    assert "only the attempt in progress can be judged" in harness.state.tasks[0].prompt

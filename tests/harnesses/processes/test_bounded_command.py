@@ -97,7 +97,7 @@ async def test_a_command_that_is_no_program_ends_with_126(tmp_path):
 async def test_a_directory_that_is_not_there_is_an_error_that_says_so(tmp_path):
     for place in (tmp_path / "gone", __file__):
         with pytest.raises(
-            NotADirectoryError, match=f"'true' cannot be run: expected a directory to run it in, was '{place}'"
+            NotADirectoryError, match=f"'true' cannot be run: expected a directory to run it in, got '{place}'"
         ):
             await run_bounded(["true"], limit_s=30, cwd=place)
 

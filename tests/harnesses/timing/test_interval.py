@@ -123,7 +123,7 @@ async def test_a_harness_that_waits_for_a_tick_stops_at_once(autojump_clock: Moc
 
 @pytest.mark.parametrize("period_s", [0, -1, float("nan")])
 async def test_a_period_that_is_not_above_0_is_refused(period_s: Any) -> None:
-    with pytest.raises(HarnessMisuse, match="every: expected a period above 0 seconds, was"):
+    with pytest.raises(HarnessMisuse, match="every: expected a period above 0 seconds, got"):
         await Ticking(period_s, ()).run()
 
 
@@ -340,7 +340,7 @@ async def test_two_tickers_that_are_alike_are_told_apart_by_a_name(autojump_cloc
     first, second, named = bench.every(), bench.every(), bench.every(name="another")
     await anext(first)
 
-    with pytest.raises(HarnessMisuse, match=r"every: two iterators are at work as '10.0 s': expected one; .* a `name=`"):
+    with pytest.raises(HarnessMisuse, match=r"every: two iterators run as '10.0 s': expected one; .* a `name=`"):
         await anext(second)
 
     assert (await anext(named), await anext(first)) == (0, 1)
@@ -501,7 +501,7 @@ def test_a_tick_is_its_number_and_can_be_copied() -> None:
 
 
 def test_missed_ticks_are_dealt_with_in_one_of_three_ways() -> None:
-    with pytest.raises(HarnessMisuse, match="expected `missed` to be one of 'skip', 'coalesce', 'catch_up', was 'all'"):
+    with pytest.raises(HarnessMisuse, match="expected `missed` to be one of 'skip', 'coalesce', 'catch_up', got 'all'"):
         Bench().every(missed="all")
 
 
@@ -513,7 +513,7 @@ def test_a_moment_is_an_aware_datetime_or_seconds_since_1970() -> None:
 
 @pytest.mark.parametrize("when", [datetime(2026, 1, 1), float("nan"), float("inf"), START_S * 1000, "now", None, True])
 def test_what_is_no_moment_is_refused(when: Any) -> None:
-    with pytest.raises(HarnessMisuse, match=r"sleep_until: .*expected an aware datetime, or seconds .* since 1970, was "):
+    with pytest.raises(HarnessMisuse, match=r"sleep_until: .*expected an aware datetime, or seconds .* since 1970, got "):
         parse_moment(when)
 
 

@@ -230,19 +230,19 @@ def test_jitters_are_spread_evenly_over_names_and_numbers() -> None:
 
 @pytest.mark.parametrize("period_s", [0, -1, float("nan"), float("inf")])
 def test_a_period_that_is_not_above_0_is_refused(period_s: Any) -> None:
-    with pytest.raises(HarnessMisuse, match="every: expected a period above 0 seconds, was"):
+    with pytest.raises(HarnessMisuse, match="every: expected a period above 0 seconds, got"):
         check_times(period_s, None, 0)
 
 
 @pytest.mark.parametrize("jitter_s", [-1, 5, 6, float("nan")])
 def test_a_jitter_is_below_the_period(jitter_s: float) -> None:
-    with pytest.raises(HarnessMisuse, match=r"expected a jitter of at least 0 s and below the period of 5 s, was"):
+    with pytest.raises(HarnessMisuse, match=r"expected a jitter of at least 0 s and below the period of 5 s, got"):
         check_times(5, None, jitter_s)
 
 
 @pytest.mark.parametrize("anchor", [datetime(2026, 1, 1), "2026-01-01T09:30Z", 5.0])
 def test_an_anchor_says_which_time_zone_it_is_in(anchor: Any) -> None:
-    with pytest.raises(HarnessMisuse, match=r"the anchor is no moment.*expected a datetime with a time zone, was .*tzinfo"):
+    with pytest.raises(HarnessMisuse, match=r"the anchor is ambiguous.*expected a datetime with a time zone, got .*tzinfo"):
         check_times(5, anchor, 0)
 
 

@@ -70,20 +70,20 @@ def test_a_harness_that_asks_for_its_guardrails_gets_them() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("3", "guardrails: expected a table such as { max_task_attempts = 3 }, was 3; correct it"),
+        ("3", "guardrails: expected a table such as { max_task_attempts = 3 }, got 3; correct it"),
         ("{ max_task_attemps = 3 }", "guardrails: unknown key 'max_task_attemps': expected 'max_task_attempts'"),
         ("{ maxTaskAttempts = 3 }", "guardrails: unknown key 'maxTaskAttempts': expected 'max_task_attempts'"),
         (
             '{ max_task_attempts = "3" }',
-            "guardrails: max_task_attempts: expected a whole number from 0 to 1000000000, was '3'",
+            "guardrails: max_task_attempts: expected a whole number from 0 to 1000000000, got '3'",
         ),
         ("{ max_task_attempts = -1 }", "guardrails: max_task_attempts: expected a whole number"),
-        ('{ require_builder_contract = "true" }', "guardrails: require_builder_contract: expected true or false, was 'true'"),
+        ('{ require_builder_contract = "true" }', "guardrails: require_builder_contract: expected true or false, got 'true'"),
         ("{ no_progress = 5 }", "guardrails: no_progress: expected a table such as { steps = 5"),
         ("{ no_progress = { steps = 0 } }", "guardrails: no_progress: steps: expected a whole number from 1"),
         ("{ no_progress = { step = 5 } }", "guardrails: no_progress: unknown key 'step': expected 'steps'"),
-        ("{ max_drawdown = 20 }", "guardrails: max_drawdown: expected a part above 0 and at most 1"),
-        ("{ deadline_s = nan }", "guardrails: deadline_s: expected a number of seconds above 0, was nan"),
+        ("{ max_drawdown = 20 }", "guardrails: max_drawdown: expected a fraction above 0 and at most 1"),
+        ("{ deadline_s = nan }", "guardrails: deadline_s: expected a number of seconds above 0, got nan"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_place(place: str, value: str, said: str) -> None:
@@ -112,7 +112,7 @@ def test_a_field_that_there_is_not_can_not_be_ignored() -> None:
 
     told = refused(text.replace("Idle", "Counting"))
 
-    assert "no_progress: ignore: expected fields of the state, count, was 'cuont'" in told
+    assert "no_progress: ignore: expected fields of the state, count, got 'cuont'" in told
 
 
 async def test_no_progress_is_held(autojump_clock: object) -> None:
@@ -125,7 +125,7 @@ async def test_a_drawdown_is_held_by_the_figures_of_the_harness(autojump_clock: 
     outcome = await outcome_of(table("Falling", "guardrails = { max_drawdown = 0.25 }"))
 
     assert (outcome.kind, outcome.step) == (OutcomeKind.BLOCKED, 3)
-    assert "equity 70 has been more than 0.25 below its highest, 100" in outcome.cause
+    assert "equity 70 has fallen more than 0.25 below its highest, 100" in outcome.cause
 
 
 async def test_steps_are_held_beside_a_budget(autojump_clock: object) -> None:
@@ -148,7 +148,7 @@ def test_the_command_says_that_a_person_has_to_decide(tmp_path: Path) -> None:
         ran = orchestrator("run", file)
 
     assert ran.code == 4
-    assert "guardrail no_progress: 1 steps have shown the same step again" in ran.err + ran.out
+    assert "guardrail no_progress: 1 steps have repeated the same step" in ran.err + ran.out
 
 
 def test_a_kill_does_not_forget_the_high_water_mark(tmp_path: Path) -> None:
@@ -163,4 +163,4 @@ def test_a_kill_does_not_forget_the_high_water_mark(tmp_path: Path) -> None:
         again = orchestrator("run", file)
 
     assert again.code == 4
-    assert "equity 150 has been more than 0.2 below its highest, 200" in again.err + again.out
+    assert "equity 150 has fallen more than 0.2 below its highest, 200" in again.err + again.out

@@ -84,7 +84,7 @@ def test_a_builder_has_four_statuses(status: BuilderStatus) -> None:
 def test_any_other_status_is_refused(status: object) -> None:
     [problem] = problems_of(BUILDER | {"status": status})
 
-    assert problem.startswith("builder.status: expected PASS, FAIL, BLOCKED or DONE_WITH_CONCERNS, was ")
+    assert problem.startswith("builder.status: expected PASS, FAIL, BLOCKED or DONE_WITH_CONCERNS, got ")
 
 
 @pytest.mark.parametrize("name", ["files_modified", "tests_run", "risks", "next_steps"])
@@ -92,13 +92,13 @@ def test_any_other_status_is_refused(status: object) -> None:
 def test_what_must_be_a_list_is_one(name: str, value: object) -> None:
     [problem] = problems_of(BUILDER | {name: value})
 
-    assert problem.startswith(f"builder.{name}: expected a list of texts, was ")
+    assert problem.startswith(f"builder.{name}: expected a list of texts, got ")
 
 
 def test_the_task_must_be_the_one_that_was_asked_for() -> None:
     [problem] = problems_of(BUILDER, task_id="005")
 
-    assert problem.startswith("builder.task_id: expected '005', was '004'")
+    assert problem.startswith("builder.task_id: expected '005', got '004'")
 
 
 def test_an_agent_that_does_not_name_itself_is_the_one_that_was_asked() -> None:
@@ -142,15 +142,15 @@ def test_a_check_of_a_validator_has_a_name_a_status_and_evidence() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"task_id": "004"', "expected JSON, was broken at line 1"),
-        ("[]", "expected an object, was a list of 0 items"),
-        ("null", "expected an object, was null"),
-        ('{"a": 1, "a": 2}', "expected each field once, was 'a' twice in one object"),
-        ('{"cost": NaN}', "expected numbers that JSON has, was NaN"),
-        ('{"cost": -Infinity}', "expected numbers that JSON has, was -Infinity"),
+        ('{"task_id": "004"', "expected JSON, got a syntax error at line 1"),
+        ("[]", "expected an object, got a list of 0 items"),
+        ("null", "expected an object, got null"),
+        ('{"a": 1, "a": 2}', "expected each field once, got 'a' twice in one object"),
+        ('{"cost": NaN}', "expected numbers that JSON has, got NaN"),
+        ('{"cost": -Infinity}', "expected numbers that JSON has, got -Infinity"),
         ('{"x": ' + "[" * 100_000 + "]" * 100_000 + "}", "expected at most 32 levels"),
         ('{"x": ' + "9" * 10_000 + "}", "expected numbers of 64 bits"),
-        (b'{"task_id": "\xff"}', "expected UTF-8, was invalid start byte at byte 13"),
+        (b'{"task_id": "\xff"}', "expected UTF-8, got invalid start byte at byte 13"),
         ('"' + "x" * 1_000_001, "expected at most 1000000 characters"),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_was_handed_in_for_another_attempt_is_not_judged(nonce: str) -> Non
 
 
 def test_what_was_handed_in_for_another_task_is_not_judged() -> None:
-    with pytest.raises(NotClaimed, match="expected a contract of this task, was one of '005'"):
+    with pytest.raises(NotClaimed, match="expected a contract of this task, got one of '005'"):
         judge(CLAIM, evolve(BUILT, task_id="005"), [GOOD], validator="rules")
 
 
@@ -102,7 +102,7 @@ def test_what_can_not_be_read_is_a_failure_with_every_problem() -> None:
     verdict = judge(CLAIM, None, unreadable(caught.value), validator="rules")
 
     assert len(verdict.checks) == 9
-    assert verdict.issues[1].startswith("builder_contract: builder.task_id: expected text, was missing")
+    assert verdict.issues[1].startswith("builder_contract: builder.task_id: expected text, got missing")
 
 
 def test_one_failed_check_is_enough() -> None:
@@ -232,7 +232,7 @@ def test_failed_checks_go_into_the_next_prompt_few_short_and_inert() -> None:
 
     lines = feedback(checks, ["c0: no", "c0: no"]).splitlines()
 
-    assert lines[0] == "The attempt before failed these checks:"
+    assert lines[0] == "The previous attempt failed these checks:"
     assert [line[:5] for line in lines[1:]] == ["- c0:", "- c1:", "- c2:", "- c3:", "- c4:", "- and"]
     assert all(len(line) <= 122 and "\x1b" not in line for line in lines)
 

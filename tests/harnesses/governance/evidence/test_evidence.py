@@ -52,7 +52,7 @@ def test_an_entry_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 def test_an_entry_without_one_of_its_five_fields_is_rejected(name: str, value: object) -> None:
     data = {key: one for key, one in ENTRY.items() if key != name} | ({} if value == "gone" else {name: value})
 
-    with pytest.raises(EvidenceError, match=f"{name}: expected .*; it is not entered"):
+    with pytest.raises(EvidenceError, match=f"{name}: expected .*; it was not added"):
         read_entry(data)
 
 

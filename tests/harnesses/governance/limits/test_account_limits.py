@@ -71,7 +71,7 @@ def test_a_finding_says_what_was_and_what_may_be() -> None:
     finding = next(reached(standing, LIMITS, {}))
 
     assert (finding.limit_name, finding.current_value, finding.limit_value) == ("max_drawdown", "0.2500", "0.2")
-    assert finding.reason.startswith("equity 150 has been more than 0.2 below its highest, 200")
+    assert finding.reason.startswith("equity 150 has fallen more than 0.2 below its highest, 200")
 
 
 amounts = st.decimals(0, 1000, places=2)

@@ -67,7 +67,7 @@ def test_a_line_that_is_read_metered_and_counted_is_parsed_once(name: str) -> No
 async def test_one_message_too_many_ends_the_program_and_all_that_it_has_started(folder: Path) -> None:
     agent = limited(program(folder, "claude", MARK=str(folder)), FEW)
 
-    with pytest.raises(AgentStopped, match="expected at most 4 messages, was one more") as caught:
+    with pytest.raises(AgentStopped, match="expected at most 4 messages, got one more") as caught:
         await take_turn(agent, assigned(folder / "work", f"daemon\n{says(5)}\nhang"))
 
     assert marked(str(folder)) == []
@@ -130,7 +130,7 @@ async def test_a_tool_of_ours_is_refused_before_it_is_called() -> None:
             await search(str(number))
         return "done"
 
-    with pytest.raises(AgentStopped, match=r"at most 3 tool calls, was one more \('search'\)"):
+    with pytest.raises(AgentStopped, match=r"at most 3 tool calls, got one more \('search'\)"):
         await ask(limited(Agent(act), FEW))
     assert called == ["0", "1", "2"]
     assert await search("free") == "free"

@@ -83,7 +83,7 @@ async def test_a_harness_that_does_the_same_again_is_blocked_with_the_step_at_wh
 
     assert (outcome.kind, outcome.step) == (OutcomeKind.BLOCKED, 6)
     assert findings(store) == [(6, "no_progress", "block")]
-    assert "3 steps have shown the same step again" in outcome.cause
+    assert "3 steps have repeated the same step" in outcome.cause
 
 
 async def test_loops_of_two_and_three_steps_are_seen(autojump_clock: object) -> None:
@@ -121,7 +121,7 @@ async def test_the_agents_of_one_that_is_told_know_of_it(autojump_clock: object)
 
     known = harness.load_context().relevant_knowledge["guardrail"]
     assert known == (
-        "guardrail no_progress: 3 steps have shown the same step again: nothing new in state, input and output "
+        "guardrail no_progress: 3 steps have repeated the same step: nothing new in state, input and output "
         "(limit 3, was 3)"
     )
 
