@@ -111,7 +111,7 @@ class Fields:
         self._seen.add(name)
         value = self._data.get(name, _ABSENT)
         if required and (value is _ABSENT or value is None):
-            was = "missing" if value is _ABSENT else "null"
+            was = "nothing" if value is _ABSENT else "null"
             if len(self._problems) < _MAX_PROBLEMS:
                 self._problems.append(f"{self.path}.{name}: expected {wanted}, got {was}; add it")
             return _ABSENT

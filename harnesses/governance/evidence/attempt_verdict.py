@@ -85,7 +85,7 @@ def check_claimed(claim: Claim | None, contract: BuilderContract | ValidatorCont
             f"{contract.task_id!r:.100}; hand in the right one"
         )
     if contract.nonce != claim.nonce:
-        was = "one without" if not contract.nonce else "that of another attempt"
+        was = "none" if not contract.nonce else "that of another attempt"
         raise NotClaimed(
             f"task {claim.task_id!r:.100}, attempt {claim.attempt}: expected the nonce of the claim, got {was}; "
             "only the attempt in progress can be judged"

@@ -99,7 +99,7 @@ def _check(name: str, needed: Grade, ledger: Ledger) -> Check:
             name,
             f"stale: expected {needed.word} evidence of the current content, but {paths:.300} has changed; verify it again",
         )
-    was = f"only {max(grade for grade, _ in saying).word}" if saying else "none"
+    was = f"only {max(grade for grade, _ in saying).word} evidence" if saying else "none"
     return failed(name, f"expected a PASS with {needed.word} evidence or better, got {was}; verify the work")
 
 

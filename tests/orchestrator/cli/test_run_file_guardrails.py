@@ -112,7 +112,7 @@ def test_a_field_that_there_is_not_can_not_be_ignored() -> None:
 
     told = refused(text.replace("Idle", "Counting"))
 
-    assert "no_progress: ignore: expected fields of the state, count, got 'cuont'" in told
+    assert "no_progress: ignore: expected fields of the state, count, was 'cuont'" in told
 
 
 async def test_no_progress_is_held(autojump_clock: object) -> None:

@@ -125,16 +125,16 @@ def project(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("src/b.py", "is not there"),
+        ("src/b.py", "does not exist"),
         ("src", "is a directory"),
         ("../secret", "lies outside"),
         ("/etc/passwd", "lies outside"),
         ("out/secret", "lies outside"),
         ("src/../../secret", "lies outside"),
-        ("", "is no path"),
+        ("", "is not a path"),
         (".", "lies outside"),
-        ("x" * 5000, "is not there"),
-        ("a\0b", "is no path"),
+        ("x" * 5000, "does not exist"),
+        ("a\0b", "is not a path"),
     ],
 )
 def test_a_file_that_was_modified_exists_inside_the_project(project: Path, path: str, why: str) -> None:

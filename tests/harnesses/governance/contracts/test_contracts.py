@@ -60,12 +60,12 @@ def problems_of(data: Any, *, read: Any = read_builder, task_id: str = "004") ->
 
 
 @pytest.mark.parametrize("name", BUILDER_NEEDED)
-@pytest.mark.parametrize("gone", ["missing", "null"])
+@pytest.mark.parametrize("gone", ["nothing", "null"])
 def test_a_builder_contract_needs_each_of_its_eight_fields(name: str, gone: str) -> None:
     data = {key: value for key, value in BUILDER.items() if key != name} | ({name: None} if gone == "null" else {})
 
     assert [problem.split(":")[0] for problem in problems_of(data)] == [f"builder.{name}"]
-    assert f"was {gone}" in problems_of(data)[0]
+    assert f"got {gone}" in problems_of(data)[0]
 
 
 @pytest.mark.parametrize("name", VALIDATOR_NEEDED)
@@ -221,7 +221,7 @@ def test_a_bare_cost_is_what_was_paid() -> None:
 def test_what_could_not_be_read_back_is_not_written() -> None:
     contract = read_builder(BUILDER, task_id="004")
 
-    with pytest.raises(ContractError, match=r"builder\.x: expected what JSON can carry"):
+    with pytest.raises(ContractError, match=r"builder\.x: expected a JSON value"):
         to_json(BuilderContract(**{**plain(contract), "more": {"x": float("nan")}}))
 
 

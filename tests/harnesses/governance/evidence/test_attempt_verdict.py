@@ -102,7 +102,7 @@ def test_what_can_not_be_read_is_a_failure_with_every_problem() -> None:
     verdict = judge(CLAIM, None, unreadable(caught.value), validator="rules")
 
     assert len(verdict.checks) == 9
-    assert verdict.issues[1].startswith("builder_contract: builder.task_id: expected text, got missing")
+    assert verdict.issues[1].startswith("builder_contract: builder.task_id: expected text, got nothing")
 
 
 def test_one_failed_check_is_enough() -> None:

@@ -24,7 +24,7 @@ def test_a_pass_needs_the_grade_that_the_policy_names(needed: Grade, grade: Grad
     [check] = EvidencePolicy(needed).met_by([entry(grade.word)])
 
     assert check.ok is (grade >= needed)
-    assert check.ok or f"was only {grade.word}" in check.evidence
+    assert check.ok or f"got only {grade.word}" in check.evidence
 
 
 @pytest.mark.parametrize("status", ["FAIL", "BLOCKED", "INFO"])
@@ -36,7 +36,7 @@ def test_no_evidence_is_none() -> None:
     [check] = EvidencePolicy(Grade.REPORTED).met_by([])
 
     assert not check.ok
-    assert "was none" in check.evidence
+    assert "got none" in check.evidence
 
 
 def test_a_kind_may_need_a_higher_grade() -> None:
@@ -88,7 +88,7 @@ def test_a_failure_counts_whoever_reports_it(status: str, grade: Grade) -> None:
     [check] = EvidencePolicy().met_by([entry("rerun"), entry(grade.word, status)])
 
     assert not check.ok
-    assert f"says {status}" in check.evidence
+    assert f"reports {status}" in check.evidence
 
 
 def test_a_failure_is_undone_by_what_is_of_its_grade_and_comes_after_it() -> None:

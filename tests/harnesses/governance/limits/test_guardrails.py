@@ -73,7 +73,7 @@ def test_a_table_names_what_is_not_the_default() -> None:
         ({"max_cost": True}, 'max_cost: expected an amount from 0 up, such as "10.00", got true'),
         ({"max_drawdown": 0}, "max_drawdown: expected a fraction above 0 and at most 1"),
         ({"max_drawdown": 1.5}, "max_drawdown: expected a fraction above 0 and at most 1"),
-        ({"max_daily_loss": "inf"}, "max_daily_loss: expected a part"),
+        ({"max_daily_loss": "inf"}, "max_daily_loss: expected a fraction"),
         ({"max_position": "1e30"}, "max_position: expected an amount"),
         ({"deadline_s": 0}, "deadline_s: expected a number of seconds above 0, got 0.0"),
         ({"deadline_s": float("inf")}, "deadline_s: expected a number of seconds above 0"),
