@@ -77,7 +77,7 @@ def test_a_good_artifact_passes(stage: str) -> None:
         ("08-testing", {"totals": {"total": True, "passed": 1, "failed": 0, "skipped": 0}}, "totals_counted", "True"),
         ("08-testing", {"failures": []}, "failures_have_root_cause", "was an empty one"),
         ("08-testing", {"failures": [{"test": "a"}]}, "failures_have_root_cause", "failures[0].root_cause"),
-        ("08-testing", {"failures": ["a"]}, "failures_have_root_cause", "failures[0]: expected an object, got a text"),
+        ("08-testing", {"failures": ["a"]}, "failures_have_root_cause", "failures[0]: expected an object, was a text"),
         ("08-testing", {"skips": ...}, "no_silent_skips", "was null"),
         ("08-testing", {"skips": [{"test": "b", "reason": "n/a"}]}, "no_silent_skips", "skips[0].reason"),
         ("12-security-threat-model", {"threats": []}, "threats_have_category", "was an empty one"),
