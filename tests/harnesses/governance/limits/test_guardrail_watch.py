@@ -121,8 +121,7 @@ async def test_the_agents_of_one_that_is_told_know_of_it(autojump_clock: object)
 
     known = harness.load_context().relevant_knowledge["guardrail"]
     assert known == (
-        "guardrail no_progress: 3 steps have repeated the same step: nothing new in state, input and output "
-        "(limit 3, was 3)"
+        "guardrail no_progress: 3 steps have repeated the same step: nothing new in state, input and output (limit 3, was 3)"
     )
 
 
