@@ -112,23 +112,23 @@ def flow_picture() -> str:
         (180, "actor", "one attempt", BLUE, BLUE_LINE),
         (340, "recorder", "one writer", BLUE, BLUE_LINE),
         (500, "STORE", "the authority", GREEN, GREEN_LINE),
-        (680, "readers", "log, command, page,", AMBER, AMBER_LINE),
+        (680, "readers", "log, command,", AMBER, AMBER_LINE),
     )
     parts = [box(170, 16, 420, 50, fill=BLUE, line=BLUE_LINE)]
     parts += [text(186, 38, "child, supervisor", extra=' font-weight="bold"')]
     parts += [text(186, 56, "decide about restarts; each decision is an event in the store", size=12, fill=FAINT)]
     for x, name, below, fill, line in boxes:
         width = 150 if name == "readers" else 120
-        parts += [box(x, 140, width, 60, fill=fill, line=line), text(x + 12, 164, name, extra=' font-weight="bold"')]
+        parts += [box(x, 140, width, 64, fill=fill, line=line), text(x + 12, 164, name, extra=' font-weight="bold"')]
         parts += [text(x + 12, 182, below, size=12, fill=FAINT)]
-    parts += [text(692, 196, "analysis", size=12, fill=FAINT)]
+    parts += [text(692, 195, "analysis", size=12, fill=FAINT)]
     for x, end in ((140, 178), (300, 338), (460, 498), (620, 678)):
         parts.append(arrow([(x, 170), (end, 170)]))
     parts += [arrow([(220, 140), (220, 70)]), text(120, 108, "failures up", size=12, fill=FAINT)]
     parts += [text(120, 122, "(nurseries)", size=12, fill=FAINT)]
     parts += [arrow([(270, 66), (270, 137)]), text(280, 108, "orders down", size=12, fill=FAINT)]
     parts += [text(280, 122, "(cancel scopes, events)", size=12, fill=FAINT)]
-    parts += [arrow([(560, 66), (560, 137)]), text(570, 108, "events", size=12, fill=FAINT)]
+    parts += [arrow([(442, 66), (442, 137)]), text(452, 108, "events to record", size=12, fill=FAINT)]
     parts += [text(20, 226, "steps to the right (memory channel, one slot for each harness)", size=12, fill=FAINT)]
     parts += [text(680, 226, "cannot disturb a run", size=12, fill=FAINT)]
     return picture(850, 244, parts, "Steps go right, failures go up, orders go down")
