@@ -1,6 +1,7 @@
 """Pages that a reader follows at the keyboard: their files are written and their commands run, in the order of the page.
 
-A page is a session if one of its blocks names a file: its first line, but for a shebang, is a comment such as `# primes.py`. In a session
+A page is a session if one of its blocks names a file: its first line, or the one after a shebang, is a comment such as
+`# primes.py`. In a session
 
 * a block that names a file is written to it, in the folder that the shell is in;
 * each `$ command` of a `console` block is run by one bash for the whole page; lines that begin with `> ` continue it;
